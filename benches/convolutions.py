@@ -26,7 +26,7 @@ CLOSE = 1e-4  # of the largest value, that answers may differ
 
 
 @dataclass(frozen=True)
-class Case:
+class Conv:
     """A convolution of images of `extent` rows and columns."""
 
     name: str
@@ -43,17 +43,17 @@ class Case:
 
 
 CASES = [
-    Case("7 x 7, stride 2", 3, 64, 224, 7, 2), Case("3 x 3", 64, 64, 56, 3), Case("3 x 3", 128, 128, 28, 3),
-    Case("3 x 3", 256, 256, 14, 3), Case("3 x 3", 512, 512, 7, 3), Case("3 x 3, stride 2", 64, 128, 56, 3, 2),
-    Case("1 x 1, stride 2", 64, 128, 56, 1, 2), Case("1 x 1", 32, 192, 56, 1), Case("1 x 1", 96, 24, 56, 1),
-    Case("1 x 1", 256, 256, 14, 1), Case("1 x 1", 320, 1280, 7, 1),
-    Case("depthwise 3 x 3", 144, 144, 56, 3, 1, 144), Case("depthwise 3 x 3", 576, 576, 14, 3, 1, 576),
-    Case("depthwise 3 x 3", 960, 960, 7, 3, 1, 960), Case("depthwise 3 x 3, stride 2", 96, 96, 112, 3, 2, 96),
-    Case("3 x 3, 32 groups", 128, 128, 28, 3, 1, 32), Case("3 x 3, 4 groups", 128, 128, 28, 3, 1, 4),
+    Conv("7 x 7, stride 2", 3, 64, 224, 7, 2), Conv("3 x 3", 64, 64, 56, 3), Conv("3 x 3", 128, 128, 28, 3),
+    Conv("3 x 3", 256, 256, 14, 3), Conv("3 x 3", 512, 512, 7, 3), Conv("3 x 3, stride 2", 64, 128, 56, 3, 2),
+    Conv("1 x 1, stride 2", 64, 128, 56, 1, 2), Conv("1 x 1", 32, 192, 56, 1), Conv("1 x 1", 96, 24, 56, 1),
+    Conv("1 x 1", 256, 256, 14, 1), Conv("1 x 1", 320, 1280, 7, 1),
+    Conv("depthwise 3 x 3", 144, 144, 56, 3, 1, 144), Conv("depthwise 3 x 3", 576, 576, 14, 3, 1, 576),
+    Conv("depthwise 3 x 3", 960, 960, 7, 3, 1, 960), Conv("depthwise 3 x 3, stride 2", 96, 96, 112, 3, 2, 96),
+    Conv("3 x 3, 32 groups", 128, 128, 28, 3, 1, 32), Conv("3 x 3, 4 groups", 128, 128, 28, 3, 1, 4),
 ]  # fmt: skip
 
 
-def calls(case: Case, batch: int, threads: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def calls(case: Conv, batch: int, threads: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Ours and torch's; ValueError where their answers differ."""
     import torch
 

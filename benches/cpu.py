@@ -56,10 +56,10 @@ def measure(workload: Workload, size: str, dtype: str, seconds: float) -> dict[s
     return {"seconds": dict(zip(calls, taken, strict=True)), "aside": aside, "bytes": sum(a.nbytes for a in arrays)}
 
 
-def _error(found: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
+def _error(computed: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
     """The largest, as a share of the largest value; of indices, the share that differs."""
     worst = 0.0
-    for got, wanted in zip(found, exact, strict=True):
+    for got, wanted in zip(computed, exact, strict=True):
         if wanted.dtype.kind == "i":
             worst = max(worst, float(np.mean(got != wanted)) / 1e3)
         else:

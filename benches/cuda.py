@@ -24,8 +24,8 @@ import ml_dtypes
 import numpy as np
 
 import eqfuse as ef
-from eqfuse.benches.corpus.gpu_cases import DRY, FULL, Case, cases
-from eqfuse.benches.gpu_peers import PEERS, SLOW_PEERS, Run, narrowed, plain
+from eqfuse.benches.corpus.gpu_cases import DRY, FULL, GpuCase, cases
+from eqfuse.benches.gpu_peers import PEERS, SLOW_PEERS, PeerRun, narrowed, plain
 from eqfuse.emit.cuda.executable import CudaExecutable
 from eqfuse.ir.pytree import flatten
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
@@ -56,11 +56,11 @@ def bench_on(gpu: Any, target: str, nbytes: int) -> Bench:
     a, b = (gpu.empty((nbytes // 4,), np.dtype(np.float32)) for _ in range(2))
     empty = gpu.module(EMPTY, False).get_function("empty")
     copy, launch = partial(b.__setitem__, slice(None), a), partial(empty, (1,), (32,), ())
-    taken = turns([Run(copy, gpu.finish), Run(launch, gpu.finish)])
+    taken = turns([PeerRun(copy, gpu.finish), PeerRun(launch, gpu.finish)])
     return Bench(gpu, target, 2 * nbytes / taken[0], taken[1])
 
 
-def turns(runs: Sequence[Run]) -> list[float]:
+def turns(runs: Sequence[PeerRun]) -> list[float]:
     """Median seconds of a call of each of `runs`, in batches that take turns."""
     batches = []
     for run in runs:
@@ -70,7 +70,7 @@ def turns(runs: Sequence[Run]) -> list[float]:
     return [statistics.median(seconds) for seconds in zip(*taken, strict=True)]
 
 
-def _batch(run: Run, count: int) -> float:
+def _batch(run: PeerRun, count: int) -> float:
     """Seconds of a call, over `count` of them."""
     run.finish()
     started = time.perf_counter()
@@ -80,7 +80,7 @@ def _batch(run: Run, count: int) -> float:
     return max((time.perf_counter() - started) / count, 1e-9)
 
 
-def measure(case: Case, bench: Bench, peers: dict[str, Any]) -> dict[str, Any]:
+def measure(case: GpuCase, bench: Bench, peers: dict[str, Any]) -> dict[str, Any]:
     """What the case takes on the device, by contender, and how far its price and its answer are off."""
     gpu, wide = bench.gpu, _drawn(case, bench.gpu)
     arrays = [a.astype(_dtype(case)) for a in wide]
@@ -89,7 +89,7 @@ def measure(case: Case, bench: Bench, peers: dict[str, Any]) -> dict[str, Any]:
     plan = ef.extract(ef.saturate(graph), target=bench.target)
     executable = CudaExecutable(plan, gpu)
     program = Program(plan, executable)
-    runs, aside, errors = {OURS: Run(lambda: program(*arrays), gpu.finish)}, {}, {}
+    runs, aside, errors = {OURS: PeerRun(lambda: program(*arrays), gpu.finish)}, {}, {}
     errors[OURS] = _error(_results(gpu, program(*arrays)), exact)
     for name, prepare in peers.items():
         try:
@@ -109,11 +109,11 @@ def measure(case: Case, bench: Bench, peers: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _dtype(case: Case) -> np.dtype:
+def _dtype(case: GpuCase) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, case.dtype, None) or case.dtype)
 
 
-def _drawn(case: Case, gpu: Any) -> list[Any]:
+def _drawn(case: GpuCase, gpu: Any) -> list[Any]:
     """The arguments on the device, as float32."""
     rng = np.random.default_rng(0)
     draw = rng.random if case.positive else rng.standard_normal
@@ -121,17 +121,17 @@ def _drawn(case: Case, gpu: Any) -> list[Any]:
     return [gpu.upload(draw(s, np.float32) * np.float32(c)) for s, c in zip(case.shapes, scales, strict=True)]
 
 
-def _results(gpu: Any, found: Any) -> list[np.ndarray]:
-    return [np.asarray(gpu.download(part), np.float64) for part in flatten(found)[0]]
+def _results(gpu: Any, results: Any) -> list[np.ndarray]:
+    return [np.asarray(gpu.download(part), np.float64) for part in flatten(results)[0]]
 
 
 def _written(graph: Any) -> int:
     return sum(o.type.nbytes for o in graph.outputs)
 
 
-def _error(found: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
+def _error(computed: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
     """The largest, as a share of the largest value."""
-    pairs = zip(found, exact, strict=True)
+    pairs = zip(computed, exact, strict=True)
     return max(float(np.abs(got - wanted).max() / np.abs(wanted).max()) for got, wanted in pairs)
 
 
@@ -177,7 +177,7 @@ def _lead(r: dict[str, Any]) -> float:
     return min(peers) / taken[OURS] if peers else 0.0
 
 
-def run(chosen: Sequence[Case], bench: Bench, peers: dict[str, Any], limit: float) -> list[dict[str, Any]]:
+def run(chosen: Sequence[GpuCase], bench: Bench, peers: dict[str, Any], limit: float) -> list[dict[str, Any]]:
     """The rows of the table; a case that fails says why."""
     begun, rows = time.monotonic(), []
     with progress(len(chosen)) as at:

@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqfuse.benches.corpus import workloads
-from eqfuse.benches.corpus.gpu_cases import Case
+from eqfuse.benches.corpus.gpu_cases import GpuCase
 from eqfuse.benches.corpus.workloads import workload_in
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 
 
 @dataclass(frozen=True)
-class Run:
+class PeerRun:
     """`call` starts the work and returns its results, `finish` waits until all that was started is done."""
 
     call: Callable[[], Any]
     finish: Callable[[], Any]
 
 
-def cupy(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+def cupy(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> PeerRun:
     run = plain(case, gpu)
-    return Run(lambda: run(*arrays), gpu.finish)
+    return PeerRun(lambda: run(*arrays), gpu.finish)
 
 
-def plain(case: Case, gpu: Any) -> Callable[..., Any]:
+def plain(case: GpuCase, gpu: Any) -> Callable[..., Any]:
     """The function of the case, by calls of CuPy, or of NumPy where the device is emulated."""
     if isinstance(gpu, EmulatedGpu):
         return narrowed(case.function)
@@ -57,7 +57,7 @@ def narrowed(run: Callable[..., Any], like: Callable[[Any, Any], Any] = workload
     return call
 
 
-def jax(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+def jax(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> PeerRun:
     import jax
     import jax.numpy as jnp
 
@@ -69,10 +69,10 @@ def jax(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run
         last[:] = [compiled(*moved)]
         return last[0]
 
-    return Run(call, lambda: jax.block_until_ready(last))
+    return PeerRun(call, lambda: jax.block_until_ready(last))
 
 
-def _torch(case: Case, wide: Sequence[Any], compiled: bool) -> Run:
+def _torch(case: GpuCase, wide: Sequence[Any], compiled: bool) -> PeerRun:
     import array_api_compat.torch as xp
     import torch
 
@@ -88,18 +88,18 @@ def _torch(case: Case, wide: Sequence[Any], compiled: bool) -> Run:
         with torch.no_grad():
             return run(*moved)
 
-    return Run(call, torch.cuda.synchronize if torch.cuda.is_available() else lambda: None)
+    return PeerRun(call, torch.cuda.synchronize if torch.cuda.is_available() else lambda: None)
 
 
-def torch_eager(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+def torch_eager(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> PeerRun:
     return _torch(case, wide, False)
 
 
-def torch_compile(case: Case, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> Run:
+def torch_compile(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> PeerRun:
     return _torch(case, wide, True)
 
 
-PEERS: dict[str, Callable[[Case, Any, Sequence[Any], Sequence[Any]], Run]] = {
+PEERS: dict[str, Callable[[GpuCase, Any, Sequence[Any], Sequence[Any]], PeerRun]] = {
     "CuPy": cupy, "torch": torch_eager, "JAX": jax,
 }  # fmt: skip
 SLOW_PEERS = {"torch.compile": torch_compile}  # that take seconds to compile each case

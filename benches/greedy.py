@@ -125,9 +125,9 @@ def _factors(by: Mapping[str, float]) -> dict[str, float]:
     return {g: geometric_mean([f for id, f in by.items() if SUBJECTS[id].group == g]) for g in groups}
 
 
-def _json(predicted: Sequence[Predicted], measured: Sequence[Measurement], found: dict[str, Any]) -> str:
+def _json(predicted: Sequence[Predicted], measured: Sequence[Measurement], figures: dict[str, Any]) -> str:
     times = [asdict(m) | {"sizes": SUBJECTS[m.id].sizes, "factor": m.factor, "same": m.same} for m in measured]
-    whole: dict[str, Any] = {"date": str(date.today()), "machine": machine(), "summary": found}
+    whole: dict[str, Any] = {"date": str(date.today()), "machine": machine(), "summary": figures}
     whole |= {"predicted": [p.to_json() for p in predicted], "measured": times}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 

@@ -145,9 +145,9 @@ def cases() -> list[KernelCase]:
     relu = node("where", (node("greater", (x, c(0))), x, op("multiply", x, c(0.1))))
 
     def case(
-        name: str, kind: str, reads: list[Node], outs: tuple[Node, ...], plain: Callable, target: float = 0.95
+        name: str, kind: str, reads: list[Node], outs: tuple[Node, ...], reference: Callable, target: float = 0.95
     ) -> KernelCase:
-        return KernelCase(name, kind, Graph(tuple(reads), outs), plain, target)
+        return KernelCase(name, kind, Graph(tuple(reads), outs), reference, target)
 
     linear = gelu(op("matmul", v, w))
 

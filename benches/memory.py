@@ -48,7 +48,7 @@ TOLERANCE = 1e-3  # of the largest element
 
 
 @dataclass(frozen=True)
-class Row:
+class MemoryRow:
     """One program. Bytes as measured; `predicted` seconds."""
 
     name: str
@@ -69,7 +69,7 @@ class Row:
 HEADING = f"{'program':24}{'limit':>12}{'MB held':>10}{'reported':>10}{'kernels':>9}{'predicted':>11}{'ms':>11}"
 
 
-def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[Row]:
+def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[MemoryRow]:
     """Plain NumPy, the program without a limit, and under every limit that can be had."""
     function, arguments = build()
     free = ef.compile(function, *arguments)
@@ -87,10 +87,10 @@ def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[Row
         _check(f"{name}, limit {limit}", program(*arguments), wanted)
     taken = medians([lambda p=p: p(*arguments) for _, p in programs], seconds, least=3)  # type: ignore[misc]
     plain = medians([lambda: function(*arguments)], seconds / len(programs), least=3)[0]
-    found = [Row(name, "NumPy", numpy_bytes, numpy_bytes, 0, 0.0, plain)]
+    found = [MemoryRow(name, "NumPy", numpy_bytes, numpy_bytes, 0, 0.0, plain)]
     for (limit, program), took in zip(programs, taken, strict=True):
         held, report = call_bytes(program, arguments), program.report
-        found.append(Row(name, limit, held, report.peak_bytes, report.n_kernels, report.predicted_seconds, took))
+        found.append(MemoryRow(name, limit, held, report.peak_bytes, report.n_kernels, report.predicted_seconds, took))
     return found
 
 

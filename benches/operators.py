@@ -43,7 +43,7 @@ LOSS = 1.1  # times the NumPy target's seconds: less is noise
 
 
 @dataclass(frozen=True)
-class Case:
+class OperatorCase:
     """A kernel of one operator. `form`: of its arguments."""
 
     op: str
@@ -59,7 +59,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorRow:
     """What a case takes: median seconds. `right`: does C give what NumPy gives?"""
 
     words: tuple[str, ...]
@@ -69,7 +69,7 @@ class Row:
     right: bool
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[OperatorCase]:
     for dtype in DTYPES:
         for place, nbytes in PLACES.items():
             size = nbytes // dtype.itemsize
@@ -79,10 +79,10 @@ def cases() -> Iterator[Case]:
                 yield _case(form, place, "reduce", dtype, n)
 
 
-def _case(form: str, place: str, kind: str, dtype: np.dtype, n: Node) -> Case:
+def _case(form: str, place: str, kind: str, dtype: np.dtype, n: Node) -> OperatorCase:
     inputs = tuple(leaf for leaf in Graph((), (n,)).nodes if leaf.op == "input")
     op, form = (f"cast to {n.dtype.name}", "") if n.op == "cast" else (n.op, form)
-    return Case(op, dtype.name, form, place, kind, Graph(inputs, (n,)))
+    return OperatorCase(op, dtype.name, form, place, kind, Graph(inputs, (n,)))
 
 
 def _read(name: str, shape: Shape, dtype: np.dtype) -> Node:
@@ -143,18 +143,18 @@ def _given(n: Node, op: str, rng: np.random.Generator) -> np.ndarray:
     return rng.uniform(least, most, n.shape).astype(n.dtype)
 
 
-def _compiled(chosen: Sequence[Case], device: Device) -> list[Callable]:
+def _compiled(chosen: Sequence[OperatorCase], device: Device) -> list[Callable]:
     """The C kernel of each."""
     made = [c_kernels.emit_kernel(_kernel(case), device) for case in chosen]
     functions = c_kernels.loaded(c_kernels.modules([k for k in made if isinstance(k, c_kernels.CKernel)]))
     return [k.called(functions[k.name], ()).run if isinstance(k, c_kernels.CKernel) else k.run for k in made]
 
 
-def _kernel(case: Case) -> Kernel:
+def _kernel(case: OperatorCase) -> Kernel:
     return Kernel(case.kind, case.body, tuple(range(len(case.body.inputs))), (99,), Price(0, 0, 0, 0, "memory"))
 
 
-def measured(case: Case, ours: Callable, tiles: Callable) -> Row:
+def measured(case: OperatorCase, ours: Callable, tiles: Callable) -> OperatorRow:
     rng = np.random.default_rng(0)
     arrays = [_given(n, case.op, rng) for n in case.body.inputs]
     (out,) = case.body.outputs
@@ -166,7 +166,7 @@ def measured(case: Case, ours: Callable, tiles: Callable) -> Row:
         c, tiled, plain = _medians([
             lambda: ours([got], arrays), lambda: tiles([wanted], arrays), lambda: evaluate(case.body, arrays),
         ])  # fmt: skip
-    return Row(case.words, c, tiled, plain, right)
+    return OperatorRow(case.words, c, tiled, plain, right)
 
 
 def _agree(got: np.ndarray, wanted: np.ndarray) -> bool:

@@ -103,9 +103,9 @@ def numexpr(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
         raise NotImplementedError("not one expression")
     named: dict[str, Any] = {f"x{i}": a for i, a in enumerate(arrays)}
 
-    def number(found: re.Match[str]) -> str:  # as written it were a float64, and so all that is computed with it
+    def number(match: re.Match[str]) -> str:  # as written it were a float64, and so all that is computed with it
         name = f"c{len(named)}"
-        named[name] = arrays[0].dtype.type(found[0])
+        named[name] = arrays[0].dtype.type(match[0])
         return name
 
     text = _NUMBER.sub(number, workload.numexpr)
@@ -122,8 +122,8 @@ CONTENDERS: dict[str, Callable[[Workload, Sequence[np.ndarray]], Call]] = {
 PEERS = [name for name in CONTENDERS if name not in (OURS, "tiles")]
 
 
-def results(found: Any) -> list[np.ndarray]:
+def results(returned: Any) -> list[np.ndarray]:
     """As NumPy arrays, in order."""
-    if hasattr(found, "numpy"):
-        return [found.numpy()]
-    return [np.asarray(part) for part in flatten(found)[0]]
+    if hasattr(returned, "numpy"):
+        return [returned.numpy()]
+    return [np.asarray(part) for part in flatten(returned)[0]]

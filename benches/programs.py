@@ -27,7 +27,7 @@ TRACING = 20e-6  # seconds a node
 
 
 @dataclass(frozen=True)
-class Row:
+class ProgramRow:
     """What was measured, in seconds. `nodes`: of the graph; `error`: relative to the largest value."""
 
     name: str
@@ -58,7 +58,7 @@ HEADING = (
 )
 
 
-def measure(program: Any, seconds: float) -> Row:
+def measure(program: Any, seconds: float) -> ProgramRow:
     """SystemExit when the answers differ."""
     args, kwargs = program.arguments(program.large)
     wanted, expected = _call(program.function, args, kwargs)
@@ -78,7 +78,7 @@ def measure(program: Any, seconds: float) -> Row:
             [lambda: program.function(*theirs[0], **theirs[1]), lambda: jitted(*mine[0], **mine[1])], seconds
         )
     kernels = len(jitted.program(*args, **kwargs).report.kernels)
-    return Row(program.name, plain, taken, first_call, tracing, len(graph.nodes), kernels, error)
+    return ProgramRow(program.name, plain, taken, first_call, tracing, len(graph.nodes), kernels, error)
 
 
 def _call(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -94,10 +94,10 @@ def _seconds(run: Any) -> float:
     return time.perf_counter() - begun
 
 
-def _error(found: list[Any], expected: list[Any]) -> float:
+def _error(computed: list[Any], expected: list[Any]) -> float:
     """The largest difference relative to a result's largest value; infinite where dtypes, shapes or NaNs differ."""
     worst = 0.0
-    for g, w in zip(found, expected, strict=True):
+    for g, w in zip(computed, expected, strict=True):
         g, w = np.asarray(g), np.asarray(w)
         finite = np.isfinite(w)
         if (g.dtype, g.shape) != (w.dtype, w.shape) or not np.array_equal(np.isfinite(g), finite):

@@ -30,25 +30,25 @@ REASONS: Mapping[str, str] = {
 }
 
 
-def verdict(id: str, found: Choices) -> str:
+def verdict(id: str, choices: Choices) -> str:
     """Whether a row of the suite gains what was predicted; if not, why. "UNEXPLAINED" where nobody has said."""
     if id not in GRAPHS:
         return ""
     wanted = GRAPHS[id].factor
-    if found.factor * ROUNDING >= wanted:
+    if choices.factor * ROUNDING >= wanted:
         return "met"
-    if reached(id, found):
-        greedy = found.ablation("greedy")
+    if reached(id, choices):
+        greedy = choices.ablation("greedy")
         name, took = greedy.extractor.removeprefix("greedy-"), duration(greedy.seconds)
         return f"the better plan ({duration(BETTER[id] / 1e3)}) or one as good; {name} has one of {took}"
     return REASONS.get(id, "UNEXPLAINED")
 
 
-def reached(id: str, found: Choices) -> bool:
+def reached(id: str, choices: Choices) -> bool:
     """Is the joint plan as cheap as the better one of the suite?"""
-    return found.ablation("joint").seconds * 1e3 <= ROUNDING * BETTER.get(id, 0.0)
+    return choices.ablation("joint").seconds * 1e3 <= ROUNDING * BETTER.get(id, 0.0)
 
 
-def short(id: str, found: Choices) -> bool:
+def short(id: str, choices: Choices) -> bool:
     """Does a row miss the predicted factor with a plan that costs more than the suite's better one?"""
-    return id in GRAPHS and found.factor * ROUNDING < GRAPHS[id].factor and not reached(id, found)
+    return id in GRAPHS and choices.factor * ROUNDING < GRAPHS[id].factor and not reached(id, choices)

@@ -43,7 +43,7 @@ class SpeedCase:
 
 
 @dataclass(frozen=True)
-class Row:
+class SpeedRow:
     """What was measured: seconds, bytes of temporaries, largest error relative to the largest value."""
 
     name: str
@@ -149,7 +149,7 @@ def cases(quick: bool) -> list[SpeedCase]:
     return [replace(case, target=None) for case in found] if quick else found
 
 
-def measure(case: SpeedCase, seconds: float) -> Row:
+def measure(case: SpeedCase, seconds: float) -> SpeedRow:
     """Check the answers of both, then time them in turn. SystemExit when eqfuse is less accurate than plain NumPy."""
     function, arguments = case.build(np.float64)
     exact = flatten(function(*arguments))[0]
@@ -171,7 +171,7 @@ def measure(case: SpeedCase, seconds: float) -> Row:
     taken = medians(runs, seconds)
     fast = taken[0] / taken[1] >= case.target if case.target else max(taken[1:]) <= SLACK * taken[0] + CALL
     seen = sum(a.nbytes for a in flatten(arguments)[0]) >= NOISE  # the memory of smaller ones drowns in Python objects
-    return Row(
+    return SpeedRow(
         case.name, taken[0], taken[1], taken[2] if case.small else None, case.target, fast,
         temporaries if seen else None, peak if seen else None, reported, case.share,
         peak <= case.share * temporaries if seen else None, *errors,

@@ -99,17 +99,17 @@ def measured(rows: Sequence[Measurement]) -> Table:
     return table
 
 
-def summary(found: dict[str, Any]) -> str:
+def summary(figures: dict[str, Any]) -> str:
     """The figures that the comparison is judged by, a line each."""
     lines = [""]
-    for name, row in found["devices"].items():
+    for name, row in figures["devices"].items():
         costlier = ", ".join(row["costlier_than_greedy"]) or "none"
         line = f"{name}: joint costlier than the best greedy: {costlier} of {row['rows']}"
         lines += [line, *_means(row["factors"])]
         if gap := row["largest_gap"]:
             worst = f"{100 * gap['gap']:.2f} % ({gap['id']})"
             lines.append(f"  largest gap to the optimum: {worst}, of {gap['of']} programs")
-    if row := found.get("measured"):
+    if row := figures.get("measured"):
         ratios = row["slower_than_greedy"].items()
         slower = ", ".join(f"{id} {r['times']:.2f} ({r['low']:.2f}–{r['high']:.2f})" for id, r in ratios) or "none"
         lines += [

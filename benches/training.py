@@ -173,9 +173,10 @@ def _gradients(training: Training, arrays: Sequence[np.ndarray]) -> list[np.ndar
     return [value, *gradients]
 
 
-def _error(found: Sequence[Any], wanted: Sequence[np.ndarray]) -> float:
+def _error(computed: Sequence[Any], wanted: Sequence[np.ndarray]) -> float:
     return max(
-        float(np.abs(np.asarray(f) - w).max() / max(np.abs(w).max(), 1e-30)) for f, w in zip(found, wanted, strict=True)
+        float(np.abs(np.asarray(c) - w).max() / max(np.abs(w).max(), 1e-30))
+        for c, w in zip(computed, wanted, strict=True)
     )
 
 

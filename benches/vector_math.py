@@ -54,7 +54,7 @@ class Error:
     got: float = math.nan
 
 
-class Subject:
+class FunctionSubject:
     """One function on one dtype, compiled as the C target does, and with `flags`."""
 
     def __init__(self, name: str, dtype: str, flags: tuple[str, ...] = ()) -> None:
@@ -102,7 +102,7 @@ class Subject:
 
     def worst_float32(self, call: Callable[..., np.ndarray], stride: int = 1, threads: int = 1) -> Error:
         """The same of all 2**32 numbers, or one in `stride`, beside our own function on float64: libm takes minutes."""
-        wide = Subject(self.name, "float64")
+        wide = FunctionSubject(self.name, "float64")
 
         def error(start: int) -> Error:
             bits = np.arange(start, min(start + _BLOCK * stride, 1 << 32), stride, dtype=np.uint64)
@@ -214,7 +214,7 @@ def _address(array: np.ndarray) -> ctypes.c_void_p:
 
 def row_of_table(name: str, dtype: str) -> str:
     """Errors of ours and of NumPy's, and what each costs. Ours on float32 with one argument is tried on all numbers."""
-    subject = Subject(name, dtype)
+    subject = FunctionSubject(name, dtype)
     whole = dtype == "float32" and subject.arguments == 1
     errors = []
     for call, stride in ((subject.ours, 1), (subject.numpy, 5)):

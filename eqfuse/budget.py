@@ -65,11 +65,11 @@ def worst(*levels: str) -> str:
     return max(levels, key=LEVELS.index)
 
 
-def budget_of(given: Any) -> Budget:
+def budget_of(budget: Any) -> Budget:
     """The budget that a user gave. OptionError where it is none."""
-    if given is not None and not isinstance(given, Budget):
-        raise OptionError(f"budget is {given!r}: give limits as in ef.Budget(seconds=10), or None")
-    return given or Budget()
+    if budget is not None and not isinstance(budget, Budget):
+        raise OptionError(f"budget is {budget!r}: give limits as in ef.Budget(seconds=10), or None")
+    return budget or Budget()
 
 
 class Allowance:
@@ -166,21 +166,21 @@ class Pace:
         self._left = sum(operators)
         self._seconds = dict.fromkeys(LEVELS, 0.0) | {FUSION_ONLY: _LEAST}
 
-    def level(self, at: int, allowance: Allowance) -> str:
-        """The best level at which segment `at` leaves enough of the time for fusion in all the others."""
+    def level(self, segment: int, allowance: Allowance) -> str:
+        """The best level at which segment `segment` leaves enough of the time for fusion in all the others."""
         if allowance.spent():
             return AS_WRITTEN
-        own, others = self._operators[at], self._left - self._operators[at]
+        own, others = self._operators[segment], self._left - self._operators[segment]
         for level in (ALL_LAWS, CHEAP_LAWS):
             if self._seconds[level] * own + self._seconds[FUSION_ONLY] * others <= allowance.left:
                 return level
         return FUSION_ONLY
 
-    def share(self, at: int) -> float:
-        """Segment `at`'s share of the operators that are left."""
-        return self._operators[at] / self._left if self._left else 1.0
+    def share(self, segment: int) -> float:
+        """Segment `segment`'s share of the operators that are left."""
+        return self._operators[segment] / self._left if self._left else 1.0
 
-    def took(self, at: int, level: str, seconds: float) -> None:
-        """Segment `at` took so many seconds at that level."""
-        self._left -= self._operators[at]
-        self._seconds[level] = max(self._seconds[level], seconds / max(1, self._operators[at]))
+    def took(self, segment: int, level: str, seconds: float) -> None:
+        """Segment `segment` took so many seconds at that level."""
+        self._left -= self._operators[segment]
+        self._seconds[level] = max(self._seconds[level], seconds / max(1, self._operators[segment]))

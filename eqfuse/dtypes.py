@@ -39,12 +39,12 @@ def supported(dtype: np.dtype, what: str) -> np.dtype:
     )
 
 
-def tensor_dtype(given: Any, what: str) -> np.dtype:
-    """The tensor's dtype that a user means by `given`, a name such as "float32" or a class. DtypeError otherwise."""
+def tensor_dtype(value: Any, what: str) -> np.dtype:
+    """The tensor's dtype that a user means by `value`, a name such as "float32" or a class. DtypeError otherwise."""
     try:
-        return supported(np.dtype(given), what)
+        return supported(np.dtype(value), what)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise DtypeError(f"{what} has dtype {given!r}: {error}. Give one such as np.float32") from None
+        raise DtypeError(f"{what} has dtype {value!r}: {error}. Give one such as np.float32") from None
 
 
 class Numbers(Enum):

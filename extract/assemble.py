@@ -23,7 +23,7 @@ _FREE = Price(0.0, 0, 0, 0, "memory")
 
 
 @dataclass(frozen=True)
-class _Step:
+class _KernelStep:
     """A kernel of one segment, over its classes."""
 
     kind: str
@@ -86,13 +86,13 @@ def _bound(space: Space, covers: list[Cover]) -> float | None:
     return None if None in bounds else sum(b for b in bounds if b is not None)
 
 
-def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_Step], list[_Step]]:
+def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_KernelStep], list[_KernelStep]]:
     """What runs once when the program is built, and what runs at every call."""
     chosen = cover.grammar.segment
     kernels = []
     for group in cover.groups:
         body, reads = cover.grammar.body(group.cuts)
-        kernels.append(_Step(group.state.kind, body, reads, group.outputs, group.price))
+        kernels.append(_KernelStep(group.state.kind, body, reads, group.outputs, group.price))
     wanted = {c for k in kernels for c in k.reads} | set(chosen.roots)
     given = set(chosen.inputs)
     setup = [_constant_step(chosen, c) for c in sorted(wanted - given) if chosen.classes[c].constant]
@@ -102,9 +102,9 @@ def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_Step], l
     return setup, kernels
 
 
-def _constant_step(segment: Segment, eclass: int) -> _Step:
+def _constant_step(segment: Segment, eclass: int) -> _KernelStep:
     body, reads = constant_body(segment, eclass)
-    return _Step("setup", body, reads, (eclass,), _FREE)
+    return _KernelStep("setup", body, reads, (eclass,), _FREE)
 
 
 def constant_body(segment: Segment, eclass: int) -> tuple[Graph, tuple[int, ...]]:

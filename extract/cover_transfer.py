@@ -67,11 +67,11 @@ class CoverTransfer:
             self._values[eclass] = _over(body, [self._values[c] for c in reads])[body.outputs[0]]
         return self._values[eclass]
 
-    def _kernel(self, chosen: Segment, made: Group) -> _Kernel:
-        body, reads = self.cover.grammar.body(made.cuts)
+    def _kernel(self, chosen: Segment, source: Group) -> _Kernel:
+        body, reads = self.cover.grammar.body(source.cuts)
         stands = _over(body, [self._value(chosen, c) for c in reads])
-        self._values.update({c: stands[o] for c, o in zip(made.outputs, body.outputs, strict=True)})
-        return _Kernel(made, tuple(stands.items()), body.outputs)
+        self._values.update({c: stands[o] for c, o in zip(source.outputs, body.outputs, strict=True)})
+        return _Kernel(source, tuple(stands.items()), body.outputs)
 
     def to(self, graphs: Sequence[Graph], device: Device) -> list[tuple[Segment, Cover] | None]:
         """The segment and the cover of each of `graphs`; None where it has none of these kernels."""

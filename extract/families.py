@@ -30,11 +30,11 @@ def by_families(space: Space, search: Search, device: Device, meter: Meter) -> t
     covers: dict[int, Cover] = {}
     left = sum(s.n_nodes for s in segments if s.like is None)
 
-    def searched(at: int) -> None:
+    def searched(number: int) -> None:
         nonlocal left
         meter.say(f"extracting segment {len(covers) + 1} of {len(segments)}")
-        size = segments[at].n_nodes
-        covers[at] = search(segments[at], device, meter.allowance.part(min(1.0, size / max(1, left))))
+        size = segments[number].n_nodes
+        covers[number] = search(segments[number], device, meter.allowance.part(min(1.0, size / max(1, left))))
         left -= size
 
     for first, segment in enumerate(space.segments):

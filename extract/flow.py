@@ -17,7 +17,7 @@ from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.area_flow import area_flow, transplants
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.covers.nearest import nearest
-from eqfuse.extract.moves.improve import State, improve
+from eqfuse.extract.moves.improve import SearchState, improve
 from eqfuse.extract.moves.merge import merge
 from eqfuse.extract.moves.regroup import regroup
 from eqfuse.extract.programs.as_written import without_laws_together
@@ -71,7 +71,7 @@ def search(
         return min(finished, key=lambda c: c.cost), None, finished
     written = [plan for of_program in plans for plan in _distinct(_worthwhile(of_program))]
     candidates, starts = area_flow(grammar, transplants(written, grammar))
-    met: set[State] = set()  # most starts come to the same
+    met: set[SearchState] = set()  # most starts come to the same
     finished = [start for start in _distinct(starts) if allowance.spent() or improve(start, candidates, met)]
     for cover in finished:
         merge(cover)

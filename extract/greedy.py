@@ -127,8 +127,8 @@ def _depth_limited(cover: Cover) -> Cover:
     return _merged(cover, lambda made: _pointwise(made) and max(map(_depth, made.cuts)) <= deepest)
 
 
-def _pointwise(made: Group) -> bool:
-    return made.state.template.pointwise
+def _pointwise(group: Group) -> bool:
+    return group.state.template.pointwise
 
 
 def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> Cover:

@@ -272,12 +272,12 @@ def _segment_from(data: dict[str, Any], classes: tuple[EClass, ...]) -> Segment:
     )
 
 
-def _holds(found: EClass, n: Node, origin: dict[Node, int]) -> bool:
+def _holds(eclass: EClass, n: Node, origin: dict[Node, int]) -> bool:
     """Is `n` among the nodes of its class? Of ``x + y`` and ``y + x`` a class keeps one."""
     args = tuple(origin.get(a, -1) for a in n.args)
     swapped = args[::-1] if row(n.op).commutes else args
     own = (ENode(n.op, args, n.attrs), ENode(n.op, swapped, n.attrs))
-    return found.type == n.type and any(e in found.nodes for e in own)
+    return eclass.type == n.type and any(e in eclass.nodes for e in own)
 
 
 def _uses(data: Sequence[Any], graph: Graph, segments: Sequence[Segment]) -> tuple[Use, ...]:

@@ -151,11 +151,11 @@ def _unknown(item: object) -> LawError:
     return LawError(f"no law or family is named {item!r}; families: {families}; 'all' and 'none' are sets")
 
 
-def numerics_named(given: Any) -> str:
-    """`given`, where it names numerics; else OptionError."""
-    if not isinstance(given, str) or given not in _CLASSES:
-        raise OptionError(f"numerics is {given!r}; choose one of {', '.join(_CLASSES)}")
-    return given
+def numerics_named(numerics: Any) -> str:
+    """`numerics`, where it names numerics; else OptionError."""
+    if not isinstance(numerics, str) or numerics not in _CLASSES:
+        raise OptionError(f"numerics is {numerics!r}; choose one of {', '.join(_CLASSES)}")
+    return numerics
 
 
 def admitted(laws: tuple[Law, ...], numerics: str) -> tuple[Law, ...]:

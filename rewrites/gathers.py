@@ -18,8 +18,8 @@ x, y, w, i, j = tensors("x y w i j")
 p, s, d, axis, stable = attrs("p s d axis stable")
 
 
-def pick(a: Term, at: Term) -> Term:
-    return apply("take_along_axis", a, at, attrs=(axis,))
+def pick(a: Term, indices: Term) -> Term:
+    return apply("take_along_axis", a, indices, attrs=(axis,))
 
 
 def _matrices_and_list(t: TensorType, u: TensorType, i: TensorType) -> bool:

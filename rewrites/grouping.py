@@ -71,9 +71,9 @@ def _result(x: TensorType, w: TensorType) -> tuple[int, ...]:
     return row("matmul").type([x, w], ()).shape
 
 
-def _layer(at: int) -> Callable[[TensorType, TensorType], Ranges]:
+def _layer(layer: int) -> Callable[[TensorType, TensorType], Ranges]:
     """The slice that takes one of two stacked results."""
-    return lambda x, w: ((at, at + 1, 1), *((0, n, 1) for n in _result(x, w)))
+    return lambda x, w: ((layer, layer + 1, 1), *((0, n, 1) for n in _result(x, w)))
 
 
 def _stack(a: Term, b: Term) -> Term:

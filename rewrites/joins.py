@@ -38,20 +38,20 @@ PARTED = dict.fromkeys(("sum", "max", "min"), REASSOCIATES) | {"prod": APPROXIMA
 IDLE = {"sum": 0.0, "prod": 1.0, "any": False, "all": True}  # what a reduction does not see
 
 
-def concat(*parts: Term, at: Any = axis) -> Term:
-    return apply("concat", *parts, attrs=(at,))
+def concat(*parts: Term, along: Any = axis) -> Term:
+    return apply("concat", *parts, attrs=(along,))
 
 
 def pad(a: Term, value: Any, by: Any = widths) -> Term:
     return apply("pad", a, value, attrs=(by,))
 
 
-def _part(at: int, count: int) -> Callable[..., Ranges | None]:
-    """The slice of part `at` of a concatenation of `count` parts; None when it takes anything of another."""
+def _part(number: int, count: int) -> Callable[..., Ranges | None]:
+    """The slice of part `number` of a concatenation of `count` parts; None when it takes anything of another."""
 
     def part(*args: Any) -> Ranges | None:
         types, axis, ranges = args[:count], args[count], args[count + 1]
-        before, n = sum(t.shape[axis] for t in types[:at]), types[at].shape[axis]
+        before, n = sum(t.shape[axis] for t in types[:number]), types[number].shape[axis]
         start, stop, step = ranges[axis]
         if not (before <= start and start + max(0, len(range(start, stop, step)) - 1) * step < before + n):
             return None

@@ -82,12 +82,12 @@ def _within(inner: Ranges, outer: Ranges) -> Ranges | None:
     return tuple(found)
 
 
-def _seen(at: int) -> Callable[[Slices, Ranges], Ranges | None]:
-    """The slice of value `at` that a slice of the update is; None where it sees anything else."""
+def _seen(number: int) -> Callable[[Slices, Ranges], Ranges | None]:
+    """The slice of value `number` that a slice of the update is; None where it sees anything else."""
 
     def seen(slices: Slices, ranges: Ranges) -> Ranges | None:
-        hidden = not _apart(slices[at + 1 :], ranges)
-        return None if hidden else _within(ranges, slices[at])
+        hidden = not _apart(slices[number + 1 :], ranges)
+        return None if hidden else _within(ranges, slices[number])
 
     return seen
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.benches.corpus.suite import Case, Program, batch_norm, chain, f16, f32, gelu, softmax
+from eqfuse.benches.corpus.suite import Case, TypedFunction, batch_norm, chain, f16, f32, gelu, softmax
 
 
-def _relu_then_batch_norm(n: int) -> Program:
+def _relu_then_batch_norm(n: int) -> TypedFunction:
     return lambda x: batch_norm(np.maximum(x, 0), 3), [f32(n, 3, n, n)]
 
 
-def _attention(h: int, s: int, d: int) -> Program:
+def _attention(h: int, s: int, d: int) -> TypedFunction:
     return lambda q, k, v: softmax(q @ k.transpose(0, 2, 1)) @ v, [f32(h, s, d)] * 3
 
 
-def _around_a_library_call(n: int) -> Program:
+def _around_a_library_call(n: int) -> TypedFunction:
     def program(x: Any) -> Any:
         a = x * 2 + 1
         return a + np.cumsum(a, axis=1)
@@ -29,23 +29,23 @@ def _around_a_library_call(n: int) -> Program:
     return program, [f32(n, n)]
 
 
-def _variance(n: int) -> Program:
+def _variance(n: int) -> TypedFunction:
     return lambda x: (x + 10000).var(axis=1), [f32(n, n)]
 
 
-def _times_zero(n: int) -> Program:
+def _times_zero(n: int) -> TypedFunction:
     return lambda x: x * 0, [f32(n)]
 
 
-def _half_precision_linear(m: int, n: int) -> Program:
+def _half_precision_linear(m: int, n: int) -> TypedFunction:
     return lambda x, w, b, g, r: gelu(x @ w + b) * g + r, [f16(m, n), f16(n, n), f16(n), f16(n), f16(m, n)]
 
 
-def _strided_residual(n: int) -> Program:
+def _strided_residual(n: int) -> TypedFunction:
     return lambda x, r: np.maximum(x, 0) + r[:, ::2].T, [f32(n, n), f32(n, 2 * n)]
 
 
-def _long_chain(n: int, k: int) -> Program:
+def _long_chain(n: int, k: int) -> TypedFunction:
     return lambda x: chain(x, k), [f32(n)]
 
 

@@ -16,7 +16,7 @@ DTYPES = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True)
-class Case:
+class GpuCase:
     """`function` of arrays of `shapes`. `flops`: of its products; none where memory is the limit."""
 
     name: str
@@ -42,72 +42,72 @@ FULL = Sizes(1 << 24, (256, 1024, 4096, 16_384, 32_768, 49_152, 131_072), (64, 5
 DRY = Sizes(1 << 10, (64,), (32,), (32,), 64)
 
 
-def cases(sizes: Sizes) -> list[Case]:
+def cases(sizes: Sizes) -> list[GpuCase]:
     families = (_maps, _rows, _few_rows, _columns, _turned, _products, _attention, _blocks)
     return [case for family in families for case in family(sizes)]
 
 
-def _maps(sizes: Sizes) -> Iterator[Case]:
+def _maps(sizes: Sizes) -> Iterator[GpuCase]:
     n = sizes.elements
     for dtype in DTYPES:
-        yield Case("GELU", workloads.gelu, ((n,),), dtype)
-        yield Case("GELU, odd size", workloads.gelu, ((n - 1,),), dtype)
-    yield Case("polynomial", workloads.polynomial, ((n,),), "float32")
-    yield Case("Black–Scholes", workloads.black_scholes, ((n // 2,),) * 3, "float32", positive=True)
+        yield GpuCase("GELU", workloads.gelu, ((n,),), dtype)
+        yield GpuCase("GELU, odd size", workloads.gelu, ((n - 1,),), dtype)
+    yield GpuCase("polynomial", workloads.polynomial, ((n,),), "float32")
+    yield GpuCase("Black–Scholes", workloads.black_scholes, ((n // 2,),) * 3, "float32", positive=True)
     side = int(n**0.5)
-    yield Case("flux-limited stencil", workloads.flux_limited, ((side, side),), "float32")
+    yield GpuCase("flux-limited stencil", workloads.flux_limited, ((side, side),), "float32")
 
 
-def _rows(sizes: Sizes) -> Iterator[Case]:
+def _rows(sizes: Sizes) -> Iterator[GpuCase]:
     for dtype in DTYPES:
         for n in sizes.lengths:
             rows = max(1, sizes.elements // n)
-            yield Case("softmax", workloads.softmax, ((rows, n),), dtype)
-            yield Case("layer norm", workloads.layer_norm, ((rows, n), (n,), (n,)), dtype)
-            yield Case("RMS norm", workloads.rms_norm, ((rows, n), (n,)), dtype)
-            yield Case("cross-entropy", workloads.cross_entropy, ((max(1, rows // 2), n),) * 2, dtype)
+            yield GpuCase("softmax", workloads.softmax, ((rows, n),), dtype)
+            yield GpuCase("layer norm", workloads.layer_norm, ((rows, n), (n,), (n,)), dtype)
+            yield GpuCase("RMS norm", workloads.rms_norm, ((rows, n), (n,)), dtype)
+            yield GpuCase("cross-entropy", workloads.cross_entropy, ((max(1, rows // 2), n),) * 2, dtype)
     short = sizes.elements // 16
-    yield Case("softmax of short rows", workloads.softmax, ((short, 16),), "float32")
-    yield Case("residual and norm", workloads.residual_norm,
+    yield GpuCase("softmax of short rows", workloads.softmax, ((short, 16),), "float32")
+    yield GpuCase("residual and norm", workloads.residual_norm,
                ((short * 16 // sizes.width, sizes.width),) * 2 + ((sizes.width,),) * 2, "bfloat16")  # fmt: skip
 
 
-def _few_rows(sizes: Sizes) -> Iterator[Case]:
+def _few_rows(sizes: Sizes) -> Iterator[GpuCase]:
     for rows in (1, 4, 64):
-        yield Case("softmax of few rows", workloads.softmax, ((rows, sizes.elements // 64),), "float32")
+        yield GpuCase("softmax of few rows", workloads.softmax, ((rows, sizes.elements // 64),), "float32")
 
 
-def _columns(sizes: Sizes) -> Iterator[Case]:
+def _columns(sizes: Sizes) -> Iterator[GpuCase]:
     for columns in (64, sizes.width):
-        yield Case("statistics of columns", workloads.column_statistics, ((sizes.elements // columns, columns),),
+        yield GpuCase("statistics of columns", workloads.column_statistics, ((sizes.elements // columns, columns),),
                    "float32")  # fmt: skip
 
 
-def _turned(sizes: Sizes) -> Iterator[Case]:
+def _turned(sizes: Sizes) -> Iterator[GpuCase]:
     side = int(sizes.elements**0.5)
     for dtype in DTYPES:
-        yield Case("transposed + map", workloads.turned_sum, ((side, side),) * 2, dtype)
+        yield GpuCase("transposed + map", workloads.turned_sum, ((side, side),) * 2, dtype)
     odd = (side // 2 + 1, 2 * side)
-    yield Case("transposed + map", workloads.turned_sum, (odd, odd[::-1]), "float32")
+    yield GpuCase("transposed + map", workloads.turned_sum, (odd, odd[::-1]), "float32")
 
 
-def _products(sizes: Sizes) -> Iterator[Case]:
+def _products(sizes: Sizes) -> Iterator[GpuCase]:
     rows = sizes.sides[-1]
     for dtype in ("float16", "bfloat16", "float32"):
         for depth in sizes.sides:
             shapes = ((rows, depth), (depth, rows), (rows,))
-            yield Case("product + GELU", workloads.product_gelu, shapes, dtype, 2 * rows * rows * depth)
+            yield GpuCase("product + GELU", workloads.product_gelu, shapes, dtype, 2 * rows * rows * depth)
 
 
-def _attention(sizes: Sizes) -> Iterator[Case]:
+def _attention(sizes: Sizes) -> Iterator[GpuCase]:
     for dtype in ("float16", "bfloat16"):
         for places in sizes.places:
             shapes = ((32, places, 64),) * 3
-            yield Case("attention", workloads.narrow_attention, shapes, dtype, 4 * 32 * places * places * 64)
+            yield GpuCase("attention", workloads.narrow_attention, shapes, dtype, 4 * 32 * places * places * 64)
 
 
-def _blocks(sizes: Sizes) -> Iterator[Case]:
+def _blocks(sizes: Sizes) -> Iterator[GpuCase]:
     n, d = sizes.places[0], sizes.width
     shapes = ((n, d), (d, 3 * d), (d, d), (d,), (d,), (d, 4 * d), (4 * d,), (4 * d, d))
     for dtype in ("float16", "bfloat16"):
-        yield Case("transformer block", workloads.transformer_block, shapes, dtype, 2 * n * d * (12 * d + 2 * n))
+        yield GpuCase("transformer block", workloads.transformer_block, shapes, dtype, 2 * n * d * (12 * d + 2 * n))

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.benches.corpus.suite import Case, Program, f32
+from eqfuse.benches.corpus.suite import Case, TypedFunction, f32
 
 
-def roll_step(n: int) -> Program:
+def roll_step(n: int) -> TypedFunction:
     def program(x: Any) -> Any:
         return np.sin(x) + np.float32(0.3) * np.roll(x, 1, 0) * np.roll(x, 1, 1) * x
 
     return program, [f32(n, n)]
 
 
-def fluid_step(n: int) -> Program:
+def fluid_step(n: int) -> TypedFunction:
     def program(u: Any) -> Any:
         around = np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
         return u + np.float32(0.1) * around - np.float32(0.05) * u * (np.roll(u, -1, 0) - np.roll(u, 1, 0))
@@ -27,7 +27,7 @@ def fluid_step(n: int) -> Program:
     return program, [f32(n, n)]
 
 
-def reflecting_stencil(n: int) -> Program:
+def reflecting_stencil(n: int) -> TypedFunction:
     def program(x: Any) -> Any:
         p = np.pad(x, 1, mode="reflect")
         return p[1:-1, 2:] + p[1:-1, :-2] + p[2:, 1:-1] + p[:-2, 1:-1] - 4 * x
@@ -35,7 +35,7 @@ def reflecting_stencil(n: int) -> Program:
     return program, [f32(n, n)]
 
 
-def rotary(s: int, h: int, d: int) -> Program:
+def rotary(s: int, h: int, d: int) -> TypedFunction:
     def program(q: Any, cosine: Any, sine: Any) -> Any:
         turned = np.concatenate([-q[..., d // 2 :], q[..., : d // 2]], -1)
         return q * cosine + turned * sine

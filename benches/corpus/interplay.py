@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.benches.corpus.suite import Case, Program, f32, softmax
+from eqfuse.benches.corpus.suite import Case, TypedFunction, f32, softmax
 from eqfuse.ops.types import TensorType
 
 F = np.float32
@@ -28,7 +28,7 @@ def around(u: Any) -> Any:
 # Fluids and partial differential equations
 
 
-def conservative_diffusion(n: int) -> Program:
+def conservative_diffusion(n: int) -> TypedFunction:
     def program(u: Any) -> Any:
         k = np.exp(-u)
         x, y = ((k + np.roll(k, -1, a)) * (np.roll(u, -1, a) - u) for a in (0, 1))
@@ -37,7 +37,7 @@ def conservative_diffusion(n: int) -> Program:
     return program, [f32(n, n)]
 
 
-def shallow_water(n: int) -> Program:
+def shallow_water(n: int) -> TypedFunction:
     def program(h: Any, u: Any) -> Any:
         flux, force = h * u, h * u * u + F(4.9) * h * h
         mass = (np.roll(h, 1, 0) + np.roll(h, -1, 0)) / 2 - F(0.1) * (np.roll(flux, -1, 0) - np.roll(flux, 1, 0))
@@ -47,7 +47,7 @@ def shallow_water(n: int) -> Program:
     return program, [f32(n, n), f32(n, n)]
 
 
-def reaction_and_diffusion(n: int) -> Program:
+def reaction_and_diffusion(n: int) -> TypedFunction:
     def program(u: Any, v: Any) -> Any:
         reaction = u * v * v
         du, dv = F(0.16) * around(u) - reaction + F(0.04) * (1 - u), F(0.08) * around(v) + reaction - F(0.1) * v
@@ -56,7 +56,7 @@ def reaction_and_diffusion(n: int) -> Program:
     return program, [f32(n, n), f32(n, n)]
 
 
-def advection_with_energy(n: int) -> Program:
+def advection_with_energy(n: int) -> TypedFunction:
     def program(u: Any, c: Any) -> Any:
         new = u - np.maximum(c, 0) * (u - np.roll(u, 1, 1)) - np.minimum(c, 0) * (np.roll(u, -1, 1) - u)
         return new, (new * new).sum(1), new.var(1)
@@ -67,7 +67,7 @@ def advection_with_energy(n: int) -> Program:
 # Pairs
 
 
-def forces_and_energy(n: int, k: int) -> Program:
+def forces_and_energy(n: int, k: int) -> TypedFunction:
     def program(x: Any, m: Any) -> Any:
         d = x[:, None, :] - x[None, :, :]
         r2 = (d * d).sum(-1) + F(1e-3)
@@ -77,7 +77,7 @@ def forces_and_energy(n: int, k: int) -> Program:
     return program, [f32(n, k), f32(n)]
 
 
-def kernel_regression(n: int, k: int) -> Program:
+def kernel_regression(n: int, k: int) -> TypedFunction:
     def program(x: Any, y: Any, v: Any) -> Any:
         w = np.exp(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1))
         return (w * v[None, :]).sum(1) / w.sum(1)
@@ -85,7 +85,7 @@ def kernel_regression(n: int, k: int) -> Program:
     return program, [f32(n, k), f32(n, k), f32(n)]
 
 
-def discrepancy(n: int, k: int) -> Program:
+def discrepancy(n: int, k: int) -> TypedFunction:
     def kernel(x: Any, y: Any) -> Any:
         return np.exp(F(-0.5) * ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)).sum(1).mean()
 
@@ -95,7 +95,7 @@ def discrepancy(n: int, k: int) -> Program:
 # Attention
 
 
-def linear_attention(h: int, s: int, d: int) -> Program:
+def linear_attention(h: int, s: int, d: int) -> TypedFunction:
     def program(q: Any, k: Any, v: Any) -> Any:
         a, b = np.exp(q), np.exp(k)
         scores = a @ b.transpose(0, 2, 1)
@@ -104,7 +104,7 @@ def linear_attention(h: int, s: int, d: int) -> Program:
     return program, [f32(h, s, d)] * 3
 
 
-def rotary_scores(h: int, s: int, d: int) -> Program:
+def rotary_scores(h: int, s: int, d: int) -> TypedFunction:
     def turned(x: Any, c: Any, w: Any) -> Any:
         return x * c + np.concatenate([-x[..., d // 2 :], x[..., : d // 2]], -1) * w
 
@@ -114,7 +114,7 @@ def rotary_scores(h: int, s: int, d: int) -> Program:
     return program, [f32(h, s, d), f32(h, s, d), f32(s, d), f32(s, d)]
 
 
-def pooled_values(n: int, d: int) -> Program:
+def pooled_values(n: int, d: int) -> TypedFunction:
     def program(scores: Any, x: Any, w: Any) -> Any:
         return np.maximum(softmax(scores) @ (x @ w), 0)
 
@@ -124,7 +124,7 @@ def pooled_values(n: int, d: int) -> Program:
 # Embeddings, and losses by gather
 
 
-def embedded_norm(v: int, s: int, d: int) -> Program:
+def embedded_norm(v: int, s: int, d: int) -> TypedFunction:
     def program(table: Any, places: Any, position: Any) -> Any:
         x = table[places] + position
         c = x - x.mean(-1, keepdims=True)
@@ -133,7 +133,7 @@ def embedded_norm(v: int, s: int, d: int) -> Program:
     return program, [f32(v, d), i32(s), f32(s, d)]
 
 
-def bag_of_embeddings(v: int, b: int, s: int, d: int) -> Program:
+def bag_of_embeddings(v: int, b: int, s: int, d: int) -> TypedFunction:
     def program(table: Any, places: Any, weights: Any) -> Any:
         bag = (table[places] * weights[..., None]).sum(1)
         return bag / np.sqrt((bag * bag).sum(-1, keepdims=True) + F(1e-6))
@@ -141,7 +141,7 @@ def bag_of_embeddings(v: int, b: int, s: int, d: int) -> Program:
     return program, [f32(v, d), i32(b, s), f32(b, s)]
 
 
-def smoothed_cross_entropy(m: int, n: int) -> Program:
+def smoothed_cross_entropy(m: int, n: int) -> TypedFunction:
     def program(x: Any, labels: Any) -> Any:
         log_p = np.log(softmax(x))
         picked = np.take_along_axis(log_p, labels[:, None], -1)[:, 0]
@@ -150,7 +150,7 @@ def smoothed_cross_entropy(m: int, n: int) -> Program:
     return program, [f32(m, n), i32(m)]
 
 
-def focal_loss(m: int, n: int) -> Program:
+def focal_loss(m: int, n: int) -> TypedFunction:
     def program(x: Any, labels: Any) -> Any:
         p = np.take_along_axis(softmax(x), labels[:, None], -1)[:, 0]
         return -((1 - p) ** 2 * np.log(p)).mean()
@@ -161,7 +161,7 @@ def focal_loss(m: int, n: int) -> Program:
 # Image filters
 
 
-def bilateral(n: int) -> Program:
+def bilateral(n: int) -> TypedFunction:
     def program(x: Any) -> Any:
         p = np.pad(x, 1, mode="edge")
         shifted = [p[i : i + n, j : j + n] for i in range(3) for j in range(3)]
@@ -171,7 +171,7 @@ def bilateral(n: int) -> Program:
     return program, [f32(n, n)]
 
 
-def normalised_edges(n: int) -> Program:
+def normalised_edges(n: int) -> TypedFunction:
     def program(x: Any) -> Any:
         p = np.pad(x, 1, mode="reflect")
         dx, dy = p[1:-1, 2:] - p[1:-1, :-2], p[2:, 1:-1] - p[:-2, 1:-1]
@@ -181,7 +181,7 @@ def normalised_edges(n: int) -> Program:
     return program, [f32(n, n)]
 
 
-def sharpened_contrast(n: int) -> Program:
+def sharpened_contrast(n: int) -> TypedFunction:
     def program(x: Any) -> Any:
         sharp = x - F(0.2) * around(x)
         return (sharp - sharp.mean()) / np.sqrt(sharp.var() + F(1e-5))
@@ -192,7 +192,7 @@ def sharpened_contrast(n: int) -> Program:
 # Scans and statistics in finance and signal processing
 
 
-def rolling_scores(n: int, d: int, w: int) -> Program:
+def rolling_scores(n: int, d: int, w: int) -> TypedFunction:
     def program(r: Any) -> Any:
         sums = np.cumsum(np.log1p(r), 0)
         change = sums[w:] - sums[:-w]
@@ -201,7 +201,7 @@ def rolling_scores(n: int, d: int, w: int) -> Program:
     return program, [f32(n, d)]
 
 
-def return_moments(n: int) -> Program:
+def return_moments(n: int) -> TypedFunction:
     def program(r: Any) -> Any:
         z = np.log1p(F(0.01) * r)
         c = z - z.mean()
@@ -211,7 +211,7 @@ def return_moments(n: int) -> Program:
     return program, [f32(n)]
 
 
-def spectrogram(n: int, w: int, k: int) -> Program:
+def spectrogram(n: int, w: int, k: int) -> TypedFunction:
     at = np.arange(w, dtype=F)[:, None] * np.arange(k, dtype=F) * F(2 * np.pi / w)
     window = F(0.5) - F(0.5) * np.cos(np.arange(w, dtype=F) * F(2 * np.pi / w))
 
@@ -226,15 +226,15 @@ def spectrogram(n: int, w: int, k: int) -> Program:
 # Controls: no law, map or cascade helps
 
 
-def distances_from_a_median_like_centre(m: int, n: int) -> Program:
+def distances_from_a_median_like_centre(m: int, n: int) -> TypedFunction:
     return lambda x: np.abs(x - x.mean(-1, keepdims=True)).sum(-1), [f32(m, n)]
 
 
-def one_map(n: int) -> Program:
+def one_map(n: int) -> TypedFunction:
     return lambda x, y: np.sqrt(x * x + y * y), [f32(n, n), f32(n, n)]
 
 
-def one_product(n: int) -> Program:
+def one_product(n: int) -> TypedFunction:
     return lambda a, b: a @ b, [f32(n, n), f32(n, n)]
 
 

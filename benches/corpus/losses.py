@@ -70,8 +70,8 @@ def lstm_cell(lib: Library, wx: Any, wh: Any, b: Any, x: Any, h: Any, c: Any, y:
     return ((o * lib.np.tanh(f * c + i * lib.np.tanh(gates[:, 3 * n :])) - y) ** 2).mean()
 
 
-def factorisation(lib: Library, u: Any, v: Any, ratings: Any, known: Any) -> Any:
-    return (known * (u @ v - ratings) ** 2).sum() + 0.01 * ((u * u).sum() + (v * v).sum())
+def factorisation(lib: Library, u: Any, v: Any, ratings: Any, mask: Any) -> Any:
+    return (mask * (u @ v - ratings) ** 2).sum() + 0.01 * ((u * u).sum() + (v * v).sum())
 
 
 def greeks(lib: Library, spot: Any, volatility: Any, strike: Any, years: Any) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.benches.corpus.suite import Case, Program, f32
+from eqfuse.benches.corpus.suite import Case, TypedFunction, f32
 
 
-def forces(n: int, k: int) -> Program:
+def forces(n: int, k: int) -> TypedFunction:
     def program(x: Any, m: Any) -> Any:
         d = x[:, None, :] - x[None, :, :]
         r2 = (d * d).sum(-1) + np.float32(1e-3)
@@ -22,28 +22,28 @@ def forces(n: int, k: int) -> Program:
     return program, [f32(n, k), f32(n)]
 
 
-def radial_sums(n: int, k: int) -> Program:
+def radial_sums(n: int, k: int) -> TypedFunction:
     def program(x: Any, y: Any) -> Any:
         return np.exp(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1) / np.float32(0.5)).sum(1)
 
     return program, [f32(n, k), f32(n, k)]
 
 
-def density(n: int) -> Program:
+def density(n: int) -> TypedFunction:
     def program(x: Any, y: Any) -> Any:
         return np.exp(np.float32(-0.5) * ((x[:, None] - y[None, :]) / np.float32(0.3)) ** 2).mean(1)
 
     return program, [f32(n), f32(n)]
 
 
-def nearest(n: int, k: int) -> Program:
+def nearest(n: int, k: int) -> TypedFunction:
     def program(x: Any, y: Any) -> Any:
         return ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1).argmin(1)
 
     return program, [f32(n, k), f32(n, k)]
 
 
-def least_distance(n: int, k: int) -> Program:
+def least_distance(n: int, k: int) -> TypedFunction:
     def program(x: Any, y: Any) -> Any:
         return np.linalg.norm(x[:, None, :] - y[None, :, :], axis=-1).min(1)
 

@@ -88,10 +88,10 @@ def long_graph(rng: np.random.Generator, operators: int) -> tuple[Graph, list[np
     return graph, [rng.uniform(-1, 1, i.shape) for i in graph.inputs]
 
 
-def _block_step(choice: int, made: list[Node], leaves: list[Node], sides: dict[int, Node]) -> Node:
+def _block_step(choice: int, values: list[Node], leaves: list[Node], sides: dict[int, Node]) -> Node:
     """One more value of a block, of the shape of its first; `choice` says which, the same one in each repetition."""
     kind, choice = choice % 8, choice // 8
-    x = made[max(0, len(made) - 1 - choice % 3)]
+    x = values[max(0, len(values) - 1 - choice % 3)]
     choice //= 3
     if kind < 2:
         return node("tanh", (node(UNARY[choice % len(UNARY)], (x,)),))
@@ -105,7 +105,7 @@ def _block_step(choice: int, made: list[Node], leaves: list[Node], sides: dict[i
     if kind == 5:  # the product of three, as attention has it
         scores = node("tanh", (node("matmul", (x, node("transpose", (x,), ((1, 0),)))),))
         return node("matmul", (scores, x))
-    others = [made[0], *leaves] if kind == 6 else made
+    others = [values[0], *leaves] if kind == 6 else values
     return node("tanh", (node(BINARY[choice % len(BINARY)], (x, others[choice // 8 % len(others)])),))
 
 

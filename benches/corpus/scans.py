@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.benches.corpus.suite import Case, Program, f32
+from eqfuse.benches.corpus.suite import Case, TypedFunction, f32
 
 
-def cumulative_returns(n: int, d: int) -> Program:
+def cumulative_returns(n: int, d: int) -> TypedFunction:
     def program(r: Any) -> Any:
         return np.cumprod(1 + np.float32(0.01) * r, axis=0) - 1
 
     return program, [f32(n, d)]
 
 
-def drawdown(n: int, d: int) -> Program:
+def drawdown(n: int, d: int) -> TypedFunction:
     def program(r: Any) -> Any:
         value = np.cumprod(1 + np.float32(0.01) * r, axis=-1)
         peak = np.maximum.accumulate(value, axis=-1)
@@ -28,7 +28,7 @@ def drawdown(n: int, d: int) -> Program:
     return program, [f32(n, d)]
 
 
-def distribution(n: int, d: int) -> Program:
+def distribution(n: int, d: int) -> TypedFunction:
     def program(x: Any) -> Any:
         e = np.exp(x - x.max(-1, keepdims=True))
         return np.cumsum(e, -1) / e.sum(-1, keepdims=True)
@@ -36,7 +36,7 @@ def distribution(n: int, d: int) -> Program:
     return program, [f32(n, d)]
 
 
-def integral_image(n: int, d: int) -> Program:
+def integral_image(n: int, d: int) -> TypedFunction:
     def program(x: Any) -> Any:
         return np.sqrt(np.cumsum(np.cumsum(x * x, 0), 1))
 

@@ -239,8 +239,8 @@ class Workload:
     positive: bool = False
 
 
-def _root(n: int, of: int = 1) -> int:
-    return max(8, round((n / of) ** 0.5) // 8 * 8)
+def _root(n: int, parts: int = 1) -> int:
+    return max(8, round((n / parts) ** 0.5) // 8 * 8)
 
 
 def _row(*more: int) -> Callable[[int], Shapes]:

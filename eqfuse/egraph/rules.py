@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ops import row
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Guard, Law, Term, walk
-from eqfuse.rewrites.language.match import FAULTS, Types, faulty, literal_matches, made_values, order, term_key
+from eqfuse.rewrites.language.match import FAULTS, VariableTypes, faulty, literal_matches, made_values, order, term_key
 from eqfuse.rewrites.procedures.chains import reordered
 from eqfuse.rewrites.procedures.short_axes import in_slices
 
@@ -55,7 +55,7 @@ class Judge:
         self.slots: list[tuple[str, Any]] = []
 
     def __call__(self, *values: Any) -> tuple | None:
-        types: Types = {}
+        types: VariableTypes = {}
         attributes: dict[Attr, Any] = {}
         try:
             return self._answer(values, types, attributes)
@@ -64,7 +64,7 @@ class Judge:
         except FAULTS as error:
             raise faulty(self.law, types, attributes, error) from error
 
-    def _answer(self, values: tuple, types: Types, attributes: dict[Attr, Any]) -> tuple | None:
+    def _answer(self, values: tuple, types: VariableTypes, attributes: dict[Attr, Any]) -> tuple | None:
         of_node: dict[Term, dict[int, Any]] = {}
         ranges: dict[Term | str, Fact] = {}
         for (what, key), value in zip(self.slots, values, strict=True):
@@ -139,7 +139,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
             call.append(variable)
             judge.slots.append((what, key))
 
-    def at(term: Term) -> str:
+    def variable_text(term: Term) -> str:
         return fresh(("tensor", term_key(term)), "x")
 
     atoms = []
@@ -155,30 +155,30 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
             variable = fresh(("type", term_key(arg)), "t")
             parts.append(variable)
             slot("type", arg, variable)
-        parts += [at(arg) for arg in term.args]
+        parts += [variable_text(arg) for arg in term.args]
         op = "o_const" if term.op == LITERAL else constructor(term.op, len(term.args))
-        atoms.append(f"(= {at(term)} ({' '.join([op, *parts])}))")
+        atoms.append(f"(= {variable_text(term)} ({' '.join([op, *parts])}))")
     atoms.reverse()
     for g in law.when:
         for fact in ("constant",) * g.constant + ("varies",) * g.varies + ("in_program",) * g.in_program:
-            atoms += [f"({fact} {at(a)})" for a in g.tensors]
+            atoms += [f"({fact} {variable_text(a)})" for a in g.tensors]
         if g.distinct:
-            atoms += [f"(!= {at(a)} {at(b)})" for a, b in combinations(g.tensors, 2)]
+            atoms += [f"(!= {variable_text(a)} {variable_text(b)})" for a, b in combinations(g.tensors, 2)]
         for a in g.tensors if g.about_values else ():
             variable = fresh(("range", term_key(a)), "f")
             if variable not in call:
-                atoms.append(f"(= {variable} (range {at(a)}))")
+                atoms.append(f"(= {variable} (range {variable_text(a)}))")
                 slot("range", term_key(a), variable)
-    atoms += [f"(!= {at(term)} {at(arg)})" for term, arg in _idle(lefts)]
+    atoms += [f"(!= {variable_text(term)} {variable_text(arg)})" for term, arg in _idle(lefts)]
     if not law.everywhere:
-        atoms += [f"(varies {at(lhs)})" for lhs in lefts]
+        atoms += [f"(varies {variable_text(lhs)})" for lhs in lefts]
     for i, j in combinations(lefts, 2):
-        atoms.append(f"(!= {at(i)} {at(j)})")
+        atoms.append(f"(!= {variable_text(i)} {variable_text(j)})")
         if change_places(i, j, law.when, lefts):
-            atoms.append(f"(= {at(i)} (ordering-min {at(i)} {at(j)}))")
+            atoms.append(f"(= {variable_text(i)} (ordering-min {variable_text(i)} {variable_text(j)}))")
     atoms += ['(callback "judge" {number} pj pq pn po pm)', f"(= pc (py-call pj pq pn {' '.join(call)}))", "(!= pc po)"]
-    made = _made_texts(rights, at, variables)
-    unions = " ".join(f"(union {at(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
+    made = _made_texts(rights, variable_text, variables)
+    unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
     text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
     return Rule(name, law, text, judge, _signatures(lefts), _signatures(rights), len(order(rights)))
 
@@ -228,7 +228,7 @@ def walk_once(side: tuple[Term, ...]) -> list[Term]:
     return list(dict.fromkeys(t for term in side for t in walk(term)))
 
 
-def _made_texts(rights: tuple[Term, ...], at: Any, variables: dict[Any, str]) -> list[str]:
+def _made_texts(rights: tuple[Term, ...], variable_text: Any, variables: dict[Any, str]) -> list[str]:
     """The made terms; what the match holds already is passed on, the rest is fetched from the judge's answer."""
     position = 0
     texts: dict[Term, str] = {}
@@ -238,7 +238,7 @@ def _made_texts(rights: tuple[Term, ...], at: Any, variables: dict[Any, str]) ->
         fetched = [f"(py-call pm pq pc (py-from-int {position + i}))" for i in range(len(keys))]
         position += len(keys)
         parts = [text if key is None else variables[key] for key, text in zip(keys, fetched, strict=True)]
-        parts += [at(a) if a.op == VARIABLE else texts[a] for a in term.args]
+        parts += [variable_text(a) if a.op == VARIABLE else texts[a] for a in term.args]
         op = "o_const" if term.op == LITERAL else constructor(term.op, len(term.args))
         texts[term] = f"({' '.join([op, *parts])})"
-    return [at(rhs) if rhs.op == VARIABLE else texts[rhs] for rhs in rights]
+    return [variable_text(rhs) if rhs.op == VARIABLE else texts[rhs] for rhs in rights]

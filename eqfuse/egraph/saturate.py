@@ -215,15 +215,15 @@ class BackOff:
         self._times: Counter[str] = Counter()
         self._until: dict[str, int] = {}
 
-    def note(self, rule: str, matches: int, at: int, size: int) -> None:
-        """`rule` matched `matches` times in round `at`, which began with `size` nodes."""
+    def note(self, rule: str, matches: int, round_number: int, size: int) -> None:
+        """`rule` matched `matches` times in round `round_number`, which began with `size` nodes."""
         if matches > max(_MANY_MATCHES, size) << self._times[rule]:
             self._times[rule] += 1
-            self._until[rule] = at + (1 << self._times[rule])
+            self._until[rule] = round_number + (1 << self._times[rule])
 
-    def resting(self, at: int) -> frozenset[str]:
-        """The rules that are left out of round `at`."""
-        return frozenset(rule for rule, until in self._until.items() if at <= until)
+    def resting(self, round_number: int) -> frozenset[str]:
+        """The rules that are left out of round `round_number`."""
+        return frozenset(rule for rule, until in self._until.items() if round_number <= until)
 
     def wake(self) -> None:
         """Let every rule run in the next round."""

@@ -59,13 +59,13 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     return _by_steps(order, found) if operators(found[0]) > MANY else found
 
 
-def _by_steps(order: _Order, found: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
-    """The steps of loops as pieces, where far fewer operators are to be searched then; else `found`."""
+def _by_steps(order: _OrderedOperators, default: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
+    """The steps of loops as pieces, where far fewer operators are to be searched then; else `default`."""
     for ends in (order.ends_of_steps(), order.ends_of_small_steps()):
-        by_steps = _distinct(order.pieces(ends), sliced=False) if ends else found
-        if operators(by_steps[0]) <= operators(found[0]) // FEWER:
+        by_steps = _distinct(order.pieces(ends), sliced=False) if ends else default
+        if operators(by_steps[0]) <= operators(default[0]) // FEWER:
             return by_steps
-    return found
+    return default
 
 
 def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
@@ -100,39 +100,39 @@ def _distinct(pieces: list[_Piece], sliced: bool) -> tuple[list[Graph], list[Use
 
 
 def _finer(
-    order: _Order, pieces: list[_Piece], found: tuple[list[Graph], list[Use]], sliced: bool
+    order: _OrderedOperators, pieces: list[_Piece], coarse: tuple[list[Graph], list[Use]], sliced: bool
 ) -> tuple[list[Graph], list[Use]]:
-    """`found`, with a piece that stands once cut in two where one of the parts is another piece: the first layer, with
+    """`coarse`, with a piece that stands once cut in two where one of the parts is another piece: the first layer, with
     what is done but once before it, and the last."""
-    graphs, uses = found
+    graphs, uses = coarse
     times = Counter(use.segment for use in uses)
     known, sizes = {*graphs}, {len(piece.operators) for piece in pieces}
     distinct: dict[Graph, int] = {}
     finer = []
     for piece, use in zip(pieces, uses, strict=True):
-        made = [(graphs[use.segment], use.inputs, use.outputs)]
+        replaced = [(graphs[use.segment], use.inputs, use.outputs)]
         for at in order.places_in(piece, sizes) if times[use.segment] == 1 else ():
             parts = order.parts(piece, at)
             cut = [(*canonical(p.outputs, p.boundary, sliced and not p.gathers), p.outputs) for p in parts]
             if any(graph in known for graph, *_ in cut):
-                made = cut
+                replaced = cut
                 break
-        for graph, inputs, outputs in made:
+        for graph, inputs, outputs in replaced:
             finer.append(Use(distinct.setdefault(graph, len(distinct)), inputs, outputs))
     return list(distinct), finer
 
 
-def _ordered(graph: Graph) -> _Order:
+def _ordered(graph: Graph) -> _OrderedOperators:
     """The operators of `graph`. Products that share an operand and would be in several pieces run together first."""
-    order = _Order(graph)
+    order = _OrderedOperators(graph)
     parted = [
         g for g in shared_products(order.nodes, order.constants)
         if len({bisect_left(order.ends, order.position[m]) for m in g.members}) > 1
     ]  # fmt: skip
-    return _Order(graph, parted) if parted else order
+    return _OrderedOperators(graph, parted) if parted else order
 
 
-class _Order:
+class _OrderedOperators:
     """The operators of a graph in the order in which it is cut, and who reads what. Views are their readers'.
 
     The members of each group of `gathered` stand together, and are stored.
@@ -238,19 +238,19 @@ class _Order:
             if at - start + 1 in sizes or start + count - 1 - at in sizes:
                 yield at
 
-    def parts(self, piece: _Piece, at: int) -> tuple[_Piece, _Piece]:
-        """`piece` cut behind the operator at position `at`."""
-        count = at - self.position[piece.operators[0]] + 1
+    def parts(self, piece: _Piece, end: int) -> tuple[_Piece, _Piece]:
+        """`piece` cut behind the operator at position `end`."""
+        count = end - self.position[piece.operators[0]] + 1
         first, second = piece.operators[:count], piece.operators[count:]
-        crossing = self._crossing(first, at)
+        crossing = self._crossing(first, end)
         left = tuple(o for o in piece.outputs if o not in crossing)
         return self._piece(crossing, piece.boundary, first), self._piece(left, {*piece.boundary, *crossing}, second)
 
-    def _crossing(self, made: Sequence[Node], end: int) -> tuple[Node, ...]:
-        return tuple(n for n in made if self.last[n] > end)
+    def _crossing(self, nodes: Sequence[Node], end: int) -> tuple[Node, ...]:
+        return tuple(n for n in nodes if self.last[n] > end)
 
-    def _piece(self, outputs: tuple[Node, ...], boundary: Collection[Node], made: Sequence[Node]) -> _Piece:
-        return _Piece(outputs, frozenset(boundary), tuple(made), not self.together.isdisjoint(made))
+    def _piece(self, outputs: tuple[Node, ...], boundary: Collection[Node], nodes: Sequence[Node]) -> _Piece:
+        return _Piece(outputs, frozenset(boundary), tuple(nodes), not self.together.isdisjoint(nodes))
 
     def _live(self) -> list[int]:
         """How many values made by then are read behind each operator."""

@@ -55,36 +55,36 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
     return worst
 
 
-def _error(fun: Callable[..., Any], given: list[np.ndarray], at: int, rng: np.random.Generator) -> float:
-    """How far the derivative along a random change of the argument at `at` is from differences, and from its
+def _error(fun: Callable[..., Any], arguments: list[np.ndarray], position: int, rng: np.random.Generator) -> float:
+    """How far the derivative along a random change of the argument at `position` is from differences, and from its
     transpose."""
-    step = _random(given[at], rng)
-    changes = tuple(step if i == at else np.zeros_like(x) for i, x in enumerate(given))
-    _, forward = jvp(fun, tuple(given), changes)
-    results, pullback = vjp(fun, *given)
+    step = _random(arguments[position], rng)
+    changes = tuple(step if i == position else np.zeros_like(x) for i, x in enumerate(arguments))
+    _, forward = jvp(fun, tuple(arguments), changes)
+    results, pullback = vjp(fun, *arguments)
     given_back = tuple(_random(np.asarray(r), rng) for r in results)
-    backward = pullback(given_back)[at]
-    wanted = _differences(fun, given, at, step)
+    backward = pullback(given_back)[position]
+    wanted = _differences(fun, arguments, position, step)
     error = max(_apart(f, w) for f, w in zip(forward, wanted, strict=True))
     along = sum(np.sum(_wide(f) * _wide(c)).real for f, c in zip(forward, given_back, strict=True))
     size = sum(np.sum(np.abs(_wide(f) * _wide(c))) for f, c in zip(forward, given_back, strict=True))
     return float(max(error, abs(np.sum(_wide(backward) * _wide(step)).real - along) / max(size, 1e-3)))
 
 
-def _differences(fun: Callable[..., Any], given: list[np.ndarray], at: int, step: np.ndarray) -> list[Any]:
-    wide = [_wide(x) for x in given]
+def _differences(fun: Callable[..., Any], arguments: list[np.ndarray], position: int, step: np.ndarray) -> list[Any]:
+    wide = [_wide(x) for x in arguments]
     found: list[Any] = []
     for times, weight in STEPS:
         for sign in (1, -1):
-            moved = [x + sign * times * STEP * _wide(step) if i == at else x for i, x in enumerate(wide)]
+            moved = [x + sign * times * STEP * _wide(step) if i == position else x for i, x in enumerate(wide)]
             values = [_wide(v) * (sign * weight / STEP) for v in fun(*moved)]
             found = values if not found else [a + b for a, b in zip(found, values, strict=True)]
     return found
 
 
-def _apart(found: Any, wanted: Any) -> float:
+def _apart(computed: Any, wanted: Any) -> float:
     scale = np.abs(wanted).max(initial=0.0) + DIFFERENCE_ERROR * 1e6
-    return float((np.abs(_wide(found) - wanted) / scale).max(initial=0.0))
+    return float((np.abs(_wide(computed) - wanted) / scale).max(initial=0.0))
 
 
 def _random(like: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -23,9 +23,9 @@ from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import Trace, current, differentiated
 from eqfuse.gradients.call import ResultTree, name_of, tracer
+from eqfuse.gradients.expr import filled
 from eqfuse.gradients.loops import results
 from eqfuse.gradients.row import NoDerivative
-from eqfuse.gradients.terms import filled
 from eqfuse.ir.graph import Body, Graph, Node, node, substitute
 from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.ops.types import TensorType
@@ -193,17 +193,17 @@ class _Call:
             raise error(f"the bwd of {self.name} returns {array.tensor_type} for argument {place}, which is {t}")
         return array.node
 
-    def _traced(self, call: Callable[[], Any], found: list[ResultTree]) -> tuple[list[Node], Trace]:
-        """The arrays that `call` returns, behind those of what is `found` before; what it stops counts as it is."""
+    def _traced(self, call: Callable[[], Any], result_trees: list[ResultTree]) -> tuple[list[Node], Trace]:
+        """The arrays that `call` returns, behind those of the `result_trees` before; what it stops counts as it is."""
         outer = current()
         assert outer is not None
         with outer.within(f"{self.name}, which has a rule for its gradient,") as trace:
             trace.fixed = {}
-            found.append(ResultTree(call()))
+            result_trees.append(ResultTree(call()))
         known: dict[Node, Node] = {}
         for value, stand_in in trace.fixed.items():
             (known[stand_in],) = substitute([value], known)
-        return list(substitute([n for each in found for n in each.nodes], known)), trace
+        return list(substitute([n for each in result_trees for n in each.nodes], known)), trace
 
     def _refuse_captured(self, which: str, trace: Trace) -> None:
         if trace.captured:
@@ -217,5 +217,5 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (Tracer, np.ndarray, np.generic))
 
 
-def _described(found: ResultTree) -> str:
-    return f"{shown(found.structure)} of {', '.join(str(n.type) for n in found.nodes)}"
+def _described(tree: ResultTree) -> str:
+    return f"{shown(tree.structure)} of {', '.join(str(n.type) for n in tree.nodes)}"

@@ -9,9 +9,8 @@ import math
 from collections.abc import Callable
 
 from eqfuse.dtypes import kind
-from eqfuse.gradients.row import Changes, NoDerivative, Row, by_partials, constant, joint
-from eqfuse.gradients.terms import (
-    Term,
+from eqfuse.gradients.expr import (
+    Expr,
     cast,
     complex_of,
     conj,
@@ -26,6 +25,7 @@ from eqfuse.gradients.terms import (
     where,
     zeros,
 )
+from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, by_partials, constant, joint
 from eqfuse.ir.graph import Node
 from eqfuse.ops.types import TensorType
 
@@ -41,16 +41,16 @@ JUMPING = (
 
 
 def _sum_tangent(n: Node, d: Changes) -> Node:
-    found = [Term(x) for x in d if x is not None]
+    found = [Expr(x) for x in d if x is not None]
     return spread_to(found[0] if len(found) == 1 else f("add", *found), n.shape).node
 
 
-def _sum_transpose(n: Node, at: int, ct: Term) -> Term:
-    return summed_to(ct, n.args[at].shape)
+def _sum_transpose(n: Node, position: int, ct: Expr) -> Expr:
+    return summed_to(ct, n.args[position].shape)
 
 
 def _difference_tangent(n: Node, d: Changes) -> Node:
-    a, b = (None if x is None else Term(x) for x in d)
+    a, b = (None if x is None else Expr(x) for x in d)
     if a is not None and b is not None:
         return (a - b).node
     found = a if b is None else -b
@@ -58,48 +58,48 @@ def _difference_tangent(n: Node, d: Changes) -> Node:
     return spread_to(found, n.shape).node
 
 
-def _difference_transpose(n: Node, at: int, ct: Term) -> Term:
-    return summed_to(-ct if at else ct, n.args[at].shape)
+def _difference_transpose(n: Node, position: int, ct: Expr) -> Expr:
+    return summed_to(-ct if position else ct, n.args[position].shape)
 
 
 def _product_tangent(n: Node, d: Changes) -> Node:
     pairs = zip(d, n.args[::-1], strict=True)
-    return sum_of([spread_to(Term(x) * Term(other), n.shape) for x, other in pairs if x is not None]).node
+    return sum_of([spread_to(Expr(x) * Expr(other), n.shape) for x, other in pairs if x is not None]).node
 
 
-def _product_transpose(n: Node, at: int, ct: Term) -> Term:
-    return summed_to(ct * Term(n.args[1 - at]), n.args[at].shape)
+def _product_transpose(n: Node, position: int, ct: Expr) -> Expr:
+    return summed_to(ct * Expr(n.args[1 - position]), n.args[position].shape)
 
 
 def _quotient_tangent(n: Node, d: Changes) -> Node:
-    y, b, found = Term(n), Term(n.args[1]), []
+    y, b, found = Expr(n), Expr(n.args[1]), []
     if d[0] is not None:
-        found.append(spread_to(Term(d[0]) / b, n.shape))
+        found.append(spread_to(Expr(d[0]) / b, n.shape))
     if d[1] is not None:
-        slope = f("square", y) if known_number(Term(n.args[0])) == 1 else y / b
-        found.append(spread_to(-slope * Term(d[1]), n.shape))
+        slope = f("square", y) if known_number(Expr(n.args[0])) == 1 else y / b
+        found.append(spread_to(-slope * Expr(d[1]), n.shape))
     return sum_of(found).node
 
 
-def _quotient_transpose(n: Node, at: int, ct: Term) -> Term:
-    return summed_to(ct / Term(n.args[1]), n.args[0].shape)
+def _quotient_transpose(n: Node, position: int, ct: Expr) -> Expr:
+    return summed_to(ct / Expr(n.args[1]), n.args[0].shape)
 
 
-def _choice_transpose(n: Node, at: int, ct: Term) -> Term:
-    yes, no = (ct, 0) if at == 1 else (0, ct)
-    return summed_to(where(Term(n.args[0]), yes, no), n.args[at].shape)
+def _choice_transpose(n: Node, position: int, ct: Expr) -> Expr:
+    yes, no = (ct, 0) if position == 1 else (0, ct)
+    return summed_to(where(Expr(n.args[0]), yes, no), n.args[position].shape)
 
 
 def _cast_tangent(n: Node, d: Changes) -> Node | None:
-    return None if d[0] is None or kind(n.dtype) not in "fc" else cast(Term(d[0]), n.dtype).node
+    return None if d[0] is None or kind(n.dtype) not in "fc" else cast(Expr(d[0]), n.dtype).node
 
 
-def _cast_transpose(n: Node, _at: int, ct: Term) -> Term:
+def _cast_transpose(n: Node, _position: int, ct: Expr) -> Expr:
     return cast(ct, n.args[0].dtype)
 
 
-def _parts_transpose(n: Node, at: int, ct: Term) -> Term:
-    return summed_to(-imag(ct) if at else real(ct), n.args[at].shape)
+def _parts_transpose(n: Node, position: int, ct: Expr) -> Expr:
+    return summed_to(-imag(ct) if position else real(ct), n.args[position].shape)
 
 
 # ---- functions with kinks, or with rules of their own for complex numbers
@@ -108,10 +108,10 @@ def _parts_transpose(n: Node, at: int, ct: Term) -> Term:
 def _abs_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
-    x, change = Term(n.args[0]), Term(d[0])
+    x, change = Expr(n.args[0]), Expr(d[0])
     if x.dtype.kind != "c":
         return (f("sign", x) * change).node
-    size = where(Term(n).equals(0), 1, Term(n))
+    size = where(Expr(n).equals(0), 1, Expr(n))
     return (real(x) / size * real(change) + imag(x) / size * imag(change)).node
 
 
@@ -120,10 +120,10 @@ def _sign_tangent(n: Node, _d: Changes) -> None:
         raise NoDerivative("of complex numbers it is z / abs(z), which is not differentiable: write that out")
 
 
-def _share(better: str, nan_loses: bool = False) -> Callable[[Term, Term, Term], Term]:
+def _share(better: str, nan_loses: bool = False) -> Callable[[Expr, Expr, Expr], Expr]:
     """The part of a choice that comes from the first argument: 1, 0, or 1/2 where both are equal."""
 
-    def partial(_y: Term, a: Term, b: Term) -> Term:
+    def partial(_y: Expr, a: Expr, b: Expr) -> Expr:
         chosen = f(better, a, b)
         if nan_loses:
             chosen = f("logical_or", chosen, f("isnan", b))
@@ -133,15 +133,15 @@ def _share(better: str, nan_loses: bool = False) -> Callable[[Term, Term, Term],
     return partial
 
 
-def _choice(better: str, nan_loses: bool = False) -> Row:
+def _choice(better: str, nan_loses: bool = False) -> DerivativeRow:
     share = _share(better, nan_loses)
     return by_partials(share, lambda y, a, b: share(y, b, a))
 
 
-def _power_of_base(y: Term, a: Term, b: Term) -> Term | float:
+def _power_of_base(y: Expr, a: Expr, b: Expr) -> Expr | float:
     exponent = known_number(b)
     if exponent is not None:
-        lower: dict[float, Term] = {2: a, 3: f("square", a)}
+        lower: dict[float, Expr] = {2: a, 3: f("square", a)}
         if exponent in (0, 1):
             return float(exponent)
         return (lower.get(exponent) or f("power", a, exponent - 1)) * exponent
@@ -149,33 +149,33 @@ def _power_of_base(y: Term, a: Term, b: Term) -> Term | float:
     return where(none, 0, b * f("power", a, where(none, 1, b - 1)))
 
 
-def _power_of_exponent(y: Term, a: Term, b: Term) -> Term:
+def _power_of_exponent(y: Expr, a: Expr, b: Expr) -> Expr:
     return f("log", where(a.equals(0), 1, a)) * y
 
 
-def _safe(y: Term) -> Term:
+def _safe(y: Expr) -> Expr:
     return where(y.equals(0), 1, y)
 
 
-def _scaled(_y: Term, a: Term, b: Term) -> Term:
+def _scaled(_y: Expr, a: Expr, b: Expr) -> Expr:
     return f("ldexp", filled(1, TensorType(a.dtype, ())), b)
 
 
-def _no_change(_y: Term, a: Term, *_: Term) -> Term:
+def _no_change(_y: Expr, a: Expr, *_: Expr) -> Expr:
     return zeros(a.node)
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, DerivativeRow] = {
     **{name: constant() for name in JUMPING.split()},
-    "sign": Row(_sign_tangent, jumps=True),
+    "sign": DerivativeRow(_sign_tangent, jumps=True),
     # linear
-    "add": Row(_sum_tangent, transpose=_sum_transpose, linear=(0, 1)),
-    "subtract": Row(_difference_tangent, transpose=_difference_transpose, linear=(0, 1)),
+    "add": DerivativeRow(_sum_tangent, transpose=_sum_transpose, linear=(0, 1)),
+    "subtract": DerivativeRow(_difference_tangent, transpose=_difference_transpose, linear=(0, 1)),
     "negative": joint({0: lambda n, ct: -ct}),
-    "multiply": Row(_product_tangent, transpose=_product_transpose, linear=(0, 1)),
-    "divide": Row(_quotient_tangent, transpose=_quotient_transpose, linear=(0,)),
+    "multiply": DerivativeRow(_product_tangent, transpose=_product_transpose, linear=(0, 1)),
+    "divide": DerivativeRow(_quotient_tangent, transpose=_quotient_transpose, linear=(0,)),
     "where": joint(_choice_transpose, (1, 2)),
-    "cast": Row(_cast_tangent, transpose=_cast_transpose, linear=(0,)),
+    "cast": DerivativeRow(_cast_tangent, transpose=_cast_transpose, linear=(0,)),
     "conj": joint({0: lambda n, ct: conj(ct)}),
     "real": joint({0: lambda n, ct: complex_of(ct, zeros(ct.node))}),
     "imag": joint({0: lambda n, ct: complex_of(zeros(ct.node), -ct)}),
@@ -215,7 +215,7 @@ ROWS: dict[str, Row] = {
     "erf": by_partials(lambda y, a: f("exp", -f("square", a)) * (2 / math.sqrt(math.pi))),
     "erfc": by_partials(lambda y, a: f("exp", -f("square", a)) * (-2 / math.sqrt(math.pi))),
     # choices and kinks
-    "abs": Row(_abs_tangent),
+    "abs": DerivativeRow(_abs_tangent),
     "maximum": _choice("greater"),
     "minimum": _choice("less"),
     "fmax": _choice("greater", nan_loses=True),

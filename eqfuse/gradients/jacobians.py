@@ -18,8 +18,8 @@ from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of, stand_ins
 from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.expr import Expr, filled, reshape, transpose, zeros
 from eqfuse.gradients.rules import refuse_forward
-from eqfuse.gradients.terms import Term, filled, reshape, transpose, zeros
 from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Node, const, substitute
 
@@ -101,17 +101,17 @@ def _by_rows(call: DifferentiatedCall) -> list[list[Node]]:
     return found
 
 
-def _mapped(unit: Node, outputs: Sequence[Node]) -> list[Term]:
+def _mapped(unit: Node, outputs: Sequence[Node]) -> list[Expr]:
     """`outputs` for each array that is 1 at one place and else 0 in the place of `unit`, whose axes come first."""
     size, shape = unit.type.size, unit.shape
     if size == 1:
         one = filled(1, unit.type)
-        return [reshape(Term(o), (*shape, *o.shape)) for o in substitute(outputs, {unit: one.node})]
-    basis = reshape(Term(const(np.eye(size, dtype=unit.dtype))), (size, *shape))
+        return [reshape(Expr(o), (*shape, *o.shape)) for o in substitute(outputs, {unit: one.node})]
+    basis = reshape(Expr(const(np.eye(size, dtype=unit.dtype))), (size, *shape))
 
     def step(carry: Any, row: Any) -> Any:
         made = substitute(outputs, {unit: row.node})
         return carry, [wrap(o, Rights.WRITABLE) for o in made]
 
     _, stacked = scan(step, (), wrap(basis.node), length=size)
-    return [reshape(Term(s.node), (*shape, *o.shape)) for s, o in zip(stacked, outputs, strict=True)]
+    return [reshape(Expr(s.node), (*shape, *o.shape)) for s, o in zip(stacked, outputs, strict=True)]

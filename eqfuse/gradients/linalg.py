@@ -13,9 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.row import Changes, NoDerivative, Row, joint, refused
-from eqfuse.gradients.terms import (
-    Term,
+from eqfuse.gradients.expr import (
+    Expr,
     cast,
     complex_of,
     conj,
@@ -30,60 +29,61 @@ from eqfuse.gradients.terms import (
     where,
     zeros,
 )
+from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint, refused
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.linalg import PARTS
 from eqfuse.ops.types import TensorType
 
 
-def h(x: Term) -> Term:
+def h(x: Expr) -> Expr:
     return conj(swapped(x))
 
 
-def _solve(a: Term, b: Term) -> Term:
-    return Term(node("solve", (a.node, b.node)))
+def _solve(a: Expr, b: Expr) -> Expr:
+    return Expr(node("solve", (a.node, b.node)))
 
 
-def _matrix(values: np.ndarray, like: Term) -> Term:
-    return Term(const(values, like.dtype))
+def _matrix(values: np.ndarray, like: Expr) -> Expr:
+    return Expr(const(values, like.dtype))
 
 
-def _unit(like: Term) -> Term:
+def _unit(like: Expr) -> Expr:
     return _matrix(np.eye(like.shape[-1]), like)
 
 
-def _diagonal(x: Term) -> Term:
+def _diagonal(x: Expr) -> Expr:
     """The diagonals of square matrices."""
     return reshape(total(x * _unit(x), [-1]), x.shape[:-1])
 
 
-def _trace(x: Term) -> Term:
+def _trace(x: Expr) -> Expr:
     return reshape(total(_diagonal(x), [-1]), x.shape[:-2])
 
 
-def _row(x: Term) -> Term:
+def _row(x: Expr) -> Expr:
     return reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
 
 
-def _column(x: Term) -> Term:
+def _column(x: Expr) -> Expr:
     return reshape(x, (*x.shape, 1))
 
 
-def _symmetric(x: Term) -> Term:
+def _symmetric(x: Expr) -> Expr:
     return (x + h(x)) * 0.5
 
 
-def _parts(n: Node) -> list[Term]:
+def _parts(n: Node) -> list[Expr]:
     """The parts of the decomposition `n`."""
     shapes = PARTS[n.op]([a.type for a in n.args], n.attrs)
     found, start = [], 0
     for shape in shapes:
         stop = start + math.prod(shape)
-        found.append(reshape(Term(tidy.slice_(n, [(start, stop, 1)])), shape))
+        found.append(reshape(Expr(tidy.slice_(n, [(start, stop, 1)])), shape))
         start = stop
     return found
 
 
-def _packed(parts: Sequence[Term], n: Node) -> Node:
+def _packed(parts: Sequence[Expr], n: Node) -> Node:
     """`parts` as `n` holds its own."""
     flat = [cast(reshape(p, (p.node.type.size,)), n.dtype).node for p in parts]
     return tidy.concat(flat, -1)
@@ -96,27 +96,27 @@ def _solve_tangent(n: Node, d: Changes) -> Node | None:
     da, db = d
     if da is None:
         return None if db is None else n.over([n.args[0], db])
-    moved = -(Term(da) @ Term(n))
-    return _solve(Term(n.args[0]), moved if db is None else Term(db) + moved).node
+    moved = -(Expr(da) @ Expr(n))
+    return _solve(Expr(n.args[0]), moved if db is None else Expr(db) + moved).node
 
 
-def _solve_transpose(n: Node, _at: int, ct: Term) -> Term:
-    return summed_to(_solve(swapped(Term(n.args[0])), ct), n.args[1].shape)
+def _solve_transpose(n: Node, _position: int, ct: Expr) -> Expr:
+    return summed_to(_solve(swapped(Expr(n.args[0])), ct), n.args[1].shape)
 
 
 def _inverse_tangent(n: Node, d: Changes) -> Node | None:
-    return None if d[0] is None else (-(Term(n) @ Term(d[0]) @ Term(n))).node
+    return None if d[0] is None else (-(Expr(n) @ Expr(d[0]) @ Expr(n))).node
 
 
 def _det_tangent(n: Node, d: Changes) -> Node | None:
-    return None if d[0] is None else (Term(n) * _trace(_solve(Term(n.args[0]), Term(d[0])))).node
+    return None if d[0] is None else (Expr(n) * _trace(_solve(Expr(n.args[0]), Expr(d[0])))).node
 
 
 def _slogdet_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     sign, _ = _parts(n)
-    change = _trace(_solve(Term(n.args[0]), Term(d[0])))
+    change = _trace(_solve(Expr(n.args[0]), Expr(d[0])))
     if n.dtype.kind != "c":
         return _packed([zeros(sign.node), change], n)
     part = real(change)
@@ -127,8 +127,8 @@ def _cholesky_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     upper = n.attr("upper")
-    factor = h(Term(n)) if upper else Term(n)
-    inner = _solve(factor, h(_solve(factor, _symmetric(Term(d[0])))))
+    factor = h(Expr(n)) if upper else Expr(n)
+    inner = _solve(factor, h(_solve(factor, _symmetric(Expr(d[0])))))
     order = factor.shape[-1]
     halved = _matrix(np.tri(order, k=-1) + np.eye(order) / 2, factor)
     change = factor @ (h(inner) * halved)
@@ -138,7 +138,7 @@ def _cholesky_tangent(n: Node, d: Changes) -> Node | None:
 # ---- eigenvalues and singular values
 
 
-def _gaps(values: Term) -> Term:
+def _gaps(values: Expr) -> Expr:
     """One over the differences of `values`, j less i; zero where they are the same."""
     gap = _row(values) - _column(values)
     none = gap.equals(0)
@@ -149,7 +149,7 @@ def _eigh_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     values, vectors = _parts(n)
-    turned = h(vectors) @ _symmetric(Term(d[0])) @ vectors
+    turned = h(vectors) @ _symmetric(Expr(d[0])) @ vectors
     return _packed([_diagonal(turned), vectors @ (_gaps(values) * turned)], n)
 
 
@@ -157,7 +157,7 @@ def _eigvalsh_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     _, vectors = _parts(node("eigh", n.args, n.attrs))
-    return real(_diagonal(h(vectors) @ _symmetric(Term(d[0])) @ vectors)).node
+    return real(_diagonal(h(vectors) @ _symmetric(Expr(d[0])) @ vectors)).node
 
 
 def _eigvals_tangent(n: Node, d: Changes) -> Node | None:
@@ -166,7 +166,7 @@ def _eigvals_tangent(n: Node, d: Changes) -> Node | None:
     if n.dtype.kind != "c":
         raise NoDerivative("of real matrices whose eigenvalues are real: pass a complex matrix")
     _, vectors = _parts(node("eig", n.args))
-    return _diagonal(_solve(vectors, Term(d[0]) @ vectors)).node
+    return _diagonal(_solve(vectors, Expr(d[0]) @ vectors)).node
 
 
 def _svd_tangent(n: Node, d: Changes) -> Node | None:
@@ -175,7 +175,7 @@ def _svd_tangent(n: Node, d: Changes) -> Node | None:
     rows, columns = n.args[0].shape[-2:]
     if n.attr("full_matrices") and rows != columns:
         raise NoDerivative("of full_matrices, which are not determined by the matrix: pass full_matrices=False")
-    (u, s, vh), da = _parts(n), Term(d[0])
+    (u, s, vh), da = _parts(n), Expr(d[0])
     v = h(vh)
     turned = h(u) @ da @ v
     squares = _gaps(s * s)
@@ -198,7 +198,7 @@ def _svdvals_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     u, _, vh = _parts(node("svd", n.args, (False,)))
-    return real(_diagonal(h(u) @ Term(d[0]) @ h(vh))).node
+    return real(_diagonal(h(u) @ Expr(d[0]) @ h(vh))).node
 
 
 def _qr_tangent(n: Node, d: Changes) -> Node | None:
@@ -208,7 +208,7 @@ def _qr_tangent(n: Node, d: Changes) -> Node | None:
     if n.attr("mode") == "raw" or rows < columns or (n.attr("mode") == "complete" and rows != columns):
         raise NoDerivative("it has one where no more columns than rows are factored by mode='reduced'")
     q, r = _parts(n)
-    scaled = swapped(_solve(swapped(r), swapped(Term(d[0]))))
+    scaled = swapped(_solve(swapped(r), swapped(Expr(d[0]))))
     turned = h(q) @ scaled
     lower = turned * _matrix(np.tri(columns, k=-1), turned)
     rotation = lower - h(lower)
@@ -220,51 +220,51 @@ def _qr_tangent(n: Node, d: Changes) -> Node | None:
 # ---- what is a formula of others
 
 
-def _absolute(x: Term) -> Term:
+def _absolute(x: Expr) -> Expr:
     return f("abs", x)
 
 
-def _norm(x: Term, order: str) -> Term:
+def _norm(x: Expr, order: str) -> Expr:
     """The norm of matrices that ``np.linalg.cond`` knows as `order`."""
     if order == "fro":
         return f("sqrt", total(f("square", _absolute(x)), (-2, -1)))
     if order in ("nuc", "2", "2.0", "-2", "-2.0"):
-        values = _row(Term(node("svdvals", (x.node,))))
+        values = _row(Expr(node("svdvals", (x.node,))))
         reduction = "sum" if order == "nuc" else "min" if order.startswith("-") else "max"
-        return Term(tidy.reduce(reduction, values.node, [-1]))
+        return Expr(tidy.reduce(reduction, values.node, [-1]))
     sums = total(_absolute(x), [-2 if "1" in order else -1])
-    return Term(tidy.reduce("min" if order.startswith("-") else "max", sums.node, [-2, -1]))
+    return Expr(tidy.reduce("min" if order.startswith("-") else "max", sums.node, [-2, -1]))
 
 
 def _condition(n: Node) -> Node:
-    a, order = Term(n.args[0]), n.attr("order")
-    return reshape(_norm(a, order) * _norm(Term(node("inv", (a.node,))), order), n.shape).node
+    a, order = Expr(n.args[0]), n.attr("order")
+    return reshape(_norm(a, order) * _norm(Expr(node("inv", (a.node,))), order), n.shape).node
 
 
 def _least_squares(n: Node) -> Node:
     """By the normal equations, where the rank is full."""
-    a, b = map(Term, n.args[:2])
+    a, b = map(Expr, n.args[:2])
     rows, columns = a.shape
     x = _solve(h(a) @ a, h(a) @ b) if rows >= columns else h(a) @ _solve(a @ h(a), b)
     residuals = [total(f("square", _absolute(b - a @ x)), [-2])] if rows > columns else []
     rank = filled(min(rows, columns), TensorType(a.dtype, ()))
-    return _packed([x, *residuals, rank, Term(node("svdvals", (a.node,)))], n)
+    return _packed([x, *residuals, rank, Expr(node("svdvals", (a.node,)))], n)
 
 
-ROWS: dict[str, Row] = {
-    "solve": Row(_solve_tangent, transpose=_solve_transpose, linear=(1,)),
-    "inv": Row(_inverse_tangent),
-    "cholesky": Row(_cholesky_tangent),
-    "det": Row(_det_tangent),
-    "slogdet": Row(_slogdet_tangent),
-    "eigh": Row(_eigh_tangent),
-    "eigvalsh": Row(_eigvalsh_tangent),
+ROWS: dict[str, DerivativeRow] = {
+    "solve": DerivativeRow(_solve_tangent, transpose=_solve_transpose, linear=(1,)),
+    "inv": DerivativeRow(_inverse_tangent),
+    "cholesky": DerivativeRow(_cholesky_tangent),
+    "det": DerivativeRow(_det_tangent),
+    "slogdet": DerivativeRow(_slogdet_tangent),
+    "eigh": DerivativeRow(_eigh_tangent),
+    "eigvalsh": DerivativeRow(_eigvalsh_tangent),
     "eig": refused("vectors have no one length and phase; np.linalg.eigvals and np.linalg.eigh have one"),
-    "eigvals": Row(_eigvals_tangent),
-    "svd": Row(_svd_tangent),
-    "svdvals": Row(_svdvals_tangent),
-    "qr": Row(_qr_tangent),
-    "cond": Row(formula=_condition),
-    "lstsq": Row(formula=_least_squares),
+    "eigvals": DerivativeRow(_eigvals_tangent),
+    "svd": DerivativeRow(_svd_tangent),
+    "svdvals": DerivativeRow(_svdvals_tangent),
+    "qr": DerivativeRow(_qr_tangent),
+    "cond": DerivativeRow(formula=_condition),
+    "lstsq": DerivativeRow(formula=_least_squares),
     "full_rank": joint({0: lambda n, ct: ct}, (0,)),
 }

@@ -18,16 +18,16 @@ from eqfuse.ir.graph import Node, topological
 
 def changes(
     outputs: Sequence[Node],
-    given: Mapping[Node, Node | None],
+    seeds: Mapping[Node, Node | None],
     places: Mapping[Node, Any] | None = None,
     replaced: dict[Node, Node] | None = None,
 ) -> list[Node | None]:
-    """What `outputs` change by where the nodes of `given` change by its values. `places`: where nodes were made, for
+    """What `outputs` change by where the nodes of `seeds` change by its values. `places`: where nodes were made, for
     the message about one without a derivative. `replaced` gets loops of which others take the place, that compute more,
     and calls in whose place stands what the forward pass of their rule computes.
     """
     try:
-        return _changes(outputs, given, {} if replaced is None else replaced)
+        return _changes(outputs, seeds, {} if replaced is None else replaced)
     except _NoDerivativeOf as error:
         what = f"{error.node.op} of {_types(error.node)} has no derivative: {error}"
         raise UnsupportedOp(what + _line(error.node, outputs, places)) from None
@@ -42,9 +42,9 @@ class _NoDerivativeOf(NoDerivative):
 
 
 def _changes(
-    outputs: Sequence[Node], given: Mapping[Node, Node | None], replaced: dict[Node, Node]
+    outputs: Sequence[Node], seeds: Mapping[Node, Node | None], replaced: dict[Node, Node]
 ) -> list[Node | None]:
-    found: dict[Node, Node | None] = dict(given)
+    found: dict[Node, Node | None] = dict(seeds)
     several: dict[Node, Sequence[Node | None]] = {}  # of loops: by result
     for n in topological(outputs):
         if n in found or not any(found.get(a) is not None or a in several for a in n.args):

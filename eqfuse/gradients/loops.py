@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqfuse.gradients.row import Changes, Row
-from eqfuse.gradients.terms import FLOAT32, NARROW, Term, cast, filled, zeros
+from eqfuse.gradients.expr import FLOAT32, NARROW, Expr, cast, filled, zeros
+from eqfuse.gradients.row import Changes, DerivativeRow
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node, substitute, topological
 from eqfuse.ops.loops import places, results_of
 from eqfuse.ops.types import TensorType
 
 Linearise = Callable[..., list[Node | None]]
-Transpose = Callable[..., list[Node]]
+GraphTranspose = Callable[..., list[Node]]
 
 
 def results(n: Node) -> list[Node]:
@@ -141,8 +141,8 @@ def _stacked(n: Node, p: _Scan, carries: Sequence[Node]) -> tuple[list[Node], Ma
 
 
 def _scan_transpose(
-    n: Node, cts: Mapping[int, Term], linear: set[int], transpose: Transpose
-) -> dict[int, Term]:
+    n: Node, cts: Mapping[int, Expr], linear: set[int], transpose: GraphTranspose
+) -> dict[int, Expr]:
     p = _Scan.of(n)
     c, s = len(p.carries), len(p.rows)
     inside = [*p.carries, *p.rows, *p.shared]
@@ -154,7 +154,7 @@ def _scan_transpose(
     results_read = [*p.outputs[:c], *(p.outputs[j] for j in stacked)]
     found = transpose(results_read, [*p.carries, *rows, *summed], [*after, *given])
     sums = [input_node(f"sum {i}", TensorType(_wide(r), r.shape)) for i, r in enumerate(summed)]
-    added = [(Term(a) + cast(Term(x), a.dtype)).node for a, x in zip(sums, found[c + len(rows) :], strict=True)]
+    added = [(Expr(a) + cast(Expr(x), a.dtype)).node for a, x in zip(sums, found[c + len(rows) :], strict=True)]
     begin = [(cts[i] if i in cts else zeros(x)).node for i, x in enumerate(p.carries)]
     carries = dict(zip(after, begin, strict=True)) | {a: filled(0, a.type).node for a in sums}
     known = dict(zip(p.rows, p.arrays, strict=True))
@@ -164,7 +164,7 @@ def _scan_transpose(
     outputs = [*found[:c], *added, *found[c : c + len(rows)]]
     made = _scan(n, outputs, p.index, carries, arrays, shared, turned=True)
     parts = dict(zip([*p.carries, *summed, *rows], made, strict=True))
-    return {i: cast(Term(parts[x]), x.dtype) for i, x in enumerate(inside) if x in parts}
+    return {i: cast(Expr(parts[x]), x.dtype) for i, x in enumerate(inside) if x in parts}
 
 
 def _wide(x: Node) -> np.dtype:
@@ -237,8 +237,8 @@ def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Nod
 
 
 def _choice_transpose(
-    n: Node, cts: Mapping[int, Term], linear: set[int], transpose: Transpose
-) -> dict[int, Term]:
+    n: Node, cts: Mapping[int, Expr], linear: set[int], transpose: GraphTranspose
+) -> dict[int, Expr]:
     given = sorted(cts)
     bodies = []
     for branch in (n.attr("yes").graph, n.attr("no").graph):
@@ -249,13 +249,13 @@ def _choice_transpose(
         bodies.append(_body(found, shared=kept, change=steps))
     kept_args = [a for i, a in enumerate(n.args) if i not in linear]
     made = results(node("if_else", (*kept_args, *(cts[k].node for k in given)), bodies))
-    return {i: Term(x) for i, x in zip(sorted(linear), made, strict=True)}
+    return {i: Expr(x) for i, x in zip(sorted(linear), made, strict=True)}
 
 
-ROWS: dict[str, Row] = {
-    "scan": Row(several=_scan_changes, transpose_several=_scan_transpose),
-    "while_loop": Row(several=_while_changes),
-    "fori_loop": Row(several=_fori_changes),
-    "if_else": Row(several=_choice_changes, transpose_several=_choice_transpose),
-    "loop_result": Row(part=_part),
+ROWS: dict[str, DerivativeRow] = {
+    "scan": DerivativeRow(several=_scan_changes, transpose_several=_scan_transpose),
+    "while_loop": DerivativeRow(several=_while_changes),
+    "fori_loop": DerivativeRow(several=_fori_changes),
+    "if_else": DerivativeRow(several=_choice_changes, transpose_several=_choice_transpose),
+    "loop_result": DerivativeRow(part=_part),
 }

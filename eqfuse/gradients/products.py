@@ -16,10 +16,10 @@ from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.call import DifferentiatedCall, name_of, nodes_of, stand_ins
 from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.expr import zeros
 from eqfuse.gradients.linearise import reaching
 from eqfuse.gradients.partition import POLICIES, Cost, computed_again
 from eqfuse.gradients.rules import refuse_forward
-from eqfuse.gradients.terms import zeros
 from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Body, Node, const, substitute, topological
 
@@ -46,13 +46,13 @@ def _jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux:
     return (result, change, aux) if has_aux else (result, change)
 
 
-def tangents_of(call: DifferentiatedCall, given: Sequence[Node]) -> list[Node]:
-    """What the results of `call` change by, where its arguments change by `given`."""
+def tangents_of(call: DifferentiatedCall, tangents: Sequence[Node]) -> list[Node]:
+    """What the results of `call` change by, where its arguments change by `tangents`."""
     steps = call.steps()
     found = call.changes(steps)
     refuse_forward(call.what, [t for t in found if t is not None])
     made = [zeros(n).node if t is None else t for t, n in zip(found, call.result.nodes, strict=True)]
-    return [*substitute(call.back(made), dict(zip(steps, given, strict=True)))]
+    return [*substitute(call.back(made), dict(zip(steps, tangents, strict=True)))]
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -92,17 +92,17 @@ def backward_of(call: DifferentiatedCall, keep: Cost, again: Cost) -> tuple[Body
     return body, residuals
 
 
-def _read(found: Sequence[Node], given: Sequence[Node]) -> list[Node]:
-    """What is read to compute `found` that does not depend on what is `given`."""
-    varies = set(reaching(found, {*given}))
+def _read(computed: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
+    """What is read to compute `computed` that does not depend on what is `inputs`."""
+    varies = set(reaching(computed, {*inputs}))
     of_nodes = [a for n in varies for a in n.args]
-    return [n for n in dict.fromkeys([*found, *of_nodes]) if n not in varies]
+    return [n for n in dict.fromkeys([*computed, *of_nodes]) if n not in varies]
 
 
-def _marked(call: DifferentiatedCall, found: Sequence[Node]) -> set[Node]:
-    """The values below `found` that are not kept: what `ef.checkpoint` marks, and what the backward makes of it."""
+def _marked(call: DifferentiatedCall, gradients: Sequence[Node]) -> set[Node]:
+    """The values below `gradients` that are not kept: what `ef.checkpoint` marks, and what the backward makes of it."""
     marked, forward = set(call.again), set(topological(call.back([*call.result.nodes, *call.aux.nodes])))
-    for n in topological(found) if marked else ():
+    for n in topological(gradients) if marked else ():
         if n not in forward and any(a in marked for a in n.args):
             marked.add(n)
     return marked

@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eqfuse.gradients.terms import Term, filled, product, spread_to, sum_of
+from eqfuse.gradients.expr import Expr, filled, product, spread_to, sum_of
 from eqfuse.ir.graph import Node
 from eqfuse.ops.types import TensorType
 
 Changes = Sequence[Node | None]  # of the arguments; None where one does not change
 Tangent = Callable[[Node, Changes], Node | None]
-Transpose = Callable[[Node, int, Term], Term]
-Partial = Callable[..., Term | float]
-Transposes = Mapping[int, Callable[[Node, Term], Term]]  # by argument
+Transpose = Callable[[Node, int, Expr], Expr]
+Partial = Callable[..., Expr | float]
+Transposes = Mapping[int, Callable[[Node, Expr], Expr]]  # by argument
 
 
 Several = Callable[[Node, Changes, Callable[..., list[Node | None]]], tuple[Sequence[Node | None], Mapping[Node, Node]]]
-TransposeSeveral = Callable[[Node, Mapping[int, Term], set[int], Callable[..., list[Node]]], dict[int, Term]]
+TransposeSeveral = Callable[[Node, Mapping[int, Expr], set[int], Callable[..., list[Node]]], dict[int, Expr]]
 
 
 class NoDerivative(Exception):
@@ -31,7 +31,7 @@ class NoDerivative(Exception):
 
 
 @dataclass(frozen=True)
-class Row:
+class DerivativeRow:
     """How an operator is differentiated: by its `tangent`, or as the `formula` is that it equals, in other operators.
 
     One with several results has `several`: the changes of each, and nodes with what takes their place;
@@ -53,21 +53,21 @@ class Row:
     jumps: bool = False
 
 
-def refused(why: str) -> Row:
+def refused(why: str) -> DerivativeRow:
     """Of an operator that has no derivative here."""
 
     def tangent(_n: Node, _d: Changes) -> Node | None:
         raise NoDerivative(why)
 
-    return Row(tangent, refuses=why)
+    return DerivativeRow(tangent, refuses=why)
 
 
-def constant() -> Row:
+def constant() -> DerivativeRow:
     """Of an operator whose result changes by jumps alone, or is no number that changes: its derivative is zero."""
-    return Row(jumps=True)
+    return DerivativeRow(jumps=True)
 
 
-def by_partials(*partials: Partial | str | None) -> Row:
+def by_partials(*partials: Partial | str | None) -> DerivativeRow:
     """Of an elementwise operator: its derivative in each argument, from the result and all arguments; None where that
     is zero, a text where there is none."""
 
@@ -78,14 +78,14 @@ def by_partials(*partials: Partial | str | None) -> Row:
                 continue
             if isinstance(partial, str):
                 raise NoDerivative(partial)
-            slope = partial(Term(n), *map(Term, n.args))
-            terms.append(product(slope, Term(change)))
+            slope = partial(Expr(n), *map(Expr, n.args))
+            terms.append(product(slope, Expr(change)))
         return spread_to(sum_of(terms), n.shape).node if terms else None
 
-    return Row(tangent)
+    return DerivativeRow(tangent)
 
 
-def joint(transposes: Transposes | Transpose, places: Sequence[int] | None = None) -> Row:
+def joint(transposes: Transposes | Transpose, places: Sequence[int] | None = None) -> DerivativeRow:
     """Of an operator that is linear in the arguments at `places` together (all, where None): where some of them change,
     it is applied to the changes, with zeros for the others."""
 
@@ -96,14 +96,14 @@ def joint(transposes: Transposes | Transpose, places: Sequence[int] | None = Non
         args = [a if i not in linear else _change(d[i], a.type) for i, a in enumerate(n.args)]
         return n.over(args)
 
-    return Row(tangent, transpose=_transpose(transposes), linear=None if places is None else tuple(places))
+    return DerivativeRow(tangent, transpose=_transpose(transposes), linear=None if places is None else tuple(places))
 
 
 def _change(change: Node | None, type: TensorType) -> Node:
     return filled(0, type).node if change is None else change
 
 
-def each(transposes: Transposes) -> Row:
+def each(transposes: Transposes) -> DerivativeRow:
     """Of an operator that is linear in each of the arguments that `transposes` has, as a product is."""
 
     def tangent(n: Node, d: Changes) -> Node | None:
@@ -111,10 +111,10 @@ def each(transposes: Transposes) -> Row:
         for i in transposes:
             change = d[i]
             if change is not None:
-                found.append(Term(n.over([change if at == i else a for at, a in enumerate(n.args)])))
+                found.append(Expr(n.over([change if at == i else a for at, a in enumerate(n.args)])))
         return sum_of(found).node if found else None
 
-    return Row(tangent, transpose=_transpose(transposes), linear=tuple(transposes))
+    return DerivativeRow(tangent, transpose=_transpose(transposes), linear=tuple(transposes))
 
 
 def _transpose(transposes: Transposes | Transpose) -> Transpose:
@@ -122,7 +122,7 @@ def _transpose(transposes: Transposes | Transpose) -> Transpose:
         return transposes
     table = transposes
 
-    def transpose(n: Node, at: int, ct: Term) -> Term:
-        return table[at](n, ct)
+    def transpose(n: Node, position: int, ct: Expr) -> Expr:
+        return table[position](n, ct)
 
     return transpose

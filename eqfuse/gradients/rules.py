@@ -11,9 +11,9 @@ from typing import Any
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
+from eqfuse.gradients.expr import Expr, filled
 from eqfuse.gradients.loops import results
-from eqfuse.gradients.row import Changes, NoDerivative, Row
-from eqfuse.gradients.terms import Term, filled
+from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative
 from eqfuse.ir.graph import Body, Graph, Node, node, substitute, topological
 
 
@@ -71,15 +71,15 @@ def _no_change(n: Node, _d: Changes, _linearise: Any) -> tuple[list[Node | None]
     raise NoDerivative(_forward(n))
 
 
-def _transpose(n: Node, cts: Mapping[int, Term], linear: set[int], _transpose: Any) -> dict[int, Term]:
+def _transpose(n: Node, cts: Mapping[int, Expr], linear: set[int], _transpose: Any) -> dict[int, Expr]:
     call, moving, backward = (n.attr(name) for name in ("call", "moving", "backward"))
     given = [cts[k].node if k in cts else filled(0, t).node for k, t in enumerate(call.value.gives)]
     inputs = dict(zip(backward.graph.inputs, [*n.args[len(moving) :], *given], strict=True))
     found = substitute(backward.graph.outputs, inputs)
-    return {at: Term(found[moving[at]]) for at in linear}
+    return {at: Expr(found[moving[at]]) for at in linear}
 
 
-ROWS: dict[str, Row] = {
-    "custom_call": Row(several=_changes),
-    "custom_change": Row(several=_no_change, transpose_several=_transpose),
+ROWS: dict[str, DerivativeRow] = {
+    "custom_call": DerivativeRow(several=_changes),
+    "custom_change": DerivativeRow(several=_no_change, transpose_several=_transpose),
 }

@@ -8,19 +8,19 @@ from collections.abc import Callable
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
+from eqfuse.gradients.expr import Expr, cast, f, reshape, total, transpose, where
 from eqfuse.gradients.reductions import ROWS as REDUCTIONS
-from eqfuse.gradients.row import Changes, NoDerivative, Row, joint
-from eqfuse.gradients.terms import Term, cast, f, reshape, total, transpose, where
+from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint
 from eqfuse.ir.graph import Node, const, node
 
 
-def _flipped(x: Term, axis: int) -> Term:
-    return Term(tidy.flip(x.node, [axis]))
+def _flipped(x: Expr, axis: int) -> Expr:
+    return Expr(tidy.flip(x.node, [axis]))
 
 
-def _suffix_sums(n: Node, ct: Term) -> Term:
+def _suffix_sums(n: Node, ct: Expr) -> Expr:
     axis = n.attr("axis")
-    return _flipped(Term(n.over([_flipped(ct, axis).node])), axis)
+    return _flipped(Expr(n.over([_flipped(ct, axis).node])), axis)
 
 
 def _running_product_tangent(n: Node, d: Changes) -> Node | None:
@@ -29,7 +29,7 @@ def _running_product_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     axis = n.attr("axis")
-    p, c = Term(n.args[0]), Term(d[0])
+    p, c = Expr(n.args[0]), Expr(d[0])
     span = 1
     while span < n.shape[axis]:
         c = c * _moved(p, axis, span, 1) + p * _moved(c, axis, span, 0)
@@ -38,23 +38,23 @@ def _running_product_tangent(n: Node, d: Changes) -> Node | None:
     return c.node
 
 
-def _moved(x: Term, axis: int, by: int, fill: float) -> Term:
+def _moved(x: Expr, axis: int, by: int, fill: float) -> Expr:
     """`x`, later along `axis`, after `by` times `fill`."""
     extent = x.shape[axis]
     ranges = [(0, m, 1) for m in x.shape]
     ranges[axis] = (0, extent - by, 1)
     widths = [(0, 0)] * x.rank
     widths[axis] = (by, 0)
-    return Term(tidy.pad(tidy.slice_(x.node, ranges), const(fill, x.dtype), widths))
+    return Expr(tidy.pad(tidy.slice_(x.node, ranges), const(fill, x.dtype), widths))
 
 
-def _running_extreme_tangent(n: Node, change: Term) -> Node:
+def _running_extreme_tangent(n: Node, change: Expr) -> Node:
     """The change of the element that is the extreme so far, of equal ones the first."""
     axis = n.attr("axis")
     extent, later = n.shape[axis], np.dtype(bool)
-    numbers = Term(const(np.arange(extent).reshape((extent,) + (1,) * (-axis - 1))))
-    before = _moved(Term(n), axis, 1, 0)
-    new = f("logical_or", cast(numbers.equals(0), later), f("not_equal", Term(n), before))
+    numbers = Expr(const(np.arange(extent).reshape((extent,) + (1,) * (-axis - 1))))
+    before = _moved(Expr(n), axis, 1, 0)
+    new = f("logical_or", cast(numbers.equals(0), later), f("not_equal", Expr(n), before))
     last = node("accumulate", (where(new, numbers, 0).node,), ("maximum", axis))
     return node("take_along_axis", (change.node, last), (axis,))
 
@@ -65,10 +65,10 @@ def _accumulate_tangent(n: Node, d: Changes) -> Node | None:
     ufunc = n.attr("ufunc")
     if ufunc not in ("maximum", "minimum", "fmax", "fmin"):
         raise NoDerivative(f"of {ufunc}.accumulate it is not known here: write it as ef.scan")
-    return _running_extreme_tangent(n, Term(d[0]))
+    return _running_extreme_tangent(n, Expr(d[0]))
 
 
-_FOLDED: dict[str, Callable[[Term, Term], Term]] = {  # the slope in each element
+_FOLDED: dict[str, Callable[[Expr, Expr], Expr]] = {  # the slope in each element
     "logaddexp": lambda y, x: f("exp", x - y),
     "logaddexp2": lambda y, x: f("exp2", x - y),
     "hypot": lambda y, x: x / where(y.equals(0), 1, y),
@@ -84,7 +84,7 @@ def _fold_tangent(n: Node, d: Changes) -> Node | None:
         return REDUCTIONS[_EXTREMES[ufunc]].tangent(n, d)
     if ufunc not in _FOLDED:
         raise NoDerivative(f"of {ufunc}.reduce it is not known here: write it as a loop or as ef.scan")
-    return total(_FOLDED[ufunc](Term(n), Term(n.args[0])) * Term(d[0]), axes).node
+    return total(_FOLDED[ufunc](Expr(n), Expr(n.args[0])) * Expr(d[0]), axes).node
 
 
 def _sums_of_slices(n: Node) -> Node:
@@ -94,14 +94,14 @@ def _sums_of_slices(n: Node) -> Node:
     if n.attr("ufunc") != "add":
         raise NoDerivative(f"of {n.attr('ufunc')}.reduceat it is not known here; of add it is")
     int64 = np.dtype(np.int64)
-    first = cast(Term(starts), int64)
+    first = cast(Expr(starts), int64)
     later = tidy.slice_(first.node, [(1, first.shape[0], 1)])
-    stop = Term(tidy.concat([later, const(np.array([extent], int64))], -1))
+    stop = Expr(tidy.concat([later, const(np.array([extent], int64))], -1))
     stop = where(stop > first, stop, first + 1)
-    numbers = Term(const(np.arange(extent).reshape(extent, 1)))
+    numbers = Expr(const(np.arange(extent).reshape(extent, 1)))
     inside = cast(f("logical_and", numbers >= first, numbers < stop), n.dtype)
     order = [a for a in range(x.type.rank) if a != x.type.rank + axis]
-    moved = transpose(Term(x), (*order, x.type.rank + axis))
+    moved = transpose(Expr(x), (*order, x.type.rank + axis))
     rows = reshape(moved, (math.prod(moved.shape[:-1]), extent)) @ inside
     found = reshape(rows, (*moved.shape[:-1], first.shape[0]))
     back = [*range(x.type.rank - 1)]
@@ -109,10 +109,10 @@ def _sums_of_slices(n: Node) -> Node:
     return transpose(found, back).node
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, DerivativeRow] = {
     "cumsum": joint({0: _suffix_sums}),
-    "cumprod": Row(_running_product_tangent),
-    "accumulate": Row(_accumulate_tangent),
-    "fold": Row(_fold_tangent),
-    "reduceat": Row(formula=_sums_of_slices),
+    "cumprod": DerivativeRow(_running_product_tangent),
+    "accumulate": DerivativeRow(_accumulate_tangent),
+    "fold": DerivativeRow(_fold_tangent),
+    "reduceat": DerivativeRow(formula=_sums_of_slices),
 }

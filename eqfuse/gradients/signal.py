@@ -8,14 +8,14 @@ from collections.abc import Callable
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.row import NoDerivative, Row, each
-from eqfuse.gradients.terms import Term, cast, conj, f, reshape, where
+from eqfuse.gradients.expr import Expr, cast, conj, f, reshape, where
+from eqfuse.gradients.row import DerivativeRow, NoDerivative, each
 from eqfuse.gradients.windows import fitted
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops.sorting import INDEX
 
 
-def _full(ct: Term, lengths: tuple[int, int], mode: str, swapped: bool) -> Term:
+def _full(ct: Expr, lengths: tuple[int, int], mode: str, swapped: bool) -> Expr:
     """`ct` among zeros, in its place in the result of ``mode="full"``. `swapped`: NumPy reverses what it computes
     where the second operand of a correlation is longer."""
     long, short = max(lengths), min(lengths)
@@ -24,30 +24,30 @@ def _full(ct: Term, lengths: tuple[int, int], mode: str, swapped: bool) -> Term:
     return fitted(ct, [after], [before]) if swapped else fitted(ct, [before], [after])
 
 
-def _slid(full: Term, other: Term) -> Term:
+def _slid(full: Expr, other: Expr) -> Expr:
     """``sum(full[i + k] * other[k])`` for each i."""
-    return Term(node("correlate", (full.node, conj(other).node), ("valid",)))
+    return Expr(node("correlate", (full.node, conj(other).node), ("valid",)))
 
 
-def _convolved(n: Node, at: int, ct: Term) -> Term:
+def _convolved(n: Node, position: int, ct: Expr) -> Expr:
     a, b = n.args
     full = _full(ct, (a.type.size, b.type.size), n.attr("mode"), False)
-    return cast(_slid(full, Term(n.args[1 - at])), n.args[at].dtype)
+    return cast(_slid(full, Expr(n.args[1 - position])), n.args[position].dtype)
 
 
-def _correlated(n: Node, at: int, ct: Term) -> Term:
+def _correlated(n: Node, position: int, ct: Expr) -> Expr:
     a, b = n.args
     full = _full(ct, (a.type.size, b.type.size), n.attr("mode"), b.type.size > a.type.size)
-    if at == 0:
-        return cast(_slid(full, _reversed(conj(Term(b)))), a.dtype)
-    return cast(conj(_reversed(_slid(full, Term(a)))), b.dtype)
+    if position == 0:
+        return cast(_slid(full, _reversed(conj(Expr(b)))), a.dtype)
+    return cast(conj(_reversed(_slid(full, Expr(a)))), b.dtype)
 
 
-def _reversed(x: Term) -> Term:
-    return Term(tidy.flip(x.node, [-1]))
+def _reversed(x: Expr) -> Expr:
+    return Expr(tidy.flip(x.node, [-1]))
 
 
-def _by_place(rule: Callable[[Node, int, Term], Term]) -> dict[int, Callable[[Node, Term], Term]]:
+def _by_place(rule: Callable[[Node, int, Expr], Expr]) -> dict[int, Callable[[Node, Expr], Expr]]:
     return {0: lambda n, ct: rule(n, 0, ct), 1: lambda n, ct: rule(n, 1, ct)}
 
 
@@ -55,10 +55,10 @@ def _interpolated(n: Node) -> Node:
     """The line through the points, and beyond them what stands for its ends."""
     if n.attr("period") is not None:
         raise NoDerivative("with a period it has none here: repeat the points by np.concatenate")
-    x, xp = (cast(Term(a), np.dtype(np.float64)) for a in n.args[:2])
-    fp, *ends = (cast(Term(a), n.dtype) for a in n.args[2:])
+    x, xp = (cast(Expr(a), np.dtype(np.float64)) for a in n.args[:2])
+    fp, *ends = (cast(Expr(a), n.dtype) for a in n.args[2:])
     last = xp.shape[0] - 1
-    found = cast(Term(node("searchsorted", (xp.node, x.node), ("right",))), INDEX) - 1
+    found = cast(Expr(node("searchsorted", (xp.node, x.node), ("right",))), INDEX) - 1
     lower = f("maximum", f("minimum", found, max(last - 1, 0)), 0)
     upper = f("minimum", lower + 1, last)
     width = _at(xp, upper) - _at(xp, lower)
@@ -68,16 +68,16 @@ def _interpolated(n: Node) -> Node:
     return where(x < _one(xp, 0), left, where(x > _one(xp, last), right, y)).node
 
 
-def _at(values: Term, places: Term) -> Term:
-    return Term(node("take", (values.node, places.node), (-1,)))
+def _at(values: Expr, places: Expr) -> Expr:
+    return Expr(node("take", (values.node, places.node), (-1,)))
 
 
-def _one(values: Term, place: int) -> Term:
-    return reshape(Term(tidy.slice_(values.node, [(place, place + 1, 1)])), ())
+def _one(values: Expr, place: int) -> Expr:
+    return reshape(Expr(tidy.slice_(values.node, [(place, place + 1, 1)])), ())
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, DerivativeRow] = {
     "convolve": each(_by_place(_convolved)),
     "correlate": each(_by_place(_correlated)),
-    "interp": Row(formula=_interpolated),
+    "interp": DerivativeRow(formula=_interpolated),
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.row import Changes, Row, constant, refused
-from eqfuse.gradients.terms import Term, cast, reshape, where
+from eqfuse.gradients.expr import Expr, cast, reshape, where
+from eqfuse.gradients.row import Changes, DerivativeRow, constant, refused
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.sorting import INDEX
 
@@ -30,29 +30,29 @@ def _weights_tangent(n: Node, d: Changes) -> Node | None:
     return None if d[1] is None else n.over([n.args[0], d[1]])
 
 
-def _weights_transpose(n: Node, _at: int, ct: Term) -> Term:
+def _weights_transpose(n: Node, _position: int, ct: Expr) -> Expr:
     x, weights = n.args
-    return cast(Term(node("take", (ct.node, cast(Term(x), INDEX).node), (-1,))), weights.dtype)
+    return cast(Expr(node("take", (ct.node, cast(Expr(x), INDEX).node), (-1,))), weights.dtype)
 
 
 def _edges(n: Node) -> Node:
     """Evenly between the smallest and the largest value, or as they are given."""
     bins, limits = n.attr("bins"), n.attr("range")
-    shares = Term(const(np.arange(bins + 1) / bins, n.dtype))
+    shares = Expr(const(np.arange(bins + 1) / bins, n.dtype))
     if limits is not None:
         return (shares * (limits[1] - limits[0]) + limits[0]).node
-    x = cast(Term(n.args[0]), n.dtype)
+    x = cast(Expr(n.args[0]), n.dtype)
     flat = reshape(x, (x.node.type.size,))
-    lowest, highest = (Term(tidy.reduce(name, flat.node, [-1])) for name in ("min", "max"))
+    lowest, highest = (Expr(tidy.reduce(name, flat.node, [-1])) for name in ("min", "max"))
     half = where(lowest.equals(highest), 0.5, 0, n.dtype)
     return (lowest - half + shares * (highest - lowest + half * 2)).node
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, DerivativeRow] = {
     **{name: constant() for name in PLACES.split()},
-    "sort": Row(_sorted_tangent),
-    "partition": Row(_parted_tangent),
-    "bincount": Row(_weights_tangent, transpose=_weights_transpose, linear=(1,)),
+    "sort": DerivativeRow(_sorted_tangent),
+    "partition": DerivativeRow(_parted_tangent),
+    "bincount": DerivativeRow(_weights_tangent, transpose=_weights_transpose, linear=(1,)),
     "histogram": refused("of weights it is that of np.add.at(counts, places, weights)"),
-    "histogram_bin_edges": Row(formula=_edges),
+    "histogram_bin_edges": DerivativeRow(formula=_edges),
 }

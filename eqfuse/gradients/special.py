@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from eqfuse.gradients.row import NoDerivative, Partial, Row, by_partials, constant, refused
-from eqfuse.gradients.terms import Term, cast, complex_of, f, filled, imag, real, where
+from eqfuse.gradients.expr import Expr, cast, complex_of, f, filled, imag, real, where
+from eqfuse.gradients.row import DerivativeRow, NoDerivative, Partial, by_partials, constant, refused
 from eqfuse.ir.graph import Node
 
 _CLOSED = "none is known in closed form in this argument"
@@ -18,33 +18,33 @@ _WHOLE = "it counts: pass it as a number that does not change"
 _DEGREE = math.pi / 180
 
 
-def _square(x: Term) -> Term:
+def _square(x: Expr) -> Expr:
     return f("square", x)
 
 
-def _normal(x: Term) -> Term:
+def _normal(x: Expr) -> Expr:
     """The normal density."""
     return f("exp", _square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
 
 
-def _log(x: Term) -> Term:
+def _log(x: Expr) -> Expr:
     return f("log", x)
 
 
-def _digamma(x: Term) -> Term:
+def _digamma(x: Expr) -> Expr:
     return f("digamma", x)
 
 
-def _one(partial: Partial) -> Row:
+def _one(partial: Partial) -> DerivativeRow:
     return by_partials(partial)
 
 
-def _last(partial: Partial, others: int, why: str = _CLOSED) -> Row:
+def _last(partial: Partial, others: int, why: str = _CLOSED) -> DerivativeRow:
     """Of a function with a derivative in its last argument alone."""
     return by_partials(*[why] * others, partial)
 
 
-def _over(x: Term, value: Term, at_zero: float) -> Term:
+def _over(x: Expr, value: Expr, at_zero: float) -> Expr:
     """``value / x``, and what it goes to where `x` is zero."""
     none = x.equals(0)
     return where(none, at_zero, value / where(none, 1, x))
@@ -59,7 +59,7 @@ def _neighbours(name: str, above: float) -> Partial:
 
 
 def _real_only(partial: Partial) -> Partial:
-    def checked(y: Term, v: Term, z: Term) -> Term | float:
+    def checked(y: Expr, v: Expr, z: Expr) -> Expr | float:
         if z.dtype.kind == "c":
             raise NoDerivative("of complex numbers, whose scale is no holomorphic function")
         return partial(y, v, z)
@@ -70,54 +70,54 @@ def _real_only(partial: Partial) -> Partial:
 _I_NEAR, _K_NEAR = _neighbours("ive", 1), _neighbours("kve", 1)
 
 
-def _kelvin(name: str, x: Term, turn: float) -> Term:
+def _kelvin(name: str, x: Expr, phase: float) -> Expr:
     """What Kelvin's functions are the parts of has this derivative: they are a Bessel function along a diagonal."""
-    re, im = math.cos(math.pi * turn), math.sin(math.pi * turn)
+    re, im = math.cos(math.pi * phase), math.sin(math.pi * phase)
     found = -f(name, filled(1, x.node.type), complex_of(x * re, x * im))
     return complex_of(real(found) * re - imag(found) * im, real(found) * im + imag(found) * re)
 
 
-def _struve(name: str) -> Row:
+def _struve(name: str) -> DerivativeRow:
     return _last(lambda y, v, x: f(name, v - 1, x) - v / x * y, 1)
 
 
 # ---- distributions
 
 
-def _gamma_density(a: Term, x: Term) -> Term:
+def _gamma_density(a: Expr, x: Expr) -> Expr:
     return f("exp", (a - 1) * _log(x) - x - f("gammaln", a))
 
 
-def _beta_density(a: Term, b: Term, x: Term) -> Term:
+def _beta_density(a: Expr, b: Expr, x: Expr) -> Expr:
     return f("exp", (a - 1) * _log(x) + (b - 1) * f("log1p", -x) - f("betaln", a, b))
 
 
-def _student_density(v: Term, t: Term) -> Term:
+def _student_density(v: Expr, t: Expr) -> Expr:
     """Of Student's distribution with `v` degrees of freedom."""
     logs = f("gammaln", (v + 1) * 0.5) - f("gammaln", v * 0.5) - _log(v * math.pi) * 0.5
     return f("exp", logs - (v + 1) * 0.5 * f("log1p", _square(t) / v))
 
 
-def _f_density(a: Term, b: Term, x: Term) -> Term:
+def _f_density(a: Expr, b: Expr, x: Expr) -> Expr:
     z = a * x / (b + a * x)
     return _beta_density(a * 0.5, b * 0.5, z) * (a * b / _square(b + a * x))
 
 
-def _chi_density(v: Term, x: Term) -> Term:
+def _chi_density(v: Expr, x: Expr) -> Expr:
     return _gamma_density(v * 0.5, x * 0.5) * 0.5
 
 
-def _poisson(k: Term, m: Term) -> Term:
+def _poisson(k: Expr, m: Expr) -> Expr:
     k = f("floor", k)
     return f("exp", k * _log(m) - m - f("gammaln", k + 1))
 
 
-def _binomial(y: Term, k: Term, n: Term, p: Term) -> Term:
+def _binomial(y: Expr, k: Expr, n: Expr, p: Expr) -> Expr:
     k, n = (f("floor", cast(x, p.dtype)) for x in (k, n))
     return _beta_density(n - k, k + 1, 1 - p)
 
 
-def _negative_binomial(y: Term, k: Term, n: Term, p: Term) -> Term:
+def _negative_binomial(y: Expr, k: Expr, n: Expr, p: Expr) -> Expr:
     k, n = (f("floor", cast(x, p.dtype)) for x in (k, n))
     return _beta_density(n, k + 1, p)
 
@@ -125,18 +125,18 @@ def _negative_binomial(y: Term, k: Term, n: Term, p: Term) -> Term:
 # ---- elliptic integrals
 
 
-def _complete(m: Term, first: Term) -> Term:
+def _complete(m: Expr, first: Expr) -> Expr:
     """Of the first kind, from its value, in the parameter `m`."""
     none = m.equals(0)
     safe = where(none, 0.5, m)
     return where(none, math.pi / 8, (f("ellipe", m) - (1 - m) * first) / (safe * (1 - safe) * 2))
 
 
-def _root(phi: Term, m: Term) -> Term:
+def _root(phi: Expr, m: Expr) -> Expr:
     return f("sqrt", 1 - m * _square(f("sin", phi)))
 
 
-def _first_in_parameter(y: Term, phi: Term, m: Term) -> Term:
+def _first_in_parameter(y: Expr, phi: Expr, m: Expr) -> Expr:
     turn = f("sin", phi * 2) / ((1 - m) * 4 * _root(phi, m))
     return f("ellipeinc", phi, m) / (m * (1 - m) * 2) - y / (m * 2) - turn
 
@@ -144,58 +144,58 @@ def _first_in_parameter(y: Term, phi: Term, m: Term) -> Term:
 def _symmetric_first(place: int) -> Partial:
     """Of Carlson's form, in the argument at `place`."""
 
-    def partial(_y: Term, *args: Term) -> Term:
+    def partial(_y: Expr, *args: Expr) -> Expr:
         others = [a for i, a in enumerate(args) if i != place]
         return f("elliprd", *others, args[place]) * (-1 / 6)
 
     return partial
 
 
-def _second(y: Term, a: Term, b: Term, c: Term) -> Term:
+def _second(y: Expr, a: Expr, b: Expr, c: Expr) -> Expr:
     """Of the second form in one of its first two arguments, `a`."""
     return (y - f("elliprd", b, c, a)) / ((c - a) * 2)
 
 
 def _third_by_others(n: Node) -> Node:
-    a, b, c = map(Term, n.args)
+    a, b, c = map(Expr, n.args)
     form = c * f("elliprf", a, b, c) - (c - a) * (c - b) * f("elliprd", a, b, c) * (1 / 3)
     return ((form + f("sqrt", a * b / c)) * 0.5).node
 
 
 def _mean(n: Node) -> Node:
     """The arithmetic-geometric mean, by the complete integral."""
-    a, b = map(Term, n.args)
+    a, b = map(Expr, n.args)
     return ((a + b) * (math.pi / 4) / f("ellipk", f("square", (a - b) / (a + b)))).node
 
 
 # ---- polynomials: those of one degree less
 
 
-def _polynomial(lower: Callable[..., Term]) -> Callable[..., Term]:
+def _polynomial(lower: Callable[..., Expr]) -> Callable[..., Expr]:
     """The derivative of one of degree `n`, by `lower`, which takes the degree below and all else."""
 
-    def partial(_y: Term, n: Term, *rest: Term) -> Term:
+    def partial(_y: Expr, n: Expr, *rest: Expr) -> Expr:
         return where(n.equals(0), 0, lower(n - 1, *rest))
 
     return partial
 
 
-def _boxcox_in_power(base: Callable[[Term], Term]) -> Partial:
-    def partial(y: Term, x: Term, power: Term) -> Term:
+def _boxcox_in_power(base: Callable[[Expr], Expr]) -> Partial:
+    def partial(y: Expr, x: Expr, power: Expr) -> Expr:
         logs = base(x)
         return _or_at_zero(power, lambda p: ((p * y + 1) * logs - y) / p, _square(logs) * 0.5)
 
     return partial
 
 
-def _or_at_zero(x: Term, value: Callable[[Term], Term], limit: Term) -> Term:
+def _or_at_zero(x: Expr, value: Callable[[Expr], Expr], limit: Expr) -> Expr:
     none = x.equals(0)
     return where(none, limit, value(where(none, 1, x)))
 
 
-def _inverse_boxcox_in_power(whole: Callable[[Term], Term]) -> Partial:
-    def partial(y: Term, a: Term, power: Term) -> Term:
-        def slope(p: Term) -> Term:
+def _inverse_boxcox_in_power(whole: Callable[[Expr], Expr]) -> Partial:
+    def partial(y: Expr, a: Expr, power: Expr) -> Expr:
+        def slope(p: Expr) -> Expr:
             inner = p * a + 1
             return whole(y) * (a / (p * inner) - _log(inner) / _square(p))
 
@@ -204,13 +204,13 @@ def _inverse_boxcox_in_power(whole: Callable[[Term], Term]) -> Partial:
     return partial
 
 
-def _exprel(y: Term, x: Term) -> Term:
+def _exprel(y: Expr, x: Expr) -> Expr:
     near = f("abs", x) < 1e-3
     series = (x * (1 / 30) + 0.125) * x * x + x * (1 / 3) + 0.5
     return where(near, series, (f("exp", x) - y) / where(near, 1, x))
 
 
-_ELEMENTARY: dict[str, Row] = {
+_ELEMENTARY: dict[str, DerivativeRow] = {
     "log_expit": _one(lambda y, x: -f("expm1", y)),
     "log_ndtr": _one(lambda y, x: f("exp", _square(x) * -0.5 - y) * (1 / math.sqrt(2 * math.pi))),
     "entr": _one(lambda y, x: -_log(x) - 1),
@@ -242,7 +242,7 @@ _ELEMENTARY: dict[str, Row] = {
     "inv_boxcox1p": by_partials(lambda y, a, p: (y + 1) / (p * a + 1), _inverse_boxcox_in_power(lambda y: y + 1)),
     "powm1": by_partials(lambda y, a, b: (y + 1) * b / a, lambda y, a, b: (y + 1) * _log(a)),
 }
-_OF_ERRORS: dict[str, Row] = {
+_OF_ERRORS: dict[str, DerivativeRow] = {
     "erfcx": _one(lambda y, x: x * y * 2 - 2 / math.sqrt(math.pi)),
     "erfi": _one(lambda y, x: f("exp", _square(x)) * (2 / math.sqrt(math.pi))),
     "dawsn": _one(lambda y, x: 1 - x * y * 2),
@@ -258,7 +258,7 @@ _OF_ERRORS: dict[str, Row] = {
         lambda y, a, b: f("exp", _square(a) * (_square(b) + 1) * -0.5) / ((_square(b) + 1) * (2 * math.pi)),
     ),
 }
-_BESSEL: dict[str, Row] = {
+_BESSEL: dict[str, DerivativeRow] = {
     "i0": _one(lambda y, x: f("i1", x)),
     "i0e": _one(lambda y, x: f("i1e", x) - f("sign", x) * y),
     "i1": _one(lambda y, x: f("i0", x) - _over(x, y, 0.5)),
@@ -286,7 +286,7 @@ _BESSEL: dict[str, Row] = {
     "ker": _one(lambda y, x: real(_kelvin("kv", x, 0.25))),
     "kei": _one(lambda y, x: imag(_kelvin("kv", x, 0.25))),
 }
-_OF_GAMMA: dict[str, Row] = {
+_OF_GAMMA: dict[str, DerivativeRow] = {
     "digamma": refused("the trigamma function is no operator"),
     "gamma": _one(lambda y, x: y * _digamma(x)),
     "gammaln": _one(lambda y, x: _digamma(x)),
@@ -304,7 +304,7 @@ _OF_GAMMA: dict[str, Row] = {
         lambda y, n, k: y * (_digamma(n - k + 1) - _digamma(k + 1)),
     ),
 }
-_DISTRIBUTIONS: dict[str, Row] = {
+_DISTRIBUTIONS: dict[str, DerivativeRow] = {
     "gammainc": _last(lambda y, a, x: _gamma_density(a, x), 1),
     "gammaincc": _last(lambda y, a, x: -_gamma_density(a, x), 1),
     "gammaincinv": _last(lambda y, a, p: 1 / _gamma_density(a, y), 1),
@@ -344,8 +344,8 @@ _DISTRIBUTIONS: dict[str, Row] = {
        for name in ("kolmogorov", "kolmogi", "smirnov", "smirnovi", "ncfdtr")},
     "voigt_profile": refused("Faddeeva's function is no operator"),
 }
-_ELLIPTIC: dict[str, Row] = {
-    "agm": Row(formula=_mean),
+_ELLIPTIC: dict[str, DerivativeRow] = {
+    "agm": DerivativeRow(formula=_mean),
     "ellipk": _one(lambda y, m: _complete(m, y)),
     "ellipkm1": _one(lambda y, p: -_complete(1 - p, y)),
     "ellipe": _one(lambda y, m: _over(m, (y - f("ellipk", m)) * 0.5, -math.pi / 8)),
@@ -361,10 +361,10 @@ _ELLIPTIC: dict[str, Row] = {
         lambda y, a, b, c: _second(y, a, b, c), lambda y, a, b, c: _second(y, b, a, c),
         lambda y, a, b, c: -(y * 1.5 + a * _second(y, a, b, c) + b * _second(y, b, a, c)) / c,
     ),
-    "elliprg": Row(formula=_third_by_others),
+    "elliprg": DerivativeRow(formula=_third_by_others),
     "elliprj": refused("of the other forms it is known"),
 }
-_SERIES: dict[str, Row] = {
+_SERIES: dict[str, DerivativeRow] = {
     "hyp0f1": _last(lambda y, b, z: f("hyp0f1", b + 1, z) / b, 1),
     "hyp1f1": _last(lambda y, a, b, z: a / b * f("hyp1f1", a + 1, b + 1, z), 2),
     "hyp2f1": _last(lambda y, a, b, c, z: a * b / c * f("hyp2f1", a + 1, b + 1, c + 1, z), 3),
@@ -381,6 +381,6 @@ _SERIES: dict[str, Row] = {
         _polynomial(lambda n, a, b, x: (n + a + b + 2) * f("eval_jacobi", n, a + 1, b + 1, x) * 0.5), 3
     ),
 }
-ROWS: dict[str, Row] = {
+ROWS: dict[str, DerivativeRow] = {
     **_ELEMENTARY, **_OF_ERRORS, **_BESSEL, **_OF_GAMMA, **_DISTRIBUTIONS, **_ELLIPTIC, **_SERIES,
 }  # fmt: skip

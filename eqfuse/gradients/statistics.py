@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.gradients.row import NoDerivative, Row
-from eqfuse.gradients.terms import Term, cast, f, filled, reshape, size_of, spread_to, total, transpose
+from eqfuse.gradients.expr import Expr, cast, f, filled, reshape, size_of, spread_to, total, transpose
+from eqfuse.gradients.row import DerivativeRow, NoDerivative
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops.sorting import INDEX
 from eqfuse.ops.types import TensorType
@@ -17,7 +17,7 @@ _CONTINUOUS = {
     "linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
     "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
 }  # fmt: skip
-_NEAR: dict[str, Callable[[Term], Term]] = {  # how far from the element below to the one above
+_NEAR: dict[str, Callable[[Expr], Expr]] = {  # how far from the element below to the one above
     "lower": lambda share: share * 0,
     "higher": lambda share: f("ceil", share),
     "nearest": lambda share: f("round", share),
@@ -25,17 +25,17 @@ _NEAR: dict[str, Callable[[Term], Term]] = {  # how far from the element below t
 }
 
 
-def _sorted_rows(x: Node, axes: tuple[int, ...]) -> Term:
+def _sorted_rows(x: Node, axes: tuple[int, ...]) -> Expr:
     """The elements along `axes` sorted, as the last axis."""
     rank = x.type.rank
     chosen = [a + rank for a in axes]
     kept = [a for a in range(rank) if a not in chosen]
-    moved = transpose(Term(x), (*kept, *chosen))
+    moved = transpose(Expr(x), (*kept, *chosen))
     rows = reshape(moved, (*moved.shape[: len(kept)], size_of(x.shape, axes)))
-    return Term(node("sort", (rows.node,), (-1, True)))
+    return Expr(node("sort", (rows.node,), (-1, True)))
 
 
-def _quantiles(n: Node, q: Term, method: str, among_nan: bool = False) -> Node:
+def _quantiles(n: Node, q: Expr, method: str, among_nan: bool = False) -> Node:
     """By the places of the elements below and above in each sorted row, whose NaN come last."""
     rows = cast(_sorted_rows(n.args[0], n.attr("axes")), n.dtype)
     wide = np.dtype(np.float64)
@@ -50,30 +50,30 @@ def _quantiles(n: Node, q: Term, method: str, among_nan: bool = False) -> Node:
     below = f("floor", place)
     share = _NEAR[method](place - below) if method in _NEAR else place - below
     places = below, f("minimum", below + 1, last)
-    low, high = (Term(node("take_along_axis", (rows.node, cast(i, INDEX).node), (-1,))) for i in places)
+    low, high = (Expr(node("take_along_axis", (rows.node, cast(i, INDEX).node), (-1,))) for i in places)
     found = low + (high - low) * cast(share, n.dtype)
     rank = found.rank
     return reshape(transpose(found, (rank - 1, *range(rank - 1))), n.shape).node
 
 
-def _median(among_nan: bool) -> Row:
+def _median(among_nan: bool) -> DerivativeRow:
     half = filled(0.5, TensorType(np.dtype(np.float64), ()))
-    return Row(formula=lambda n: _quantiles(n, half, "linear", among_nan))
+    return DerivativeRow(formula=lambda n: _quantiles(n, half, "linear", among_nan))
 
 
-def _quantile(per: float, among_nan: bool = False) -> Row:
+def _quantile(per: float, among_nan: bool = False) -> DerivativeRow:
     def formula(n: Node) -> Node:
         method = n.attr("method")
         if len(n.args) > 2:
             raise NoDerivative("with weights it has none here")
         if method not in _CONTINUOUS and method not in _NEAR:
             raise NoDerivative(f"by the method {method!r} it has none here; by 'linear' it has")
-        return _quantiles(n, cast(Term(n.args[1]), np.dtype(np.float64)) / per, method, among_nan)
+        return _quantiles(n, cast(Expr(n.args[1]), np.dtype(np.float64)) / per, method, among_nan)
 
-    return Row(formula=formula)
+    return DerivativeRow(formula=formula)
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, DerivativeRow] = {
     "median": _median(False),
     "nanmedian": _median(True),
     "quantile": _quantile(1),

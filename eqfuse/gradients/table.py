@@ -1,6 +1,7 @@
 """The table of derivatives: one row per operator of `eqfuse/ops`.
 
-In: an operator's name. Out: its `Row`. Used by `linearise.py` and `transpose.py`, which know no operator by name.
+In: an operator's name. Out: its `DerivativeRow`. Used by `linearise.py` and `transpose.py`, which know no operator by
+name.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from eqfuse.gradients import (
     views,
     windows,
 )
-from eqfuse.gradients.row import Row
+from eqfuse.gradients.row import DerivativeRow
 
 FAMILIES = (
     elementwise, special, reductions, views, contractions, windows, scans, sorting, statistics, signal, linalg, fft,
     loops,
 )  # fmt: skip
-TABLE: dict[str, Row] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
+TABLE: dict[str, DerivativeRow] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 
 
-def derivative(op: str) -> Row:
+def derivative(op: str) -> DerivativeRow:
     """The row of operator `op`; UnsupportedOp when there is none."""
     try:
         return TABLE.get(op) or rules.ROWS[op]

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.origins import note_derived
+from eqfuse.gradients.expr import Expr, sum_of, zeros
 from eqfuse.gradients.linearise import reaching
-from eqfuse.gradients.row import Row
+from eqfuse.gradients.row import DerivativeRow
 from eqfuse.gradients.table import derivative
-from eqfuse.gradients.terms import Term, sum_of, zeros
 from eqfuse.ir.graph import Node
 
 
-def cotangents(results: Sequence[Node | None], sources: Sequence[Node], given: Sequence[Node]) -> list[Node]:
-    """The cotangents of `sources`, where `given` are those of `results`; zeros where nothing depends on one."""
-    waiting: dict[Node, list[Term]] = {}
-    parts: dict[Node, dict[int, Term]] = {}  # of loops: by result
-    for result, cotangent in zip(results, given, strict=True):
+def cotangents(results: Sequence[Node | None], sources: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
+    """The cotangents of `sources`, where `seeds` are those of `results`; zeros where nothing depends on one."""
+    waiting: dict[Node, list[Expr]] = {}
+    parts: dict[Node, dict[int, Expr]] = {}  # of loops: by result
+    for result, cotangent in zip(results, seeds, strict=True):
         if result is not None:
-            waiting.setdefault(result, []).append(Term(cotangent))
+            waiting.setdefault(result, []).append(Expr(cotangent))
     ends = set(sources)
     linear = reaching([r for r in results if r is not None], ends)
     depends = set(linear)
@@ -43,7 +43,7 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], given: S
     return [(sum_of(waiting[s]) if s in waiting else zeros(s)).node for s in sources]
 
 
-def _of_arguments(n: Node, row: Row, whole: dict[int, Term], linear: set[int]) -> dict[int, Term]:
+def _of_arguments(n: Node, row: DerivativeRow, whole: dict[int, Expr], linear: set[int]) -> dict[int, Expr]:
     """The cotangents of the arguments of `n` at the places `linear`, from those of its results."""
     if row.several is not None:
         if row.transpose_several is None:

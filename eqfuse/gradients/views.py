@@ -7,11 +7,10 @@ from itertools import accumulate
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.row import Changes, NoDerivative, Row, constant, joint
-from eqfuse.gradients.terms import (
+from eqfuse.gradients.expr import (
     FLOAT32,
     NARROW,
-    Term,
+    Expr,
     cast,
     filled,
     reshape,
@@ -22,33 +21,34 @@ from eqfuse.gradients.terms import (
     where,
     zeros,
 )
+from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, constant, joint
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.types import Shape, TensorType
 
 
-def scattered(ct: Term, shape: Shape, ranges: tuple) -> Term:
+def scattered(ct: Expr, shape: Shape, ranges: tuple) -> Expr:
     """An array of zeros of `shape` with `ct` at the slice `ranges`: padded, where the slice has no steps."""
     if all(step == 1 for _, _, step in ranges):
         widths = [(start, n - stop) for (start, stop, _), n in zip(ranges, shape, strict=True)]
-        return Term(tidy.pad(ct.node, const(0, ct.dtype), widths))
+        return Expr(tidy.pad(ct.node, const(0, ct.dtype), widths))
     base = filled(0, TensorType(ct.dtype, shape))
-    return Term(tidy.slice_scatter(base.node, [ct.node], [ranges]))
+    return Expr(tidy.slice_scatter(base.node, [ct.node], [ranges]))
 
 
-def sliced(ct: Term, ranges: tuple) -> Term:
-    return Term(tidy.slice_(ct.node, ranges))
+def sliced(ct: Expr, ranges: tuple) -> Expr:
+    return Expr(tidy.slice_(ct.node, ranges))
 
 
-def _untransposed(n: Node, ct: Term) -> Term:
+def _untransposed(n: Node, ct: Expr) -> Expr:
     axes = n.attr("axes")
     return transpose(ct, [axes.index(a) for a in range(len(axes))])
 
 
-def _unbroadcast(n: Node, ct: Term) -> Term:
+def _unbroadcast(n: Node, ct: Expr) -> Expr:
     return summed_to(ct, n.args[0].shape)
 
 
-def _from_windows(n: Node, ct: Term) -> Term:
+def _from_windows(n: Node, ct: Expr) -> Expr:
     """What each element is in each of its windows, added up: offset by offset, one window axis after another."""
     windows = n.attr("windows")
     rank = n.args[0].type.rank
@@ -62,7 +62,7 @@ def _from_windows(n: Node, ct: Term) -> Term:
             piece = reshape(sliced(ct, tuple(ranges)), ct.shape[:-1])
             widths = [(0, 0)] * piece.rank
             widths[at] = (offset, extent - 1 - offset)
-            parts.append(Term(tidy.pad(piece.node, const(0, ct.dtype), widths)))
+            parts.append(Expr(tidy.pad(piece.node, const(0, ct.dtype), widths)))
         ct = sum_of(parts)
     return ct
 
@@ -70,62 +70,62 @@ def _from_windows(n: Node, ct: Term) -> Term:
 # ---- several pieces
 
 
-def _piece(n: Node, at: int, ct: Term) -> Term:
+def _piece(n: Node, position: int, ct: Expr) -> Expr:
     axis = n.attr("axis")
     ends = list(accumulate(a.shape[axis] for a in n.args))
     ranges = [(0, m, 1) for m in n.shape]
-    ranges[axis] = (ends[at] - n.args[at].shape[axis], ends[at], 1)
+    ranges[axis] = (ends[position] - n.args[position].shape[axis], ends[position], 1)
     return sliced(ct, tuple(ranges))
 
 
-def _inside(n: Node, ct: Term) -> Term:
+def _inside(n: Node, ct: Expr) -> Expr:
     shape = n.args[0].shape
     return sliced(ct, tuple((before, before + m, 1) for m, (before, _) in zip(shape, n.attr("widths"), strict=True)))
 
 
-def _border(n: Node, ct: Term) -> Term:
+def _border(n: Node, ct: Expr) -> Expr:
     inner = tuple((before, before + m, 1) for m, (before, _) in zip(n.args[0].shape, n.attr("widths"), strict=True))
     around = tidy.slice_scatter(ct.node, [filled(0, TensorType(ct.dtype, n.args[0].shape)).node], [inner])
-    return reshape(total(Term(around), range(-ct.rank, 0)), ())
+    return reshape(total(Expr(around), range(-ct.rank, 0)), ())
 
 
 # ---- gathers and updates
 
 
-def added(shape: Shape, indices: Node, values: Term, axis: int) -> Term:
+def added(shape: Shape, indices: Node, values: Expr, axis: int) -> Expr:
     """An array of zeros of `shape`, with `values` added where `take` along `axis` found them."""
     wide = cast(values, FLOAT32) if values.dtype in NARROW else values
     base = filled(0, TensorType(wide.dtype, shape))
-    return cast(Term(node("scatter", (base.node, indices, wide.node), (axis, "add"))), values.dtype)
+    return cast(Expr(node("scatter", (base.node, indices, wide.node), (axis, "add"))), values.dtype)
 
 
-def _untaken(n: Node, ct: Term) -> Term:
+def _untaken(n: Node, ct: Expr) -> Expr:
     return added(n.args[0].shape, n.args[1], ct, n.attr("axis"))
 
 
-def _untaken_along(n: Node, ct: Term) -> Term:
+def _untaken_along(n: Node, ct: Expr) -> Expr:
     return added_along(n.args[0].shape, n.args[1], ct, n.attr("axis"))
 
 
-def added_along(shape: Shape, indices: Node, values: Term, axis: int) -> Term:
+def added_along(shape: Shape, indices: Node, values: Expr, axis: int) -> Expr:
     """As `added`, of what `take_along_axis` found: by comparison where that is one element for each row, else by the
     places of a flat array."""
     if indices.shape[axis] == 1:
         extent = shape[axis]
         numbers = np.arange(extent).reshape((extent,) + (1,) * (-axis - 1))
-        return where(_from_start(indices, extent).equals(Term(const(numbers))), values, 0)
+        return where(_from_start(indices, extent).equals(Expr(const(numbers))), values, 0)
     places = flat_places(shape, indices, axis)
     flat = added((TensorType(values.dtype, shape).size,), places.node, reshape(values, places.shape), -1)
     return reshape(flat, shape)
 
 
-def _from_start(indices: Node, extent: int) -> Term:
+def _from_start(indices: Node, extent: int) -> Expr:
     """`indices` into an axis, none of which counts from its end."""
-    chosen = cast(Term(indices), np.dtype(np.int64))
+    chosen = cast(Expr(indices), np.dtype(np.int64))
     return where(chosen < 0, chosen + extent, chosen)
 
 
-def flat_places(shape: Shape, indices: Node, axis: int) -> Term:
+def flat_places(shape: Shape, indices: Node, axis: int) -> Expr:
     """Where the elements that `indices` choose along `axis` are in the flat array, as a vector."""
     chosen = _from_start(indices, shape[axis])
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
@@ -134,17 +134,17 @@ def flat_places(shape: Shape, indices: Node, axis: int) -> Term:
     for a, n in enumerate(indices.shape):
         if a != at and n > 1:
             steps = np.arange(n, dtype=np.int64).reshape((n,) + (1,) * (len(shape) - 1 - a)) * int(strides[a])
-            places = places + Term(const(steps))
+            places = places + Expr(const(steps))
     return reshape(places, (indices.type.size,))
 
 
-def _slices_transpose(n: Node, at: int, ct: Term) -> Term:
+def _slices_transpose(n: Node, position: int, ct: Expr) -> Expr:
     """Of the array: where nothing was written. Of a value: its slice, but where a later one covers it."""
     slices = n.attr("slices")
-    for ranges in slices[at:][::-1]:
+    for ranges in slices[position:][::-1]:
         blank = filled(0, TensorType(ct.dtype, tuple(len(range(*r)) for r in ranges)))
-        ct = Term(tidy.slice_scatter(ct.node, [blank.node], [ranges]))
-    return ct if at == 0 else sliced(ct, slices[at - 1])
+        ct = Expr(tidy.slice_scatter(ct.node, [blank.node], [ranges]))
+    return ct if position == 0 else sliced(ct, slices[position - 1])
 
 
 _ADDING = ("set", "add", "subtract")
@@ -161,14 +161,14 @@ def _scatter_tangent(n: Node, d: Changes) -> Node | None:
     return n.over([zeros(x).node if d[0] is None else d[0], indices, d[2] or fixed])
 
 
-def _scatter_transpose(n: Node, at: int, ct: Term) -> Term:
+def _scatter_transpose(n: Node, position: int, ct: Expr) -> Expr:
     axis, mode = n.attr("axis"), n.attr("mode")
     x, indices, values = n.args
-    if at == 0 and mode == "multiply":
-        return Term(n.over([ct.node, indices, values]))
-    if at == 0:
-        return Term(n.over([ct.node, indices, zeros(values).node])) if mode == "set" else ct
-    found = cast(Term(node("take", (ct.node, indices), (axis,))), values.dtype)
+    if position == 0 and mode == "multiply":
+        return Expr(n.over([ct.node, indices, values]))
+    if position == 0:
+        return Expr(n.over([ct.node, indices, zeros(values).node])) if mode == "set" else ct
+    found = cast(Expr(node("take", (ct.node, indices), (axis,))), values.dtype)
     if mode == "set" and not _known_apart(indices, x.shape[axis]):
         written = _written_last(indices, x.shape[axis], values.type.rank - (x.type.rank + axis))
         return where(written, found, 0)
@@ -183,27 +183,27 @@ def _known_apart(indices: Node, extent: int) -> bool:
     return np.unique(places).size == places.size
 
 
-def _written_last(indices: Node, extent: int, trailing: int) -> Term:
+def _written_last(indices: Node, extent: int, trailing: int) -> Expr:
     """Which of the values at `indices` stay: of several for one place, the last."""
     numbers = const(np.arange(indices.type.size).reshape(indices.shape))
     nobody = filled(-1, TensorType(numbers.dtype, (extent,)))
     last = node("scatter", (nobody.node, indices, numbers), (-1, "set"))
-    stays = Term(node("take", (last, indices), (-1,))).equals(Term(numbers))
+    stays = Expr(node("take", (last, indices), (-1,))).equals(Expr(numbers))
     return reshape(stays, (*stays.shape, *[1] * (trailing - stays.rank)))
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, DerivativeRow] = {
     "transpose": joint({0: _untransposed}),
     "reshape": joint({0: lambda n, ct: reshape(ct, n.args[0].shape)}),
     "broadcast_to": joint({0: _unbroadcast}),
     "slice": joint({0: lambda n, ct: scattered(ct, n.args[0].shape, n.attr("ranges"))}),
-    "flip": joint({0: lambda n, ct: Term(tidy.flip(ct.node, n.attr("axes")))}),
+    "flip": joint({0: lambda n, ct: Expr(tidy.flip(ct.node, n.attr("axes")))}),
     "sliding_window": joint({0: _from_windows}),
     "concat": joint(_piece),
     "pad": joint({0: _inside, 1: _border}),
     "take": joint({0: _untaken}, (0,)),
     "take_along_axis": joint({0: _untaken_along}, (0,)),
     "slice_scatter": joint(_slices_transpose),
-    "scatter": Row(_scatter_tangent, transpose=_scatter_transpose, linear=(0, 2)),
+    "scatter": DerivativeRow(_scatter_tangent, transpose=_scatter_transpose, linear=(0, 2)),
     "bitcast": constant(),
 }

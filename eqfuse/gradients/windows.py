@@ -11,13 +11,13 @@ import numpy as np
 
 from eqfuse.dtypes import lowest
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.row import Changes, Row, joint
-from eqfuse.gradients.terms import Term, reshape, spread_to, total, transpose, where
+from eqfuse.gradients.expr import Expr, reshape, spread_to, total, transpose, where
+from eqfuse.gradients.row import Changes, DerivativeRow, joint
 from eqfuse.gradients.views import scattered
 from eqfuse.ir.graph import Node, const, node
 
 
-def apart(x: Term, strides: Sequence[int]) -> Term:
+def apart(x: Expr, strides: Sequence[int]) -> Expr:
     """`x` with ``stride - 1`` zeros between the elements of its last axes."""
     lead = x.rank - len(strides)
     if all(s == 1 for s in strides):
@@ -28,17 +28,17 @@ def apart(x: Term, strides: Sequence[int]) -> Term:
     return scattered(x, (*x.shape[:lead], *extents), tuple(ranges))
 
 
-def fitted(x: Term, before: Sequence[int], after: Sequence[int], fill: float = 0) -> Term:
+def fitted(x: Expr, before: Sequence[int], after: Sequence[int], fill: float = 0) -> Expr:
     """`x` with so much of `fill` around its last axes; what is negative is cut off."""
     lead = x.rank - len(before)
     inside = [(min(max(-b, 0), n), max(n - max(-a, 0), min(max(-b, 0), n)), 1)
               for n, b, a in zip(x.shape[lead:], before, after, strict=True)]  # fmt: skip
-    cut = Term(tidy.slice_(x.node, [*((0, n, 1) for n in x.shape[:lead]), *inside]))
+    cut = Expr(tidy.slice_(x.node, [*((0, n, 1) for n in x.shape[:lead]), *inside]))
     widths = [(0, 0)] * lead + [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
-    return Term(tidy.pad(cut.node, const(fill, x.dtype), widths))
+    return Expr(tidy.pad(cut.node, const(fill, x.dtype), widths))
 
 
-def _windows(n: Node, x: Term, fill: float) -> Term:
+def _windows(n: Node, x: Expr, fill: float) -> Expr:
     """The elements of `x` in each window of `n`: its positions, and then the axes of a window."""
     window, strides, padding = n.attr("window"), n.attr("strides"), n.attr("padding")
     k, lead = len(window), x.rank - len(window)
@@ -46,14 +46,14 @@ def _windows(n: Node, x: Term, fill: float) -> Term:
     positions = n.shape[lead:]
     if window == strides:
         used = [(0, p * w, 1) for p, w in zip(positions, window, strict=True)]
-        x = Term(tidy.slice_(x.node, [*((0, m, 1) for m in x.shape[:lead]), *used]))
+        x = Expr(tidy.slice_(x.node, [*((0, m, 1) for m in x.shape[:lead]), *used]))
         x = reshape(x, (*x.shape[:lead], *(e for p, w in zip(positions, window, strict=True) for e in (p, w))))
         return transpose(x, (*range(lead), *range(lead, lead + 2 * k, 2), *range(lead + 1, lead + 2 * k, 2)))
     slid = node("sliding_window", (x.node,), (tuple((a - k, w) for a, w in enumerate(window)),))
     ranges = [(0, m, 1) for m in slid.shape]
     for a, (p, s) in enumerate(zip(positions, strides, strict=True)):
         ranges[lead + a] = tidy.canonical(range(0, p * s, s))
-    return Term(tidy.slice_(slid, ranges))
+    return Expr(tidy.slice_(slid, ranges))
 
 
 def _largest_tangent(n: Node, d: Changes) -> Node | None:
@@ -62,16 +62,16 @@ def _largest_tangent(n: Node, d: Changes) -> Node | None:
         return None
     window = n.attr("window")
     axes = range(-len(window), 0)
-    elements = _windows(n, Term(n.args[0]), lowest(n.dtype))
-    order = Term(const(np.arange(np.prod(window), dtype=np.int32).reshape(window)))
-    largest = elements.equals(reshape(Term(n), (*n.shape, *[1] * len(window))))
+    elements = _windows(n, Expr(n.args[0]), lowest(n.dtype))
+    order = Expr(const(np.arange(np.prod(window), dtype=np.int32).reshape(window)))
+    largest = elements.equals(reshape(Expr(n), (*n.shape, *[1] * len(window))))
     placed = where(largest, order, int(np.prod(window)))
-    first = Term(tidy.reduce("min", placed.node, axes))
-    chosen = where(order.equals(first), _windows(n, Term(d[0]), 0), 0)
+    first = Expr(tidy.reduce("min", placed.node, axes))
+    chosen = where(order.equals(first), _windows(n, Expr(d[0]), 0), 0)
     return reshape(total(chosen, axes), n.shape).node
 
 
-def _sums_transpose(n: Node, ct: Term) -> Term:
+def _sums_transpose(n: Node, ct: Expr) -> Expr:
     x, window, strides, padding = n.args[0], n.attr("window"), n.attr("strides"), n.attr("padding")
     k, lead = len(window), n.type.rank - len(window)
     extents = x.shape[lead:]
@@ -85,10 +85,10 @@ def _sums_transpose(n: Node, ct: Term) -> Term:
     before = [w - 1 - b for w, (b, _) in zip(window, padding, strict=True)]
     after = [m + w - 1 - s - b for m, w, s, b in zip(extents, window, spread.shape[lead:], before, strict=True)]
     attrs = (window, (1,) * k, ((0, 0),) * k)
-    return Term(node("window_sum", (fitted(spread, before, after).node,), attrs))
+    return Expr(node("window_sum", (fitted(spread, before, after).node,), attrs))
 
 
-ROWS: dict[str, Row] = {
-    "window_max": Row(_largest_tangent),
+ROWS: dict[str, DerivativeRow] = {
+    "window_max": DerivativeRow(_largest_tangent),
     "window_sum": joint({0: _sums_transpose}),
 }

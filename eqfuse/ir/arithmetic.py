@@ -147,11 +147,11 @@ def explained(error: Exception, steps: Sequence[ScalarOperation], place: int, va
     return error
 
 
-def refusal(error: Exception, dtype: str, given: str) -> EqfuseError:
-    """NumPy's `error` of converting the Python number that `given` describes to `dtype`, as one of ours."""
+def refusal(error: Exception, dtype: str, what: str) -> EqfuseError:
+    """NumPy's `error` of converting the Python number that `what` describes to `dtype`, as one of ours."""
     too_large, misfit = isinstance(error, OverflowError), isinstance(error, TypeError)
     kind = RangeError if too_large else DtypeError if misfit else ShapeError
-    return kind(f"{error}: {given} meets {dtype}. Cast the array first, or give the number a dtype: np.int64(…)")
+    return kind(f"{error}: {what} meets {dtype}. Cast the array first, or give the number a dtype: np.int64(…)")
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges
 
-Group = tuple[Node, ...]
-Part = tuple[Node, Node]  # a piece, and the view of it that is wanted
+Pieces = tuple[Node, ...]
+PieceView = tuple[Node, Node]  # a piece, and the view of it that is wanted
 
 
 def within(places: range, start: int, extent: int) -> range:
@@ -31,7 +31,7 @@ def joined(pieces: Sequence[Node], axis: int) -> Node:
     group = tuple([a for a in inner if a.shape[axis]]) or tuple(inner[:1])
     if len(group) == 1:
         return group[0]
-    done: dict[Group, Node] = {}
+    done: dict[Pieces, Node] = {}
     stack = [group]
     while stack:
         top = stack[-1]
@@ -48,14 +48,14 @@ def joined(pieces: Sequence[Node], axis: int) -> Node:
     return done[group]
 
 
-def _arguments(group: Group, axis: int) -> list[Node | Group]:
+def _arguments(group: Pieces, axis: int) -> list[Node | Pieces]:
     """The arguments of the one operator that gives all of `group`: those that all share, and those to be joined; none
     where there is no such operator."""
     first = group[0]
     same = all((n.op, n.attrs, len(n.args)) == (first.op, first.attrs, len(first.args)) for n in group)
     if row(first.op).role is not Role.ELEMENTWISE or not same:
         return []
-    extents, found = [n.shape[axis] for n in group], list[Node | Group]()
+    extents, found = [n.shape[axis] for n in group], list[Node | Pieces]()
     for args in zip(*[n.args for n in group], strict=True):
         if len({*args}) == 1 and args[0].type.extent(axis) == 1:
             found.append(args[0])
@@ -66,7 +66,7 @@ def _arguments(group: Group, axis: int) -> list[Node | Group]:
     return found if any(isinstance(a, tuple) for a in found) else []
 
 
-def _fit(args: Group, axis: int) -> bool:
+def _fit(args: Pieces, axis: int) -> bool:
     shapes = {(a.dtype, *_with(a.shape, axis, 0)) for a in args if a.type.rank >= -axis}
     return len(shapes) == 1 and all(a.type.rank >= -axis for a in args)
 
@@ -77,25 +77,25 @@ def _with(shape: Shape, axis: int, extent: int) -> Shape:
     return (*shape[:at], extent, *shape[at + 1 :])
 
 
-def viewed(view: Node, whole: Shape, of: Node) -> tuple[list[Part], int] | None:
-    """`view` of a concatenation `of`, which broadcasts to shape `whole`: the views of its pieces, and the axis along
-    which these are joined. None where the view is none of the pieces.
+def viewed(view: Node, whole: Shape, concat: Node) -> tuple[list[PieceView], int] | None:
+    """`view` of the concatenation `concat`, which broadcasts to shape `whole`: the views of its pieces, and the axis
+    along which these are joined. None where the view is none of the pieces.
     """
-    (attr,), axis, rank = view.attrs, of.attr("axis"), of.type.rank
+    (attr,), axis, rank = view.attrs, concat.attr("axis"), concat.type.rank
     assert isinstance(attr, tuple)
     if view.op == "slice":
-        tail = zip(attr[len(attr) - rank :], of.shape, whole[len(whole) - rank :], strict=True)
-        return _sliced(of, tuple(r if n == m else (0, n, 1) for r, n, m in tail)), axis
+        tail = zip(attr[len(attr) - rank :], concat.shape, whole[len(whole) - rank :], strict=True)
+        return _sliced(concat, tuple(r if n == m else (0, n, 1) for r, n, m in tail)), axis
     if view.op == "flip":
-        axes = tuple(a for a in attr if a >= -rank and of.shape[a] > 1)
-        pieces = of.args[::-1] if axis in axes else of.args
+        axes = tuple(a for a in attr if a >= -rank and concat.shape[a] > 1)
+        pieces = concat.args[::-1] if axis in axes else concat.args
         return [(p, node("flip", (p,), (tuple(a for a in axes if p.shape[a] > 1),))) for p in pieces], axis
     if view.op == "transpose" and rank == len(whole):
-        return [(p, view.over([p])) for p in of.args], attr.index(rank + axis) - rank
+        return [(p, view.over([p])) for p in concat.args], attr.index(rank + axis) - rank
     if view.op == "broadcast_to":
-        shape, full = _lifted(of.shape, len(attr)), _lifted(whole, len(attr))
+        shape, full = _lifted(concat.shape, len(attr)), _lifted(whole, len(attr))
         target = tuple(t if n == m else n for t, n, m in zip(attr, shape, full, strict=True))
-        return [(p, node("broadcast_to", (p,), (_with(target, axis, p.shape[axis]),))) for p in of.args], axis
+        return [(p, node("broadcast_to", (p,), (_with(target, axis, p.shape[axis]),))) for p in concat.args], axis
     return None
 
 
@@ -103,14 +103,14 @@ def _lifted(shape: Shape, rank: int) -> Shape:
     return (1,) * (rank - len(shape)) + shape
 
 
-def _sliced(of: Node, ranges: Ranges) -> list[Part]:
-    axis, start, found = of.type.rank + of.attr("axis"), 0, []
-    for p in of.args:
+def _sliced(concat: Node, ranges: Ranges) -> list[PieceView]:
+    axis, start, found = concat.type.rank + concat.attr("axis"), 0, []
+    for p in concat.args:
         taken = within(range(*ranges[axis]), start, p.shape[axis])
         start += p.shape[axis]
         if taken:
             found.append((p, _along(p, ranges, axis, (taken[0], taken[-1] + 1, taken.step))))
-    return found or [(of.args[0], _along(of.args[0], ranges, axis, (0, 0, 1)))]
+    return found or [(concat.args[0], _along(concat.args[0], ranges, axis, (0, 0, 1)))]
 
 
 def _along(piece: Node, ranges: Ranges, axis: int, taken: tuple[int, int, int]) -> Node:

@@ -21,7 +21,7 @@ from eqfuse.ir.pytree import LEAF, Structure, flatten, paths, unflatten
 from eqfuse.ir.strides import Strides, strides_of
 
 if TYPE_CHECKING:
-    from eqfuse.frontends.numpy.random import Draw
+    from eqfuse.frontends.numpy.random import RandomCall
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class CallSignature:
     sources: tuple[int, ...]  # where each result is, among the graph's outputs and behind these the numbers' values
     written: tuple[int, ...]  # inputs changed in place: the graph's last outputs are what they become
     layouts: tuple[tuple[int, Strides], ...]  # inputs whose layout in memory decides what the function does: their own
-    draws: tuple[Draw, ...]  # random numbers that a call draws, in this order: inputs after those of the arguments
+    draws: tuple[RandomCall, ...]  # random numbers that a call draws, in order: inputs after those of the arguments
     apart: tuple[int, ...]  # leaves of the arguments that are no inputs: random generators and Python numbers
     arithmetic: Arithmetic  # what a call computes with its Python numbers; some of it are the graph's last inputs
     rules: tuple[str, ...] = ()  # what the function calls that has a gradient of its own
@@ -207,10 +207,11 @@ def split_static(
     return (bound.args, bound.kwargs), fixed
 
 
-def static_names(given: str | Iterable[str]) -> frozenset[str]:
-    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+def static_names(parameters: str | Iterable[str]) -> frozenset[str]:
+    several = isinstance(parameters, Iterable) and not isinstance(parameters, str)
+    names = tuple(parameters) if several else (parameters,)
     if not all(isinstance(name, str) for name in names):
-        raise OptionError(f"static_argnames is {given!r}: give the name of a parameter, or a tuple of names")
+        raise OptionError(f"static_argnames is {parameters!r}: give the name of a parameter, or a tuple of names")
     return frozenset(names)
 
 

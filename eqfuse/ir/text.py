@@ -48,11 +48,11 @@ def _graph(function: ast.stmt) -> Graph:
     raise EqfuseError("this is not the text of a graph: it returns nothing")
 
 
-def _node(op: str, given: list[ast.expr], values: dict[str, Node], bodies: dict[str, Body]) -> Node:
+def _node(op: str, operands: list[ast.expr], values: dict[str, Node], bodies: dict[str, Body]) -> Node:
     if op == "const":
-        return node("const", (), (literal_from_text(*map(ast.literal_eval, given)),))
-    args = [values[a.id] for a in given if isinstance(a, ast.Name) and a.id not in bodies]
-    attrs = [bodies[a.id] if isinstance(a, ast.Name) else attr(a) for a in given[len(args) :]]
+        return node("const", (), (literal_from_text(*map(ast.literal_eval, operands)),))
+    args = [values[a.id] for a in operands if isinstance(a, ast.Name) and a.id not in bodies]
+    attrs = [bodies[a.id] if isinstance(a, ast.Name) else attr(a) for a in operands[len(args) :]]
     return node(op, args, attrs)
 
 

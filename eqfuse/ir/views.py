@@ -36,7 +36,7 @@ def push_views(body: Graph) -> Graph:
     `TooOften` when it would be many times as large. What is padded is joined of pieces, too. What bodies share is done
     once, as long as one of them is there."""
     new: dict[Node, Node] = {}
-    left = _Allowance(REPEATS * len(body.nodes))
+    left = _NodesLeft(REPEATS * len(body.nodes))
     for n in body.nodes:
         known = _pushed.get(n)
         if known is None:
@@ -49,7 +49,7 @@ def push_views(body: Graph) -> Graph:
     return Graph(tuple(new.get(i, i) for i in body.inputs), tuple(new[o] for o in body.outputs))
 
 
-def _pushed_over(n: Node, args: Sequence[Node], left: _Allowance) -> Node:
+def _pushed_over(n: Node, args: Sequence[Node], left: _NodesLeft) -> Node:
     """`n` over `args`, which have views on leaves only, as they are to have."""
     role = row(n.op).role
     if role is Role.VIEW:
@@ -121,7 +121,7 @@ def _without_broadcasts(n: Node, args: Sequence[Node]) -> Node:
 
 
 @dataclass
-class _Allowance:
+class _NodesLeft:
     """Nodes that may still be made."""
 
     nodes: int
@@ -132,9 +132,9 @@ class _Allowance:
             raise TooOften
 
 
-def _taken(view: Node, of: Node, left: _Allowance) -> Node:
-    """The view `view` of `of`, taken on the leaves below it."""
-    whole, rank, region = of.shape, len(of.shape), _region(of)
+def _taken(view: Node, value: Node, left: _NodesLeft) -> Node:
+    """The view `view` of `value`, taken on the leaves below it."""
+    whole, rank, region = value.shape, len(value.shape), _region(value)
     left.spend(len(region))
     pushed: dict[Node, Node] = {}
     for n in region:
@@ -151,23 +151,23 @@ def _taken(view: Node, of: Node, left: _Allowance) -> Node:
             raise TooOften
         else:
             raise UnsupportedOp(f"a kernel cannot take {view.op} of the result of {n.op}: store that result first")
-    if pushed[of].shape != view.shape:
+    if pushed[value].shape != view.shape:
         raise UnsupportedOp(
-            f"{view.op} of {of.op} {of.type} cannot be taken on the arrays it reads: store its result first"
+            f"{view.op} of {value.op} {value.type} cannot be taken on the arrays it reads: store its result first"
         )
-    return pushed[of]
+    return pushed[value]
 
 
-def _on_pieces(view: Node, whole: Shape, of: Node, left: _Allowance) -> Node:
-    """The concatenation `of`, which broadcasts to shape `whole`, as `view` of the whole shows it."""
-    found = viewed(view, whole, of)
+def _on_pieces(view: Node, whole: Shape, concat: Node, left: _NodesLeft) -> Node:
+    """The concatenation `concat`, which broadcasts to shape `whole`, as `view` of the whole shows it."""
+    found = viewed(view, whole, concat)
     if found is None:
         raise TooOften
     parts, axis = found
     return joined([_taken(v, p, left) for p, v in parts], axis)
 
 
-def _padded(n: Node, source: Node, value: Node, left: _Allowance) -> Node:
+def _padded(n: Node, source: Node, value: Node, left: _NodesLeft) -> Node:
     """`source` with pieces of `value` around it, along one axis after the other."""
     for a, widths in enumerate(n.attr("widths")):
         beside = []

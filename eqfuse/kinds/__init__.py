@@ -83,11 +83,11 @@ def join(
     return reason or f"no kind of kernel holds {op} on the {target} target"
 
 
-def _completed(found: State, call: Call, mapped: bool) -> State:
-    runs, mapped = runs_of(call), mapped or found.mapped
-    seams = seams_of(call) if mapped else found.seams
-    same = (found.runs, found.mapped, found.seams) == (runs, mapped, seams)
-    return found if same else replace(found, runs=runs, mapped=mapped, seams=seams)
+def _completed(state: State, call: Call, mapped: bool) -> State:
+    runs, mapped = runs_of(call), mapped or state.mapped
+    seams = seams_of(call) if mapped else state.seams
+    same = (state.runs, state.mapped, state.seams) == (runs, mapped, seams)
+    return state if same else replace(state, runs=runs, mapped=mapped, seams=seams)
 
 
 def _has_form(call: Call) -> bool:

@@ -19,8 +19,8 @@ from eqfuse.kinds.softmax import EXPONENTIALS, made_alike
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
-Product = tuple[Node, ...]  # factors, in the order of the body
-Sum = dict[Product, Node | None]  # products of what a part knows, and what each is multiplied by; None: by 1
+Factors = tuple[Node, ...]  # factors, in the order of the body
+Sum = dict[Factors, Node | None]  # products of what a part knows, and what each is multiplied by; None: by 1
 
 TOP, BOTTOM, CENTRE = "max", "min", "mean"
 LOWEST = {TOP: -np.inf, BOTTOM: np.inf}
@@ -119,7 +119,7 @@ class _Derivation:
                 whole = share if whole is None else node("add", (whole, share))
         return whole
 
-    def summed(self, product: Product) -> Node | None:
+    def summed(self, product: Factors) -> Node | None:
         """The sum of `product` over a part: a reduction, a number so many times, or 0 of distances from a mean."""
         if product in self.known:
             return self.parts[self.known[product]]
@@ -148,7 +148,7 @@ class _Derivation:
         law = CARRIED.get(n.op)
         return law(self, n) if law is not None else None
 
-    def factors(self, n: Node) -> Product:
+    def factors(self, n: Node) -> Factors:
         """Those of a product, as `terms` of products join them."""
         if n in self.below and n.op in ("multiply", "square", "power") and not self.is_base(n):
             found = [f for a in self.multiplied(n) or () for f in self.factors(a)]
@@ -238,9 +238,9 @@ class _Derivation:
         return node("where", (nothing, self.constant(0), part))
 
 
-def _turned(found: Distance | None) -> Distance | None:
+def _turned(distance: Distance | None) -> Distance | None:
     """Of the negative of a distance."""
-    return found and Distance(TURNED[found.origin], node("negative", (found.shift,)))
+    return distance and Distance(TURNED[distance.origin], node("negative", (distance.shift,)))
 
 
 # How values of the whole are made of those of the part, by operator: each a law of the reals, on sums of products.
@@ -300,7 +300,7 @@ def _times(a: Node | None, b: Node | None) -> Node | None:
     return b if a is None else a if b is None else node("multiply", (a, b))
 
 
-def _add(whole: Sum, product: Product, coefficient: Node | None, d: _Derivation) -> None:
+def _add(whole: Sum, product: Factors, coefficient: Node | None, d: _Derivation) -> None:
     if product in whole:
         one = d.constant(1)
         coefficient = node("add", (whole[product] or one, coefficient or one))

@@ -98,16 +98,16 @@ def _reach(root: Node) -> Reach:
     return found
 
 
-def _together(whole: set[Node], known: Sequence[Reach]) -> Reach | None:
+def _together(whole: set[Node], reaches: Sequence[Reach]) -> Reach | None:
     """Of the nodes `whole` and what they are computed from; None where of an operator a part is computed for one value
     and all for another."""
-    arrays = {n for n in whole if _is_array(n)}.union(*[reach.arrays for reach in known])
-    operators = whole.difference(arrays).union(*[reach.operators for reach in known])
-    between: frozenset[Node] = frozenset().union(*[reach.between for reach in known])
+    arrays = {n for n in whole if _is_array(n)}.union(*[reach.arrays for reach in reaches])
+    operators = whole.difference(arrays).union(*[reach.operators for reach in reaches])
+    between: frozenset[Node] = frozenset().union(*[reach.between for reach in reaches])
     if not between.isdisjoint(operators):
         return None
     parts: dict[Node, frozenset[Region]] = {}
-    for reach in known:
+    for reach in reaches:
         for n, regions in reach.parts.items():
             if n not in arrays:
                 parts[n] = parts[n] | regions if n in parts else regions

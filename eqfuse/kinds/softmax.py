@@ -53,18 +53,18 @@ def rows_between(body: Graph, first: Node, weights: Node, second: Node) -> Softm
     return SoftmaxRows(below or weights, scores, top, shift, terms, total, function, scale, below is not None)
 
 
-def _exponential(at: Node, top: Node) -> tuple[str, Node | None, Node]:
-    """The function whose value `at` is; by what the distance from the maximum is scaled before; that maximum, as it is
+def _exponential(n: Node, top: Node) -> tuple[str, Node | None, Node]:
+    """The function whose value `n` is; by what the distance from the maximum is scaled before; that maximum, as it is
     subtracted."""
-    if at.op in EXPONENTIALS:
-        (distance,) = at.args
+    if n.op in EXPONENTIALS:
+        (distance,) = n.args
         scale = None
         if distance.op == "multiply" and (parts := _scaled(distance)) is not None:
             distance, scale = parts
         if distance.op == "subtract":
             score, shift = distance.args
             if made_alike(score, shift, top):
-                return at.op, scale, shift
+                return n.op, scale, shift
     raise UnsupportedOp("a kernel of two products adds up exponentials of distances from the maximum")
 
 

@@ -27,7 +27,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from eqfuse.errors import EqfuseError
 from eqfuse.machine.thread_limit import limit, thread_count
 
-Tiles = Callable[[Iterator[int]], None]
+TileLoop = Callable[[Iterator[int]], None]
 
 KEPT_BYTES = 16 << 20  # scratch memory up to this size is kept for the next kernel
 PATIENCE = 0.1  # seconds after which a caller looks whether the workers that it waits for are alive
@@ -55,8 +55,8 @@ class Job:
 
     __slots__ = ("__weakref__", "begun", "context", "ended", "tiles", "work")
 
-    def __init__(self, work: Tiles, count: int) -> None:
-        self.work: Tiles | None = work
+    def __init__(self, work: TileLoop, count: int) -> None:
+        self.work: TileLoop | None = work
         self.tiles = iter(range(count))
         self.context = copy_context()  # NumPy's error state among it
         self.begun: list[WorkerPart] = []
@@ -114,7 +114,7 @@ class ThreadPool:
         self.offers: SimpleQueue[Job | None] = SimpleQueue()
         self.workers: set[Worker] = set()
 
-    def share(self, work: Tiles, count: int, threads: int, blas: bool) -> None:
+    def share(self, work: TileLoop, count: int, threads: int, blas: bool) -> None:
         """Run `work(tiles)` on up to `threads` threads over one iterator of 0..count-1. `blas`: it multiplies matrices.
 
         `set_num_threads` may allow fewer. Where workers have left the offers before this one, they are busy, and the

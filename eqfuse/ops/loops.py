@@ -59,9 +59,9 @@ def parts(packed: Any, results: Sequence[TensorType]) -> list[Any]:
     return [part(packed, at, t) for at, t in zip(places(results), results, strict=False)]
 
 
-def part(packed: Any, at: int, t: TensorType) -> Any:
-    """The result of type `t` that begins at the byte `at`."""
-    return packed[at : at + t.nbytes].view(t.dtype).reshape(t.shape)
+def part(packed: Any, begin: int, t: TensorType) -> Any:
+    """The result of type `t` that begins at the byte `begin`."""
+    return packed[begin : begin + t.nbytes].view(t.dtype).reshape(t.shape)
 
 
 def _packed(values: Sequence[np.ndarray], results: Sequence[TensorType]) -> np.ndarray:

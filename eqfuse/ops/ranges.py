@@ -23,7 +23,7 @@ from eqfuse.ops.row import Role, Types
 from eqfuse.ops.types import TensorType
 
 Facts = Sequence[Fact]
-Rule = Callable[[Facts, Types, TensorType, tuple], Fact]
+RangeRule = Callable[[Facts, Types, TensorType, tuple], Fact]
 
 _SLACK = 2.0**-8  # no library's exp, log or tanh is off by more than this part of its result
 
@@ -164,7 +164,7 @@ def _minimum(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
     return _same_kind(min(a.lower, b.lower, key=order), upper, out, a.nan or b.nan, a.zero or b.zero)
 
 
-def _passing_nan(rule: Rule) -> Rule:
+def _passing_nan(rule: RangeRule) -> RangeRule:
     """`rule` for fmax and fmin, which give the other argument where one is NaN."""
 
     def call(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
@@ -234,7 +234,7 @@ def _monotone(
     most: float = INFINITY,
     start: float = -INFINITY,
     end: float = INFINITY,
-) -> Rule:
+) -> RangeRule:
     """A function that ascends from `least` to `most` over [start, end], and is NaN elsewhere."""
 
     def at(value: float) -> float:
@@ -255,7 +255,7 @@ def _monotone(
     return rule
 
 
-def _always(lower: float, upper: float, at_infinity: bool = False) -> Rule:
+def _always(lower: float, upper: float, at_infinity: bool = False) -> RangeRule:
     """`at_infinity`: an infinity gives NaN."""
 
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -278,7 +278,7 @@ def _sign(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     return _same_kind(lower, upper, out, a.nan, a.zero)
 
 
-def _rounding(function: Callable[[float], Any]) -> Rule:
+def _rounding(function: Callable[[float], Any]) -> RangeRule:
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
         (a,) = facts
         lower, upper = (float(function(np.float64(v))) for v in (a.lower, a.upper))
@@ -356,7 +356,7 @@ _INDEX_MAPS = (
     "partition",
 )  # fmt: skip
 
-RANGES: dict[str, Rule] = {
+RANGES: dict[str, RangeRule] = {
     "const": _const,
     "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "negative": _negative,
     "abs": _abs, "square": _square, "reciprocal": _reciprocal, "power": _power, "sqrt": _sqrt, "sign": _sign,

@@ -52,7 +52,7 @@ def updates(
     next value lies where it lay, whole."""
     carried = carried or {}
     while True:
-        found = _Found(plan, frozenset(gaps), frozenset(shared), frozenset(carried), frozenset(last))
+        found = _Placements(plan, frozenset(gaps), frozenset(shared), frozenset(carried), frozenset(last))
         for i, k in enumerate(plan.kernels):
             found.follow(i, k)
         stays = {v: at for v, at in carried.items() if found.is_all_of(plan.outputs[at], v)}
@@ -61,7 +61,7 @@ def updates(
         carried = stays
 
 
-class _Found:
+class _Placements:
     """What was decided of the kernels so far, and whose memory each value lies in."""
 
     def __init__(
@@ -150,15 +150,15 @@ class _Found:
         later = [(self.plan.kernels[j], v) for v in lying for j in self.readers.get(v, ()) if j > i]
         return all(v in {*self.maker, *self.carried} and _looks_past(reader, v, n) for reader, v in later)
 
-    def _parts(self, i: int, k: Kernel, of: int) -> dict[int, PlacedSlice]:
-        """The values of update `i` that their makers can write into `of` at once: only this kernel reads them, and
-        nothing that it copies before goes there."""
+    def _parts(self, i: int, k: Kernel, whole_value: int) -> dict[int, PlacedSlice]:
+        """The values of update `i` that their makers can write into `whole_value` at once: only this kernel reads
+        them, and nothing that it copies before goes there."""
         n = k.body.outputs[0]
         found: dict[int, PlacedSlice] = {}
         if n.op != "slice_scatter" or len(k.body.operators) != 1:
             return found
         slices = _slices(n)
-        kept = uncovered(n.shape, slices) if of == k.writes[0] else []
+        kept = uncovered(n.shape, slices) if whole_value == k.writes[0] else []
         whole = input_node("whole", self.plan.types[k.writes[0]])
         for at, a in enumerate(n.args[1:]):
             if a not in k.body.inputs or not all(apart(slices[at], before) for before in (*kept, *slices[:at])):
@@ -169,17 +169,17 @@ class _Found:
                 continue
             if list(n.args).count(a) > 1 or v in self.parts:
                 continue
-            if of == k.writes[0] or self._is_left_alone(of, made, i):
-                found[v] = PlacedSlice(of, node("slice", (whole,), (slices[at],)), made, i, at)
+            if whole_value == k.writes[0] or self._is_left_alone(whole_value, made, i):
+                found[v] = PlacedSlice(whole_value, node("slice", (whole,), (slices[at],)), made, i, at)
         return found
 
-    def _is_left_alone(self, of: int, made: int, user: int) -> bool:
-        """Is the memory of `of` complete when kernel `made` runs, and read by none from then until `user`?"""
-        memory = self.memory[of]
+    def _is_left_alone(self, whole_value: int, maker: int, user: int) -> bool:
+        """Is the memory of `whole_value` complete when kernel `maker` runs, and read by none from then until `user`?"""
+        memory = self.memory[whole_value]
         lying = [v for v, m in self.memory.items() if m == memory]
-        if made not in self.shared or any(self.maker.get(v, -1) >= made for v in lying):
+        if maker not in self.shared or any(self.maker.get(v, -1) >= maker for v in lying):
             return False
-        return not any(made < j < user for v in lying for j in self.readers.get(v, ()))
+        return not any(maker < j < user for v in lying for j in self.readers.get(v, ()))
 
 
 def _by_element(body: Graph, leaf: Node) -> bool:

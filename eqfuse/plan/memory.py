@@ -49,14 +49,14 @@ def outside_bytes(kernels: Sequence[Needs]) -> int:
     return kept + max(drops, default=0) + sum(k.held for k in kernels)
 
 
-def limit_of(given: Any) -> int | None:
+def limit_of(limit: Any) -> int | None:
     """A limit as the user gave it, in whole bytes. OptionError where it is none."""
-    if given is None:
+    if limit is None:
         return None
-    number = isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool)
-    if not number or not 0 <= given < math.inf:
-        raise OptionError(f"memory_limit is {given!r}: give a number of bytes, such as 64 * 2**20, or None")
-    return int(given)
+    number = isinstance(limit, (int, float, np.integer, np.floating)) and not isinstance(limit, bool)
+    if not number or not 0 <= limit < math.inf:
+        raise OptionError(f"memory_limit is {limit!r}: give a number of bytes, such as 64 * 2**20, or None")
+    return int(limit)
 
 
 @dataclass(frozen=True)

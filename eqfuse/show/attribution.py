@@ -98,8 +98,8 @@ def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests
     return Rests(tuple(law.name for law in program), tuple(of_kernel[id(k)] for k in running(plan)), doubt)
 
 
-def _in_order(laws: Sequence[Law], found: Mapping[Graph, list[Law]]) -> list[Law]:
-    return [law for law in laws if any(law in kept for kept in found.values())]
+def _in_order(laws: Sequence[Law], kept_laws: Mapping[Graph, list[Law]]) -> list[Law]:
+    return [law for law in laws if any(law in kept for kept in kept_laws.values())]
 
 
 def fewest(kept: list[Law], enough: Callable[[list[Law]], bool]) -> None:

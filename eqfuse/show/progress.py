@@ -77,17 +77,17 @@ def patiently() -> Iterator[Callable[[str], None]]:
         shown.acquire(timeout=PATIENCE)  # until the bar is gone
 
 
-def _show(at: Progress, going: Lock, shown: Lock) -> None:
-    """Show where `at` is until `going` is free, and set `shown` free."""
+def _show(stage: Progress, going: Lock, shown: Lock) -> None:
+    """Show where `stage` is until `going` is free, and set `shown` free."""
     try:
         if going.acquire(timeout=PATIENCE):
             return
         if _shown or not sys.stderr.isatty():
-            logging.getLogger("eqfuse").info("compiling takes long: %s", at.doing)
+            logging.getLogger("eqfuse").info("compiling takes long: %s", stage.doing)
             return
         with progress() as bar:
             while not going.acquire(timeout=REFRESHED):
-                bar.say(at.doing)
+                bar.say(stage.doing)
     finally:
         shown.release()
 

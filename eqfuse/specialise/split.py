@@ -90,10 +90,10 @@ def split_vjp(
     chosen, _ = places_of(wanted, len(args), "ef.split_vjp", name_of(fun))
     found: list[tuple[DifferentiatedCall, Body, list[int | None]]] = []
 
-    def compute(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = DifferentiatedCall("ef.split_vjp", fun, given, kwargs, chosen, False)
+    def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = DifferentiatedCall("ef.split_vjp", fun, args, kwargs, chosen, False)
         body, residuals = backward_of(call, keep, again)
-        nodes = [x.node if isinstance(x, Tracer) else None for x in flatten((given, kwargs))[0]]
+        nodes = [x.node if isinstance(x, Tracer) else None for x in flatten((args, kwargs))[0]]
         places = [nodes.index(r) if r in nodes else None for r in residuals]
         found.append((call, body, places))
         result = call.result.tree(call.back(call.result.nodes))

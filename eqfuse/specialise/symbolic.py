@@ -43,8 +43,8 @@ class Pattern:
     def __str__(self) -> str:
         return ", ".join(f"{s} = {' = '.join(map(self._place, at))}" for s, at in self._places.items())
 
-    def _place(self, at: tuple[int, int]) -> str:
-        return f"{self.names[at[0]]}.shape[{at[1]}]"
+    def _place(self, place: tuple[int, int]) -> str:
+        return f"{self.names[place[0]]}.shape[{place[1]}]"
 
     def said(self, sizes: Sizes) -> str:
         """``n = 3, m = 4``."""

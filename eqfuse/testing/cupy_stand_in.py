@@ -58,11 +58,11 @@ class _Ufunc:
         self._counted(self._name, lambda: self._real.at(a, indices, values))
 
 
-def _fits(loop: str, given: list[np.dtype | None]) -> bool:
+def _fits(loop: str, dtypes: list[np.dtype | None]) -> bool:
     """May arguments of these dtypes be cast to those of a loop? None: a number of Python's."""
     chars = loop.partition("->")[0]
-    pairs = zip(given, chars, strict=False)
-    return len(chars) == len(given) and all(d is None or d.char == c or (c not in "EV" and np.can_cast(d, c))
+    pairs = zip(dtypes, chars, strict=False)
+    return len(chars) == len(dtypes) and all(d is None or d.char == c or (c not in "EV" and np.can_cast(d, c))
                                             for d, c in pairs)  # fmt: skip
 
 

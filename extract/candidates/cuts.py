@@ -28,7 +28,7 @@ from eqfuse.kinds.map import stored
 from eqfuse.ops import Role, row
 
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
-Found = TypeVar("Found")
+T = TypeVar("Found")
 
 
 @dataclass(eq=False, slots=True)
@@ -209,12 +209,12 @@ class Grammar:
             found = self._joined[key] = self._join(eclass, enode, parts)
         return found
 
-    def once(self, made: Callable[..., Found], *cuts: tuple[Cut, ...]) -> Found:
-        """What `made` makes of these cuts, the same object each time."""
-        key = (made, *cuts)
+    def once(self, compute: Callable[..., T], *cuts: tuple[Cut, ...]) -> T:
+        """What `compute` makes of these cuts, the same object each time."""
+        key = (compute, *cuts)
         if key not in self._once:
-            self._once[key] = made(self, *cuts)
-        found: Found = self._once[key]
+            self._once[key] = compute(self, *cuts)
+        found: T = self._once[key]
         return found
 
     def merged(self, a: State, b: State) -> State | str:

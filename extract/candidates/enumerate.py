@@ -198,12 +198,12 @@ class Candidates:
         """The rank of an unfinished cut: by the bytes that it reads, then by its product, which its readers share."""
         return sum(self.grammar.classes[c].type.nbytes for c in cut.leaves), repr(cut.state.products)
 
-    def _keep(self, eclass: int, found: list[Cut]) -> bool:
+    def _keep(self, eclass: int, cuts: list[Cut]) -> bool:
         """The best of each kind, then the best by flow and by own price in turn; of those alike the first alone.
 
         Are they others than before, or is their flow another?
         """
-        price = {c: c.estimate for c in found}
+        price = {c: c.estimate for c in cuts}
         totals = {c: own + sum(map(self.flow.__getitem__, c.reads)) for c, own in price.items()}
         by_flow = sorted(price, key=lambda c: (totals[c], price[c], len(c.leaves)))
         by_price = sorted(by_flow, key=price.__getitem__)

@@ -32,7 +32,7 @@ SHORT = 1e-4  # seconds of a program, as written, below which plans are made by 
 
 
 @dataclass
-class Stage:
+class SearchStage:
     """Of a search. `by_estimates`: are kernels judged by estimates, and schedules made of those that are chosen? None
     until that is decided."""
 
@@ -57,7 +57,7 @@ class Prices:
         if like is None and len(classes) > FEW:
             self._estimates = estimates_of(device)
         self._all_estimates = estimates_of(device)
-        self.stage: Stage = like.stage if like else Stage(None if self._all_estimates else False)
+        self.stage: SearchStage = like.stage if like else SearchStage(None if self._all_estimates else False)
         self._schedules: dict[tuple, Schedule | None] = {}
         self._alike: dict[tuple[str, Graph], Schedule | None] = like._alike if like else {}  # whatever they read
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}

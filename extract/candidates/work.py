@@ -88,11 +88,12 @@ class WorkTable:
         self._shared.append(shared)
         return len(self._flops) - 1
 
-    def viewed(self, at: int, share: float) -> int:
-        """The number of operator `at` as a tile computes it behind a view, which shows that share of its elements."""
-        if not self._calls[at]:
-            return at
-        return self._append(int(self._flops[at] * share), self._seconds[at] * share, self._calls[at], 0.0, 0.0)
+    def viewed(self, operator: int, share: float) -> int:
+        """The number of `operator` as a tile computes it behind a view, which shows that share of its elements."""
+        if not self._calls[operator]:
+            return operator
+        flops, seconds = int(self._flops[operator] * share), self._seconds[operator] * share
+        return self._append(flops, seconds, self._calls[operator], 0.0, 0.0)
 
     def total(self, works: Works, reduced: int) -> Work:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""

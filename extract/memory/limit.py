@@ -67,13 +67,13 @@ def _of_peak(every: list[Timeline], level: int) -> Timeline:
     return min(fitting, key=lambda s: s.seconds) if fitting else min(every, key=lambda s: s.peak)
 
 
-def _timelines(space: Space, at: int, cover: Cover, device: Device, limit: Limit) -> list[Timeline]:
-    """The timelines of segment `at`, wherever it is used."""
-    segment, grammar = space.segments[at], cover.grammar
-    uses = [use for use in space.uses if use.segment == at]
+def _timelines(space: Space, number: int, cover: Cover, device: Device, limit: Limit) -> list[Timeline]:
+    """The timelines of segment `number`, wherever it is used."""
+    segment, grammar = space.segments[number], cover.grammar
+    uses = [use for use in space.uses if use.segment == number]
     own = grammar.segment
     inputs = {c for use in uses for c, n in zip(own.inputs, use.inputs, strict=True) if n.args and c >= 0}
-    last = space.uses[-1].segment == at and len(uses) == 1
+    last = space.uses[-1].segment == number and len(uses) == 1
     results = frozenset(own.roots) if last else frozenset()
     assert len(own.inputs) == len(segment.inputs)
 

@@ -17,16 +17,16 @@ from eqfuse.extract.greedy import fuse
 ROUNDS = 4
 
 Moves = Callable[[Cover, Candidates], None]
-State = tuple[Moves, frozenset[Cut]]  # a cover about to be changed
+SearchState = tuple[Moves, frozenset[Cut]]  # a cover about to be changed
 
 
-def improve(cover: Cover, candidates: Candidates, met: set[State]) -> bool:
+def improve(cover: Cover, candidates: Candidates, met: set[SearchState]) -> bool:
     """Apply moves until none helps, at most ROUNDS times over all classes.
 
     `met`: where other covers came by, to which is added where this one does. False where it comes to one of these, as
     it would end as the other did.
     """
-    own: set[State] = set()
+    own: set[SearchState] = set()
     for _ in range(ROUNDS):
         for moves in (_other_cuts, _store_or_inline, _share, _take_parts):
             state = moves, frozenset(cover.choice.values())

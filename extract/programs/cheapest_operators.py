@@ -12,7 +12,7 @@ from eqfuse.extract.candidates.cuts import Grammar, below
 from eqfuse.extract.candidates.grammars import OneOperator
 from eqfuse.extract.covers.area_flow import area_flow
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.extract.moves.improve import State, improve
+from eqfuse.extract.moves.improve import SearchState, improve
 from eqfuse.extract.programs.as_written import rewritten
 from eqfuse.extract.unfused import unfused_cover
 from eqfuse.ir.graph import Graph, Node, node
@@ -22,7 +22,7 @@ def cheapest(grammar: Grammar) -> Segment:
     """The segment with its cheapest unfused program, as far as area flow and local moves find it."""
     segment, fewer = grammar.segment, OneOperator(grammar)
     candidates, starts = area_flow(fewer, [unfused_cover(fewer)])
-    met: set[State] = set()
+    met: set[SearchState] = set()
     for start in starts:
         improve(start, candidates, met)
     return rewritten(segment, _program(min(starts, key=lambda cover: cover.cost), segment)) if starts else segment

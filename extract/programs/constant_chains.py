@@ -48,9 +48,9 @@ def constants_met(graph: Graph, laws: Sequence[Law]) -> Graph:
     return replace(written.graph, rolled=(*(graph.rolled or ()), note))
 
 
-def _with_numbers(made: Node) -> Node:
-    """`made`, whose constants that are computed from numbers are numbers: the laws ask whether they were rounded."""
-    return made.over([_number(a) if a.args and all(x.op == "const" for x in a.args) else a for a in made.args])
+def _with_numbers(n: Node) -> Node:
+    """`n`, whose constants that are computed from numbers are numbers: the laws ask whether they were rounded."""
+    return n.over([_number(a) if a.args and all(x.op == "const" for x in a.args) else a for a in n.args])
 
 
 def _number(n: Node) -> Node:

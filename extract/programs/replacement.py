@@ -169,16 +169,16 @@ def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
 
 def _made(rule: Rule, bound: Bound, written: Written) -> Node | None:
     """The made side over the bound nodes; None where the judge declines."""
-    given = []
+    match = []
     for what, key in rule.judge.slots:
         if what == "type":
-            given.append(bound[term_key(key)].type)
+            match.append(bound[term_key(key)].type)
         elif what == "range":
-            given.append(written.fact(bound[key]))
+            match.append(written.fact(bound[key]))
         else:
             term, index = key
-            given.append(bound[term].attrs[index])
-    values = rule.judge(*given)
+            match.append(bound[term].attrs[index])
+    values = rule.judge(*match)
     if values is None:
         return None
     made: dict[Term, Node] = {}
@@ -192,14 +192,14 @@ def _made(rule: Rule, bound: Bound, written: Written) -> Node | None:
     return bound[term_key(root)] if root.op == VARIABLE else made[root]
 
 
-def _saves(inner: list[Node], made: Node, written: Written, strictly: bool) -> bool:
+def _saves(inner: list[Node], replacement: Node, written: Written, strictly: bool) -> bool:
     root, *below = inner[::-1]  # readers first
     gone = {root}
     for n in below:
         if n not in written.graph.outputs and gone.issuperset(written.readers[n]):
             gone.add(n)
     added: dict[Node, None] = {}
-    stack = [made]
+    stack = [replacement]
     while stack:
         n = stack.pop()
         if n not in written.readers and n not in added and not written.is_constant(n):

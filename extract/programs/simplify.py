@@ -57,13 +57,13 @@ class _Program:
         self._segment = segment
         self._steps: Derivation | None = None
 
-    def take(self, found: Mapping[Node, Node], by: Collection[str]) -> None:
-        """Replace nodes by what was `found` for them, where the laws `by` hold it equal."""
-        if not found:
+    def take(self, changes: Mapping[Node, Node], by: Collection[str]) -> None:
+        """Replace nodes by what was `changes` for them, where the laws `by` hold it equal."""
+        if not changes:
             return
         self._steps = self._steps or Derivation(self._segment)
-        held = self._steps.hold(list(found.items()), by)
-        taken = {old: made for (old, made), holds in zip(found.items(), held, strict=True) if holds}
+        held = self._steps.hold(list(changes.items()), by)
+        taken = {old: made for (old, made), holds in zip(changes.items(), held, strict=True) if holds}
         if taken:
             graph, new = replaced(self.written.graph, taken)
             self._steps.take(new)

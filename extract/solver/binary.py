@@ -61,9 +61,9 @@ def minimise(program: BinaryProgram, hint: Sequence[int], seconds: float) -> Sol
     return Solution(chosen, max(min(found.bound, known), relaxation.bound), found.spent + relaxation.spent)
 
 
-def _worth_trying(program: BinaryProgram, hint: Sequence[int], relaxation: Relaxation, known: float) -> list[int]:
-    """The variables that may be 1 in a choice cheaper than `known`: what one adds to the relaxation is its cost less
-    what the rows pay for it (fixing by reduced cost, after Dantzig, Fulkerson and Johnson)."""
+def _worth_trying(program: BinaryProgram, hint: Sequence[int], relaxation: Relaxation, incumbent: float) -> list[int]:
+    """The variables that may be 1 in a choice cheaper than `incumbent`: what one adds to the relaxation is its cost
+    less what the rows pay for it (fixing by reduced cost, after Dantzig, Fulkerson and Johnson)."""
     if relaxation.prices is None:
         return list(range(len(program.costs)))
     adds = list(program.costs)
@@ -71,7 +71,7 @@ def _worth_trying(program: BinaryProgram, hint: Sequence[int], relaxation: Relax
         for v, c in coefficients.items():
             adds[v] -= c * price
     needed = set(hint)
-    return [v for v, more in enumerate(adds) if v in needed or relaxation.bound + more <= known]
+    return [v for v, more in enumerate(adds) if v in needed or relaxation.bound + more <= incumbent]
 
 
 def _only(program: BinaryProgram, kept: Sequence[int]) -> BinaryProgram:

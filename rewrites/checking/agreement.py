@@ -223,13 +223,13 @@ def _half_the_digits(left: Approximation, right: Approximation) -> Any:
     return epsilon(left.value.dtype) ** 0.5 * size
 
 
-def rounding(found: Approximation) -> np.ndarray | float:
+def rounding(approximation: Approximation) -> np.ndarray | float:
     """What rounding the value once is off by; of whole numbers and truth values, nothing."""
-    dtype = found.value.dtype
+    dtype = approximation.value.dtype
     if kind(dtype) not in "fc":
         return 0.0
     least = safe_range(dtype)[0] or float(ml_dtypes.finfo(dtype).smallest_normal)
-    return epsilon(dtype) / 2 * found.magnitude + least
+    return epsilon(dtype) / 2 * approximation.magnitude + least
 
 
 def _along_memory(case: LawCase, arrays: Arrays) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -32,7 +32,7 @@ from eqfuse.rewrites.language.law import (
     Term,
     walk,
 )
-from eqfuse.rewrites.language.match import FAULTS, Decline, Made, faulty, holds, number
+from eqfuse.rewrites.language.match import FAULTS, Decline, RightSide, faulty, holds, number
 from eqfuse.rewrites.language.samples import sample_attr
 
 FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
@@ -71,7 +71,7 @@ class LawCase:
                 raise Decline
             if without is not None and not without.about_values and holds((without,), types, self.attributes):
                 raise Decline
-            made = Made(types, self.attributes)
+            made = RightSide(types, self.attributes)
             if [made.type(rhs) for rhs in law.rights] != lefts:
                 raise Decline
         claimed = law.claims(t.dtype for t in (*types.values(), *matched.types.values(), *made.types.values()))

@@ -177,10 +177,10 @@ def _cases(law: Law, cases: int, rng: random.Random, tally: _Tally) -> Iterator[
         yield from _more(lambda: _of_rank(law, rng, rank), lambda: tally.coverage.ranks.get(rank, 0), cases // 4)  # noqa: B023
 
 
-def _more(draw: Callable[[], LawCase | None], found: Callable[[], int], wanted: int) -> Iterator[LawCase | None]:
-    """What `draw` gives until what is `found` is as `wanted`, or nothing seems to be there."""
+def _more(draw: Callable[[], LawCase | None], count: Callable[[], int], wanted: int) -> Iterator[LawCase | None]:
+    """What `draw` gives until what is `count` is as `wanted`, or nothing seems to be there."""
     for tries in range(TRIES // 4):
-        if found() >= wanted or (tries == TRIES // 20 and not found()):
+        if count() >= wanted or (tries == TRIES // 20 and not count()):
             break
         yield draw()
 
@@ -203,9 +203,9 @@ def _compared(case: LawCase, rng: random.Random) -> Iterator[Comparison]:
             yield compared
 
 
-def _simplicity(found: Comparison) -> tuple[bool, int]:
+def _simplicity(failure: Comparison) -> tuple[bool, int]:
     """Orders failures from the easiest to read."""
-    return all(a.dtype.kind not in "f" for a in found.arrays.values()), found.counterexample.size
+    return all(a.dtype.kind not in "f" for a in failure.arrays.values()), failure.counterexample.size
 
 
 class _Tally:

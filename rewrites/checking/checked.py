@@ -91,9 +91,9 @@ def kept() -> dict[str, Verdict]:
     return {name: stored[key] for name, key in now.items() if key is not None and key in stored}
 
 
-def keep(found: Iterable[Verdict]) -> None:
+def keep(new: Iterable[Verdict]) -> None:
     """Store verdicts beside those that are there; what no law of the book has any more is forgotten."""
-    verdicts = {**kept(), **{v.law: v for v in found}}
+    verdicts = {**kept(), **{v.law: v for v in new}}
     content = {digest(_named(name)): asdict(verdict) for name, verdict in verdicts.items()}
     try:
         write_atomically(path(), json.dumps(content, ensure_ascii=False, indent=1).encode())

@@ -59,14 +59,14 @@ def cancelling(case: LawCase, old: Arrays, rng: np.random.Generator) -> Arrays:
     return _laid_out(case, {**old, name: np.where(np.isfinite(new), new, array)}, rng)
 
 
-def _laid_out(case: LawCase, made: Arrays, rng: np.random.Generator) -> Arrays:
-    """`made` in random memory layouts, as the guards about values want them where they can."""
+def _laid_out(case: LawCase, drawn: Arrays, rng: np.random.Generator) -> Arrays:
+    """`drawn` in random memory layouts, as the guards about values want them where they can."""
     for guard in case.guards:
         if guard.wanted is not None:
             subject = guard.tensors[0].name
             with np.errstate(all="ignore"):
-                made[subject] = _wanted(guard, made).obeying(made[subject])
-    return {name: laid_out(a, LAYOUT_NAMES[rng.integers(len(LAYOUT_NAMES))]) for name, a in made.items()}
+                drawn[subject] = _wanted(guard, drawn).obeying(drawn[subject])
+    return {name: laid_out(a, LAYOUT_NAMES[rng.integers(len(LAYOUT_NAMES))]) for name, a in drawn.items()}
 
 
 def obeyed(case: LawCase, arrays: Arrays) -> bool:

@@ -38,14 +38,14 @@ Types = dict[str, TensorType]
 Shape = tuple[int, ...]
 
 
-def smallest(found: Comparison) -> Comparison:
+def smallest(failure: Comparison) -> Comparison:
     """A counterexample that no single step makes smaller."""
-    return _Shrinker(found).run()
+    return _Shrinker(failure).run()
 
 
 class _Shrinker:
-    def __init__(self, found: Comparison) -> None:
-        self.best, self.left = found, EVALUATIONS
+    def __init__(self, failure: Comparison) -> None:
+        self.best, self.left = failure, EVALUATIONS
 
     def run(self) -> Comparison:
         before = None
@@ -211,18 +211,18 @@ def _fewer_axes(attributes: Mapping[Attr, Any]) -> Iterator[dict[Attr, Any]]:
         yield {a: _without_place(v, at) if isinstance(v, tuple) else v for a, v in attributes.items()}
 
 
-def _without_place(value: tuple, at: int) -> tuple:
+def _without_place(value: tuple, place: int) -> tuple:
     if sorted(map(str, value)) == sorted(map(str, range(len(value)))):
-        return tuple(v - (v > at) for v in value if v != at)
-    return value[:at] + value[at + 1 :]
+        return tuple(v - (v > place) for v in value if v != place)
+    return value[:place] + value[place + 1 :]
 
 
 def _drawn_attributes(case: LawCase, types: Types) -> list[LawCase]:
     rng = random.Random(0)
     main = next((t.dtype for t in types.values() if t.dtype.kind != "b"), np.dtype("float64"))
 
-    def attribute_of(_: Attr, op: str, name: str, of: list[TensorType], before: tuple) -> Any:
-        return sample_attr(op, name, of, before, main, rng)
+    def attribute_of(_: Attr, op: str, name: str, types: list[TensorType], before: tuple) -> Any:
+        return sample_attr(op, name, types, before, main, rng)
 
     made = [fitting(case.law, types.__getitem__, attribute_of) for _ in range(DRAWS if case.attributes else 0)]
     return list({str(c.attributes): c for c in made if c is not None}.values())

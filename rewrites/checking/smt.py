@@ -175,17 +175,17 @@ def _truth_variables(law: Law) -> set[str]:
     return {t.args[0].name for t in terms if t.op == "where" and t.args[0].op == VARIABLE}
 
 
-Row = Callable[..., Any]
+Translation = Callable[..., Any]
 
 
-def _arithmetic(function: Callable[..., Any]) -> Row:
+def _arithmetic(function: Callable[..., Any]) -> Translation:
     def translate(to: _Translator, _term: Term, *args: Any) -> Any:
         return function(*(to.real(a) for a in args))
 
     return translate
 
 
-def _comparison(function: Callable[..., Any]) -> Row:
+def _comparison(function: Callable[..., Any]) -> Translation:
     def translate(to: _Translator, _term: Term, x: Any, y: Any) -> Any:
         if x.sort() != y.sort():
             raise Unsupported("a comparison of a number with a truth value")
@@ -194,7 +194,7 @@ def _comparison(function: Callable[..., Any]) -> Row:
     return translate
 
 
-def _ordered(function: Callable[..., Any]) -> Row:
+def _ordered(function: Callable[..., Any]) -> Translation:
     """A function of z3 and of real numbers."""
 
     def translate(to: _Translator, _term: Term, *args: Any) -> Any:
@@ -203,7 +203,7 @@ def _ordered(function: Callable[..., Any]) -> Row:
     return translate
 
 
-def _logical(function: Callable[..., Any]) -> Row:
+def _logical(function: Callable[..., Any]) -> Translation:
     def translate(to: _Translator, _term: Term, *args: Any) -> Any:
         return function(to.z3, *(to.truth(a) for a in args))
 
@@ -281,7 +281,7 @@ def _function(to: _Translator, term: Term, x: Any) -> Any:
     return value
 
 
-ROWS: dict[str, Row] = {
+ROWS: dict[str, Translation] = {
     "add": _arithmetic(lambda x, y: x + y), "subtract": _arithmetic(lambda x, y: x - y),
     "multiply": _arithmetic(lambda x, y: x * y), "negative": _arithmetic(lambda x: -x),
     "square": _arithmetic(lambda x: x * x),

@@ -22,7 +22,7 @@ from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computed, Ter
 if TYPE_CHECKING:
     from eqfuse.rewrites.language.law import Law
 
-Types = dict[Term | str, TensorType]  # by variable name, or by term
+VariableTypes = dict[Term | str, TensorType]  # by variable name, or by term
 FAULTS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)  # of guards and computed values
 
 
@@ -51,7 +51,7 @@ def faulty(law: Law, types: Mapping[Any, TensorType], attributes: Mapping[Attr, 
     )
 
 
-def holds(when: tuple[Guard, ...], types: Types, attributes: dict[Attr, Any]) -> bool:
+def holds(when: tuple[Guard, ...], types: VariableTypes, attributes: dict[Attr, Any]) -> bool:
     """Whether every guard of `when` holds of these types and attributes."""
     return all(_says(g, g.predicate(*_values(g.args, types, attributes))) for g in when)
 
@@ -62,18 +62,18 @@ def _says(guard: Guard, answer: Any) -> bool:
     return bool(answer)
 
 
-def _values(args: tuple, types: Types, attributes: dict[Attr, Any]) -> Iterator[Any]:
+def _values(args: tuple, types: VariableTypes, attributes: dict[Attr, Any]) -> Iterator[Any]:
     for a in args:
         yield attributes[a] if isinstance(a, Attr) else types[a.name]
 
 
 def made_values(
-    law: Law, rights: tuple[Term, ...], types: Types, attributes: dict[Attr, Any], roots: list[TensorType]
+    law: Law, rights: tuple[Term, ...], types: VariableTypes, attributes: dict[Attr, Any], roots: list[TensorType]
 ) -> tuple | None:
     """Per made node its attributes, then its argument types, in the order of `order`; None to decline."""
     if not holds(law.when, types, attributes):
         return None
-    made = Made(types, attributes)
+    made = RightSide(types, attributes)
     try:
         if [made.type(rhs) for rhs in rights] != roots:
             return None
@@ -98,10 +98,10 @@ def number(value: float | bool, dtype: np.dtype) -> Literal:
     return Literal(np.asarray(value).astype(dtype))
 
 
-class Made:
+class RightSide:
     """Types the made side bottom-up, collecting the values its constructors take."""
 
-    def __init__(self, types: Types, attributes: dict[Attr, Any]) -> None:
+    def __init__(self, types: VariableTypes, attributes: dict[Attr, Any]) -> None:
         self.known, self.attributes = types, attributes
         self.types: dict[Term, TensorType] = {}
         self.values: list[Any] = []
@@ -149,7 +149,7 @@ class Made:
 
 
 def order(rights: tuple[Term, ...]) -> list[Term]:
-    """The made nodes in the order in which `Made` collects their values: operators' literals before the operator."""
+    """The nodes of right sides as `RightSide` collects their values: operators' literals before the operator."""
     done: list[Term] = []
 
     def visit(term: Term) -> None:

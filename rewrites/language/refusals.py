@@ -18,7 +18,7 @@ from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.exactness import Exactness
 from eqfuse.rewrites.language.guards import Guard
-from eqfuse.rewrites.language.match import Decline, Made, number
+from eqfuse.rewrites.language.match import Decline, RightSide, number
 from eqfuse.rewrites.language.samples import sample_attr
 from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computed, Term, walk
 
@@ -41,18 +41,18 @@ def misplaced(law: Law) -> None:
         raise LawError(f"law {law.name!r}: {why}. A law is Law(name, left, right, (guards,), exactness)")
 
 
-def _misplaced(given: dict[str, Any]) -> Iterator[str]:
-    name, when = given["name"], given["when"]
+def _misplaced(fields: dict[str, Any]) -> Iterator[str]:
+    name, when = fields["name"], fields["when"]
     if not isinstance(name, str) or not name.strip() or not name.isprintable() or name.endswith("~"):
         yield "a name is one line of text that does not end in ~, which marks the law read backwards"
     if not isinstance(when, tuple) or not all(isinstance(g, Guard) for g in when):
         yield "the guards are a tuple, (guard,) or (), before the exactness"
     for what in ("exactness", "complex"):
-        if not isinstance(given[what], Exactness) and (what == "exactness" or given[what] is not None):
-            yield f"{what} is {given[what]!r}, none of {', '.join(Exactness.__members__)}"
+        if not isinstance(fields[what], Exactness) and (what == "exactness" or fields[what] is not None):
+            yield f"{what} is {fields[what]!r}, none of {', '.join(Exactness.__members__)}"
     for flag in ("both", "grows", "everywhere", "check"):
-        if not isinstance(given[flag], bool):
-            yield f"{flag} is {given[flag]!r}, neither True nor False"
+        if not isinstance(fields[flag], bool):
+            yield f"{flag} is {fields[flag]!r}, neither True nor False"
 
 
 def refuse(law: Law) -> None:
@@ -147,7 +147,7 @@ def _misfit(lefts: Sides, rights: Sides) -> str:
         try:
             of_left = [drawn.type(lhs) for lhs in lefts]
             left_fits = True
-            made = Made(drawn.types, drawn.attributes)
+            made = RightSide(drawn.types, drawn.attributes)
             of_right = [made.type(rhs) for rhs in rights]
         except _FAULTS:
             continue

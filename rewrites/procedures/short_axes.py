@@ -118,7 +118,7 @@ def _summed(n: Node) -> Node | None:
         return None
     if not _are_of_pairs([left, right], extent, n.type.size):
         return None
-    slices = Slices(n.type.size)
+    slices = AxisSlices(n.type.size)
     pairs = [(slices.of(left, -1, i), slices.of(right, -2, i)) for i in range(extent)]
     return _joined_by("add", [node("multiply", pair) for pair in pairs])
 
@@ -156,10 +156,10 @@ def _are_of_pairs(bodies: Sequence[Node], extent: int, pairs: int) -> bool:
     return 1 < extent <= SHORT and all(map(_is_elementwise, _large(bodies, pairs)))
 
 
-def _is_kernel(found: Node) -> bool:
-    """Are there few enough operators between what was `found` and the slices of small arrays?"""
-    most = max(n.type.size for n in (found, *found.args, *[b for a in found.args for b in a.args]))
-    return sum(1 for _ in _large([found, *found.args], most)) <= MOST
+def _is_kernel(root: Node) -> bool:
+    """Are there few enough operators between what was `root` and the slices of small arrays?"""
+    most = max(n.type.size for n in (root, *root.args, *[b for a in root.args for b in a.args]))
+    return sum(1 for _ in _large([root, *root.args], most)) <= MOST
 
 
 def _pairs(body: Node, axis: int) -> int:
@@ -195,11 +195,11 @@ def _is_elementwise(n: Node) -> bool:
 
 def _slices(body: Node, axis: int) -> list[Node]:
     """The slices of `body` along `axis`, which is kept, computed from slices of what is smaller than one of them."""
-    slices = Slices(_pairs(body, axis))
+    slices = AxisSlices(_pairs(body, axis))
     return [slices.of(body, axis, i) for i in range(body.type.extent(axis))]
 
 
-class Slices:
+class AxisSlices:
     """Slices of arrays of `size` elements and more, moved to the smaller arrays they are computed from."""
 
     def __init__(self, size: int) -> None:
@@ -244,8 +244,8 @@ class Slices:
         raise IndexError(i)
 
 _THROUGH = {
-    "broadcast_to": Slices.of_broadcast, "transpose": Slices.of_transpose, "reshape": Slices.of_reshape,
-    "concat": Slices.of_concat,
+    "broadcast_to": AxisSlices.of_broadcast, "transpose": AxisSlices.of_transpose, "reshape": AxisSlices.of_reshape,
+    "concat": AxisSlices.of_concat,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.ir.pytree import flatten, unflatten
 from tests.programs.every import PROGRAMS
-from tests.programs.program import Arguments, Program
+from tests.programs.program import Arguments, ExampleProgram
 
 LONG = {
     "polymer", "kalman", "markov_chain", "bilateral", "iir", "implied_volatility", "binomial_tree", "heston",
@@ -61,7 +61,7 @@ def judge(got: Any, wanted: Any, others: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
-def test_a_traced_program_means_what_numpy_computes(program: Program) -> None:
+def test_a_traced_program_means_what_numpy_computes(program: ExampleProgram) -> None:
     arguments = program.arguments(program.small)
     wanted, _ = run(program.function, arguments)
     rng = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def test_a_traced_program_means_what_numpy_computes(program: Program) -> None:
     [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG or at % 8 else [])
      for at, p in enumerate(PROGRAMS)],
 )  # fmt: skip
-def test_a_jitted_program_does_what_numpy_does(program: Program) -> None:
+def test_a_jitted_program_does_what_numpy_does(program: ExampleProgram) -> None:
     jitted = ef.jit(static_argnames=program.static, budget=SHORT)(program.function)
     for seed in (1, 2):  # the second call runs the first one's program
         arguments = program.arguments(program.small, seed)

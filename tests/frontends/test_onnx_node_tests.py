@@ -16,7 +16,7 @@ from eqfuse.frontends.onnx.table import UnknownValue
 
 onnx = pytest.importorskip("onnx", reason="the tests of ONNX's operators are part of the package onnx")
 
-from tests.support.onnx_cases import Case, arguments, assert_expected, load, node_cases  # noqa: E402
+from tests.support.onnx_cases import OnnxTest, arguments, assert_expected, load, node_cases  # noqa: E402
 
 # why a test cannot be loaded: what the error says, and of how many of onnx 1.23.2's 1,884 tests it says so
 REASONS = {
@@ -40,7 +40,7 @@ ROUNDED_OTHERWISE = {
 }
 
 
-def verdict(case: Case, run: Any) -> str:
+def verdict(case: OnnxTest, run: Any) -> str:
     """"passes", or why `case` was refused. AssertionError when its outputs are not the expected ones."""
     try:
         graph, known = load(case)
@@ -72,7 +72,7 @@ def test_the_readme_says_how_many_pass() -> None:
     assert f"Of ONNX 1.23's own {every:,} tests of operators, {PASSES:,} load and give the expected outputs" in text
 
 
-def compiled(case: Case) -> None:
+def compiled(case: OnnxTest) -> None:
     numerics = "strict" if case.name in ROUNDED_OTHERWISE else "reassociate"
     verdict(case, lambda graph: ef.compile(graph, numerics=numerics))
 

@@ -47,7 +47,7 @@ def arrays_for(rng: np.random.Generator, graph: Graph) -> list[np.ndarray]:
     return arrays
 
 
-class Judge:
+class Reference:
     """What `graph` means for `arrays`. ValueError where NumPy refuses it: a negative power of an integer."""
 
     def __init__(self, graph: Graph, arrays: Sequence[np.ndarray]) -> None:

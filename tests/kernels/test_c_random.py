@@ -20,7 +20,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.kinds import State, classify
 from eqfuse.machine.c_objects import load_all
-from tests.kernels.one_answer import ADDING, Judge, arrays_for
+from tests.kernels.one_answer import ADDING, Reference, arrays_for
 from tests.kernels.test_cuda_elementwise import same, special_values
 from tests.kernels.test_cuda_random import Drawing
 from tests.support.c_kernels import needs_compiler
@@ -166,7 +166,7 @@ def judge(seed: int, count: int) -> None:
         with np.errstate(all="ignore"):
             wanted = evaluate(body, arrays)
         if any(n.op in ADDING and n.op != "cumsum" for n in body.nodes):
-            assert Judge(body, arrays).agree(writes), f"{body}\n{kernel.text.source}\n{arrays}\n{writes}\n{wanted}"
+            assert Reference(body, arrays).agree(writes), f"{body}\n{kernel.text.source}\n{arrays}\n{writes}\n{wanted}"
             continue
         for got, want in zip(writes, wanted, strict=True):
             zero = (want == 0) & (got == 0)  # whose sign max and min leave open

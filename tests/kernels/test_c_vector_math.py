@@ -11,7 +11,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from eqfuse.benches.vector_math import PLAIN, Subject, samples
+from eqfuse.benches.vector_math import PLAIN, FunctionSubject, samples
 from eqfuse.emit.c import vector_math
 from tests.support.c_kernels import needs_compiler
 from tests.support.some import some
@@ -27,7 +27,7 @@ SAMPLED = [case for case in CASES if case not in TRIED_WHOLE]
 @pytest.mark.parametrize("case", [*((*case, ()) for case in CASES[::2]), *some(UNFUSED, 8)], ids=str)
 def test_a_vectorised_loop_is_within_two_units_of_the_last_place(case: tuple[str, str, tuple[str, ...]]) -> None:
     """(Below, all cases on many more samples.)"""
-    subject = Subject(*case)
+    subject = FunctionSubject(*case)
     error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 200_000))
     assert error.ulps <= ULPS, error
     assert subject.vector_bytes is None or subject.vector_bytes >= 16
@@ -37,7 +37,7 @@ def test_a_vectorised_loop_is_within_two_units_of_the_last_place(case: tuple[str
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", TRIED_WHOLE)
 def test_one_float32_in_241_is_within_two_units(name: str, dtype: str) -> None:
-    subject = Subject(name, dtype)
+    subject = FunctionSubject(name, dtype)
     error = subject.worst_float32(subject.ours, stride=241, threads=2)
     assert error.ulps <= ULPS, error
 
@@ -46,7 +46,7 @@ def test_one_float32_in_241_is_within_two_units(name: str, dtype: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", SAMPLED)
 def test_two_million_samples_are_within_two_units(name: str, dtype: str) -> None:
-    subject = Subject(name, dtype)
+    subject = FunctionSubject(name, dtype)
     error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 2_000_000, seed=1), threads=2)
     assert error.ulps <= ULPS, error
 
@@ -54,7 +54,7 @@ def test_two_million_samples_are_within_two_units(name: str, dtype: str) -> None
 @needs_compiler
 @pytest.mark.parametrize("dtype", vector_math.SUFFIXES)
 def test_the_measure_of_errors_counts_units_and_sees_a_wrong_sign_and_a_lost_infinity(dtype: str) -> None:
-    subject = Subject("sqrt", dtype)
+    subject = FunctionSubject("sqrt", dtype)
     tiny, largest = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
     cases = [(4.0, 2.0, 0), (4.0, np.nextafter(2, 3, dtype=dtype), 1), (4.0, np.nextafter(2, 1, dtype=dtype), 0.5),
              (0.0, tiny, 1), (0.0, -0.0, np.inf), (4.0, -2.0, np.inf), (-1.0, 0.0, np.inf), (-1.0, np.nan, 0),
@@ -96,7 +96,7 @@ def test_the_text_includes_nothing_and_has_no_branches() -> None:
 @needs_compiler
 @pytest.mark.parametrize("name, dtype", CASES)
 def test_arguments_that_are_not_numbers_give_nan(name: str, dtype: str) -> None:
-    subject = Subject(name, dtype)
+    subject = FunctionSubject(name, dtype)
     given = [np.full(64, np.nan, dtype)] * subject.arguments
     assert np.isnan(subject.ours(*given)).all()
 
@@ -122,6 +122,6 @@ def test_arguments_that_are_not_numbers_give_nan(name: str, dtype: str) -> None:
     ],
 )
 def test_exact_results_are_exact(name: str, arguments: list, wanted: list, dtype: str) -> None:
-    got = Subject(name, dtype).ours(*(np.array(x, dtype) for x in arguments))
+    got = FunctionSubject(name, dtype).ours(*(np.array(x, dtype) for x in arguments))
     np.testing.assert_array_equal(got, np.array(wanted, dtype))
     np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))

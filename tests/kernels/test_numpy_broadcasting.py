@@ -12,14 +12,14 @@ from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.graph import node
 from eqfuse.kinds import KINDS
 from tests.kernels.bodies import DEVICES, Drawn
-from tests.kernels.one_answer import Judge, arrays_for
+from tests.kernels.one_answer import Reference, arrays_for
 from tests.support.drawing import many
 from tests.support.kernels import body, judge, kernel, number, read, reduced, run, scheduled_for
 
 SHORT = ef.Budget(nodes=500, rounds=5)
 
 
-def drawn(seed: int, of: type[Drawn] = Drawn) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Judge] | None:
+def drawn(seed: int, of: type[Drawn] = Drawn) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Reference] | None:
     """Kind, body, arrays, device and judge. None where there is no body, or none that NumPy computes."""
     rng = np.random.default_rng(seed)
     found = of(rng, DEVICES[seed % len(DEVICES)])
@@ -28,7 +28,7 @@ def drawn(seed: int, of: type[Drawn] = Drawn) -> tuple[str, ef.Graph, list[np.nd
         return None
     arrays = arrays_for(rng, graph)
     try:
-        return kind, graph, arrays, found.device, Judge(graph, arrays)
+        return kind, graph, arrays, found.device, Reference(graph, arrays)
     except ValueError:
         return None
 

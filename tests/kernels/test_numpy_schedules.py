@@ -11,7 +11,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.device import Device
-from eqfuse.emit.numpy.schedule import Convolution, NumpySchedule, TiledReduction
+from eqfuse.emit.numpy.schedule import BlockedConvolution, NumpySchedule, TiledReduction
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import KINDS, kind_named
 from eqfuse.ops import Role, row
@@ -100,7 +100,7 @@ def test_a_convolution_in_tiles_reads_the_rows_under_its_windows(stride: int, be
     image = node("negative", (x,)) if before else x
     n = node("conv", (image, w), ((stride, stride), ((0, 1), (1, 1)), (1, 1), 1))
     graph = body([x, w, bias], node("add", (n, bias)))
-    assert isinstance(check("contract", graph, data(graph), TINY), Convolution)
+    assert isinstance(check("contract", graph, data(graph), TINY), BlockedConvolution)
 
 
 def test_an_update_reads_what_no_write_covers() -> None:

@@ -28,7 +28,7 @@ METHODS = ("reduce", "accumulate", "reduceat", "at")
 class Array(np.ndarray):
     """An array that tells `watch` when elements are assigned to it, taken as numbers, or copied by a method."""
 
-    watch: Watch | None = None
+    watch: CallLog | None = None
 
     def __array_finalize__(self, source: Any) -> None:
         self.watch = getattr(source, "watch", None)
@@ -71,7 +71,7 @@ class Array(np.ndarray):
 
 
 @dataclass
-class Watch:
+class CallLog:
     """`calls` so far; what was touched of each array; the tiles of each `share`, and the calls of each tile."""
 
     calls: int = 0
@@ -153,9 +153,9 @@ def _plain(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, Array) else value
 
 
-def watched(kernel: Kernel, arrays: Sequence[np.ndarray], device: Device) -> Watch:
+def watched(kernel: Kernel, arrays: Sequence[np.ndarray], device: Device) -> CallLog:
     """One run of the kernel on `arrays`."""
-    emitted, watch = emit_kernel(kernel, device), Watch()
+    emitted, watch = emit_kernel(kernel, device), CallLog()
     names: dict[str, Any] = {}
     for name, value in emitted.parts.names.items():
         if name not in emitted.source:  # of hundreds that a kernel may call, most are not

@@ -27,7 +27,7 @@ F = np.float32
 
 
 @dataclass(frozen=True)
-class Equality:
+class Substitution:
     """Both sides, as functions of arrays of `shapes`. The proof has the `laws`."""
 
     source: str
@@ -81,7 +81,7 @@ GROWS = ("all", "distribution")
 ZEROS = ("blocks", "layout", "add_commutes", "plus_zero", "two_groups_apart", "conv_by_zeros")
 
 
-def _single() -> list[Equality]:
+def _single() -> list[Substitution]:
     chains: list[tuple[Any, ...]] = [
         (1, lambda a, b, c: (a @ b) @ c, lambda a, b, c: a @ (b @ c), M23, M34, M45),
         (2, lambda a, b, c, d: (a @ b) @ (c @ d), lambda a, b, c, d: (a @ (b @ c)) @ d, M23, M34, M45, M56),
@@ -261,12 +261,12 @@ def _single() -> list[Equality]:
 
 def _numbered(
     what: str, row: tuple[Any, ...], laws: tuple[str, ...] = ("all",), numerics: str = "reassociate"
-) -> Equality:
+) -> Substitution:
     number, left, right, *shapes = row
-    return Equality(f"{what} {number}", left, right, tuple(shapes) or (SAME,) * 3, laws, numerics)
+    return Substitution(f"{what} {number}", left, right, tuple(shapes) or (SAME,) * 3, laws, numerics)
 
 
-def _pairs() -> list[Equality]:
+def _pairs() -> list[Substitution]:
     """Two outputs on either side: shared operands are concatenated, the product is split."""
     images, filters = (IMAGE, (3, 3, 6, 7), FILTERS), (IMAGE, FILTERS, MORE_FILTERS)
     made: list[tuple[Any, ...]] = [
@@ -308,15 +308,15 @@ def merge(w: Any) -> Any:
     return rows(columns(w[:o], zeros), columns(zeros, w[o:]))
 
 
-def _predefined() -> list[Equality]:
+def _predefined() -> list[Substitution]:
     approximate = {"numerics": "approximate"}  # zeros among the weights lose the NaN of what they meet
     made = [
-        Equality(f"predefined {n}", lambda x, w, f=f, s=s: f(x, w, s), lambda x, w, f=f, s=s: f(x, merge(w), s),
+        Substitution(f"predefined {n}", lambda x, w, f=f, s=s: f(x, w, s), lambda x, w, f=f, s=s: f(x, merge(w), s),
                  ((2, 4, 6, 7), (6, 2, 3, 3)), ZEROS, **approximate)  # type: ignore[misc]
         for n, (f, s) in enumerate(((conv, 1), (conv_relu, 1), (conv, 2), (conv_relu, 2)), 1)
     ]  # fmt: skip
     return made + [
-        Equality(f"predefined pair {n}", lambda x, v, w, f=f: (f(x, v), f(x, w)),
+        Substitution(f"predefined pair {n}", lambda x, v, w, f=f: (f(x, v), f(x, w)),
                  lambda x, v, w, f=f: _by_filters(f(x, rows(enlarge(v, 3), w)), v),
                  (IMAGE, (4, 3, 1, 1), MORE_FILTERS), **approximate)  # type: ignore[misc]
         for n, f in enumerate((conv, conv_relu), 1)
@@ -359,7 +359,7 @@ def identity_kernel(channels: int) -> np.ndarray:
 ICONV = identity_kernel(3)
 
 
-def _axioms() -> list[Equality]:
+def _axioms() -> list[Substitution]:
     three, two, scaled, twice = (SAME,) * 3, (SAME,) * 2, (SAME, ()), (SAME, SAME, ())
     blocks = (M23, (2, 4), (5, 3), (5, 4))
     by_channels, by_images = (IMAGE, (2, 5, 6, 7)), (IMAGE, (3, 3, 6, 7))
@@ -452,8 +452,8 @@ def _axioms() -> list[Equality]:
 def _axiom(
     source: str, left: Any, right: Any, shapes: tuple, laws: tuple[str, ...] = ("all",), numerics: str = "reassociate",
     beyond: str = "", false: str = "",
-) -> Equality:  # fmt: skip
-    return Equality(source, left, right, shapes, laws, numerics, false, beyond)
+) -> Substitution:  # fmt: skip
+    return Substitution(source, left, right, shapes, laws, numerics, false, beyond)
 
 
 EQUALITIES = [*_single(), *_pairs(), *_predefined(), *_axioms()]

@@ -19,7 +19,7 @@ from eqfuse.ops import row
 from eqfuse.ops.numpy_names import title
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import Law, attrs, tensors
-from eqfuse.rewrites.language.match import Decline, Made
+from eqfuse.rewrites.language.match import Decline, RightSide
 from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Term, walk
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -71,7 +71,7 @@ def placed(value: Any, names: dict[str, Any]) -> Any:
 
 def value_of(term: Term, arrays: dict[str, np.ndarray]) -> np.ndarray | None:
     """What the term means of `arrays`; None where they do not fit it."""
-    made = Made({name: TensorType(a.dtype, a.shape) for name, a in arrays.items()}, {})
+    made = RightSide({name: TensorType(a.dtype, a.shape) for name, a in arrays.items()}, {})
     try:
         made.type(term)
     except (EqfuseError, Decline, LookupError, TypeError, ValueError):

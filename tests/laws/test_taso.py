@@ -13,7 +13,7 @@ from eqfuse.budget import Budget
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.rewrites import admitted, select
-from tests.laws.taso_substitutions import EQUALITIES, Equality, F
+from tests.laws.taso_substitutions import EQUALITIES, F, Substitution
 from tests.support.some import some
 
 
@@ -45,7 +45,7 @@ def proofs(laws: tuple[str, ...], numerics: str) -> dict[str, bool]:
     return found
 
 
-def agree(equality: Equality) -> bool:
+def agree(equality: Substitution) -> bool:
     """Whether NumPy gives equal arrays for both sides."""
     rng = np.random.default_rng(0)
     arrays = [(rng.integers(-8, 9, shape) / 2).astype(F) for shape in equality.shapes]
@@ -55,7 +55,7 @@ def agree(equality: Equality) -> bool:
     )
 
 
-def verdict(equality: Equality) -> str:
+def verdict(equality: Substitution) -> str:
     if equality.beyond:
         return "out of scope"
     proved, holds = proofs(equality.laws, equality.numerics)[equality.source], agree(equality)
@@ -64,7 +64,7 @@ def verdict(equality: Equality) -> str:
 
 
 @pytest.mark.parametrize("equality", some(EQUALITIES, 2), ids=lambda equality: equality.source)
-def test_what_holds_in_numpy_is_proved_and_what_does_not_is_refuted(equality: Equality) -> None:
+def test_what_holds_in_numpy_is_proved_and_what_does_not_is_refuted(equality: Substitution) -> None:
     wanted = "out of scope" if equality.beyond else "refuted" if equality.false else "proved"
     assert verdict(equality) == wanted, equality.false or equality.beyond
 

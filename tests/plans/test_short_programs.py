@@ -22,7 +22,7 @@ from eqfuse.extract.unfused import unfused_cover
 from eqfuse.kinds import State, classify, kind_named
 from tests.kernels.test_pieces import of_pieces
 from tests.programs.every import PROGRAMS
-from tests.programs.program import Program
+from tests.programs.program import ExampleProgram
 from tests.support.c_target import C
 
 SHORT = [p for p in PROGRAMS if p.name in ("k_means", "lstm", "multi_head_attention")]
@@ -39,7 +39,7 @@ def segment(rows: int) -> Segment:
     return found
 
 
-def space_of(program: Program) -> ef.Space:
+def space_of(program: ExampleProgram) -> ef.Space:
     positional, named = program.arguments(program.small)
     return ef.saturate(ef.trace(program.function, *positional, static_argnames=program.static, **named))
 
@@ -52,7 +52,9 @@ def test_kernels_of_short_calls_are_judged_by_estimates(rows: int, short: bool) 
 
 
 @pytest.mark.parametrize("program", [*SHORT, *LONGER], ids=lambda p: p.name)
-def test_a_plan_found_by_estimates_has_the_prices_of_schedules_and_is_no_costlier_than_greedy(program: Program) -> None:
+def test_a_plan_found_by_estimates_has_the_prices_of_schedules_and_is_no_costlier_than_greedy(
+    program: ExampleProgram,
+) -> None:
     space = space_of(program)
     plan = ef.extract(space, target=C)
     for k in plan.kernels:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.program import Named, Program
+from tests.programs.program import ExampleProgram, Named
 
 STENCIL = np.array([[0.05, 0.2, 0.05], [0.2, -1.0, 0.2], [0.05, 0.2, 0.05]])
 
@@ -168,15 +168,17 @@ def cavity(u, v, p, *, dt=0.001, rho=1.0, nu=0.1, sweeps=5):
 
 
 PROGRAMS = [
-    Program(heat, lambda rng, n: ((rng.random((n, n + 3)),), Named(source=0.01 * rng.random((n - 2, n + 1)))), 9, 500),
-    Program(
+    ExampleProgram(
+        heat, lambda rng, n: ((rng.random((n, n + 3)),), Named(source=0.01 * rng.random((n - 2, n + 1)))), 9, 500
+    ),
+    ExampleProgram(
         wave,
         lambda rng, n: (rng.random((n, n), np.float32), rng.random((n, n), np.float32), 0.5 + rng.random((n, n)) / 2),
         10,
         400,
         ("steps",),
     ),
-    Program(advection, lambda rng, n: (rng.random(n), Flow(rng.random(n) - 0.5)), 40, 60_000, ("steps",)),
-    Program(reaction_diffusion, lambda rng, n: (rng.random((n, n)), rng.random((n, n)) / 4), 12, 300),
-    Program(cavity, lambda rng, n: tuple(rng.random((3, n, n + 2)) / 10), 11, 300),
+    ExampleProgram(advection, lambda rng, n: (rng.random(n), Flow(rng.random(n) - 0.5)), 40, 60_000, ("steps",)),
+    ExampleProgram(reaction_diffusion, lambda rng, n: (rng.random((n, n)), rng.random((n, n)) / 4), 12, 300),
+    ExampleProgram(cavity, lambda rng, n: tuple(rng.random((3, n, n + 2)) / 10), 11, 300),
 ]

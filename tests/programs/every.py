@@ -10,7 +10,7 @@ from tests.programs import (
     signals,
     statistics,
 )
-from tests.programs.program import Program
+from tests.programs.program import ExampleProgram
 
 FIELDS = (differential_equations, particles, statistics, images, signals, finance, learning, geometry)
-PROGRAMS: list[Program] = [program for field in FIELDS for program in field.PROGRAMS]
+PROGRAMS: list[ExampleProgram] = [program for field in FIELDS for program in field.PROGRAMS]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy import exp, log, maximum, minimum, sqrt, where
 from scipy.special import erf, ndtr
 
-from tests.programs.program import Program
+from tests.programs.program import ExampleProgram
 
 
 def norm_cdf(x):
@@ -140,23 +140,23 @@ def make_options(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 
 PROGRAMS = [
-    Program(implied_volatility, make_options, 10, 20_000, ("iterations",)),
-    Program(
+    ExampleProgram(implied_volatility, make_options, 10, 20_000, ("iterations",)),
+    ExampleProgram(
         binomial_tree,
         lambda rng, n: (90 + 20 * rng.random(n), np.full(n, 100.0), 0.03, 0.1 + 0.2 * rng.random(n), 1.0),
         5,
         400,
         ("steps", "american"),
     ),
-    Program(heston, lambda rng, n: (rng.standard_normal((12, 2, n)),), 20, 10_000),
-    Program(
+    ExampleProgram(heston, lambda rng, n: (rng.standard_normal((12, 2, n)),), 20, 10_000),
+    ExampleProgram(
         portfolio,
         lambda rng, n: (0.01 * rng.standard_normal((n, 8)), rng.dirichlet(np.ones(8))),
         40,
         40_000,
         ("confidence", "half_life"),
     ),
-    Program(
+    ExampleProgram(
         yield_curve,
         lambda rng, n: (
             np.arange(1, 21) / 2,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import cross, dot, newaxis
 
-from tests.programs.program import Named, Program
+from tests.programs.program import ExampleProgram, Named
 
 Scene = namedtuple("Scene", "centres radii colours")
 LIGHT = np.array([1.0, 2.0, -1.0]) / np.sqrt(6.0)
@@ -198,10 +198,12 @@ def make_plane(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 
 PROGRAMS = [
-    Program(rotations, lambda rng, n: (rng.standard_normal((n, 3)), rng.random(n) * 3, rng.random((5, 3))), 6, 3000),
-    Program(ray_trace, make_scene, 10, 150, ("width", "height")),
-    Program(quaternions, lambda rng, n: (*rng.standard_normal((2, n, 4)), 0.3), 7, 10_000),
-    Program(
+    ExampleProgram(
+        rotations, lambda rng, n: (rng.standard_normal((n, 3)), rng.random(n) * 3, rng.random((5, 3))), 6, 3000
+    ),
+    ExampleProgram(ray_trace, make_scene, 10, 150, ("width", "height")),
+    ExampleProgram(quaternions, lambda rng, n: (*rng.standard_normal((2, n, 4)), 0.3), 7, 10_000),
+    ExampleProgram(
         point_in_polygon,
         lambda rng, n: (
             rng.random((n, 2)) * 2 - 1,
@@ -210,8 +212,8 @@ PROGRAMS = [
         12,
         20_000,
     ),
-    Program(mandelbrot, make_plane, 9, 150, ("iterations",)),
-    Program(
+    ExampleProgram(mandelbrot, make_plane, 9, 150, ("iterations",)),
+    ExampleProgram(
         convex_distance,
         lambda rng, n: (
             (rng.standard_normal((n, 3)), rng.standard_normal((5, 3)), rng.random(5)),
@@ -220,5 +222,5 @@ PROGRAMS = [
         6,
         5000,
     ),
-    Program(mesh, lambda rng, n: (rng.random((n, 3)), rng.integers(0, n, (2 * n, 3))), 12, 10_000),
+    ExampleProgram(mesh, lambda rng, n: (rng.random((n, 3)), rng.integers(0, n, (2 * n, 3))), 12, 10_000),
 ]

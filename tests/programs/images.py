@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as xnp
 from numpy import arange, exp, float32, pad, uint8, zeros
 
-from tests.programs.program import Program
+from tests.programs.program import ExampleProgram
 
 RAMP = xnp.linspace(0, 1, 256, dtype=xnp.float32)
 LUMA = xnp.array([0.299, 0.587, 0.114])
@@ -155,13 +155,13 @@ def rotation(angle, dtype):
 
 
 PROGRAMS = [
-    Program(sobel, lambda rng, n: (rng.integers(0, 256, (n, n + 2, 3), dtype=uint8),), 12, 300),
-    Program(gaussian_blur, lambda rng, n: (rng.random((n, n, 3), float32),), 9, 500, ("radius",)),
-    Program(bilateral, lambda rng, n: (rng.random((n, n), float32),), 9, 300),
-    Program(morphology, lambda rng, n: (rng.random((n, n)) > 0.3,), 12, 600),
-    Program(equalise, lambda rng, n: ((rng.random((n, n)) ** 2 * 256).astype(uint8),), 16, 500),
-    Program(otsu, lambda rng, n: (rng.random((n, n)), xnp.linspace(0, 1.001, 33)), 12, 250),
-    Program(
+    ExampleProgram(sobel, lambda rng, n: (rng.integers(0, 256, (n, n + 2, 3), dtype=uint8),), 12, 300),
+    ExampleProgram(gaussian_blur, lambda rng, n: (rng.random((n, n, 3), float32),), 9, 500, ("radius",)),
+    ExampleProgram(bilateral, lambda rng, n: (rng.random((n, n), float32),), 9, 300),
+    ExampleProgram(morphology, lambda rng, n: (rng.random((n, n)) > 0.3,), 12, 600),
+    ExampleProgram(equalise, lambda rng, n: ((rng.random((n, n)) ** 2 * 256).astype(uint8),), 16, 500),
+    ExampleProgram(otsu, lambda rng, n: (rng.random((n, n)), xnp.linspace(0, 1.001, 33)), 12, 250),
+    ExampleProgram(
         resample,
         lambda rng, n: (rng.random((n, n, 3), float32), rotation(0.3, float32), xnp.array([2, -1], float32)),
         8,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.program import Program
+from tests.programs.program import ExampleProgram
 
 MASKED = -np.inf
 
@@ -180,14 +180,14 @@ def make_training(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 
 PROGRAMS = [
-    Program(losses, lambda rng, n: (normal(rng, n, 10), rng.integers(-1, 10, n)), 12, 20_000),
-    Program(multi_head_attention, make_attention, 6, 300, ("heads", "causal")),
-    Program(
+    ExampleProgram(losses, lambda rng, n: (normal(rng, n, 10), rng.integers(-1, 10, n)), 12, 20_000),
+    ExampleProgram(multi_head_attention, make_attention, 6, 300, ("heads", "causal")),
+    ExampleProgram(
         lstm,
         lambda rng, n: (normal(rng, n, 5, 4), [normal(rng, 4, 32), normal(rng, 8, 32) / 3, normal(rng, 32)]),
         3,
         6000,
     ),
-    Program(batch_norm_step, make_norm, 4, 150),
-    Program(train_step, make_training, 7, 4000),
+    ExampleProgram(batch_norm_step, make_norm, 4, 150),
+    ExampleProgram(train_step, make_training, 7, 4000),
 ]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.programs.program import Program
+from tests.programs.program import ExampleProgram
 
 SOFTENING = np.float64(1e-3)
 
@@ -146,19 +146,19 @@ def make_fluid(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 
 PROGRAMS = [
-    Program(life, lambda rng, n: (rng.integers(0, 2, (n, n + 1), dtype=np.uint8),), 10, 1000, ("generations",)),
-    Program(
+    ExampleProgram(life, lambda rng, n: (rng.integers(0, 2, (n, n + 1), dtype=np.uint8),), 10, 1000, ("generations",)),
+    ExampleProgram(
         n_body,
         lambda rng, n: (Bodies(rng.standard_normal((n, 3)), rng.standard_normal((n, 3)) / 9, rng.random(n) + 0.5),),
         7,
         250,
     ),
-    Program(lennard_jones, make_fluid, 2, 6),
-    Program(
+    ExampleProgram(lennard_jones, make_fluid, 2, 6),
+    ExampleProgram(
         ising,
         lambda rng, n: (rng.choice(np.array([-1, 1], np.int8), (n, n)), rng.random((4, n, n))),
         8,
         300,
     ),
-    Program(polymer, lambda rng, n: (rng.standard_normal((n, 24, 3)), 0.7), 4, 2000),
+    ExampleProgram(polymer, lambda rng, n: (rng.standard_normal((n, 24, 3)), 0.7), 4, 2000),
 ]

@@ -15,7 +15,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Program:
+class ExampleProgram:
     """`make(rng, size)` gives the positional arguments, and those by name when it returns two things."""
 
     function: Callable[..., Any]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.fft import fft2, fftfreq, ifft2, irfft, rfft, rfftfreq
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tests.programs.program import Program
+from tests.programs.program import ExampleProgram
 
 
 def fir(x, taps):
@@ -139,8 +139,8 @@ def diffraction(aperture, wavelength=0.5, pixel=1.0, distances=(50.0, 100.0)):
 
 
 PROGRAMS = [
-    Program(fir, lambda rng, n: (rng.standard_normal(n), np.hamming(21) / 11), 50, 50_000),
-    Program(
+    ExampleProgram(fir, lambda rng, n: (rng.standard_normal(n), np.hamming(21) / 11), 50, 50_000),
+    ExampleProgram(
         iir,
         lambda rng, n: (
             rng.standard_normal((n, 24)),
@@ -152,13 +152,13 @@ PROGRAMS = [
         3,
         4000,
     ),
-    Program(spectrogram, lambda rng, n: (rng.standard_normal(n),), 200, 60_000, ("window_length", "hop")),
-    Program(demodulate, lambda rng, n: (rng.standard_normal(n), 0.123), 200, 100_000, ("symbol_length",)),
-    Program(
+    ExampleProgram(spectrogram, lambda rng, n: (rng.standard_normal(n),), 200, 60_000, ("window_length", "hop")),
+    ExampleProgram(demodulate, lambda rng, n: (rng.standard_normal(n), 0.123), 200, 100_000, ("symbol_length",)),
+    ExampleProgram(
         thin_film,
         lambda rng, n: (np.linspace(0.4, 0.8, n), 1.4 + rng.random(5) + 0.01j * rng.random(5), rng.random(5) / 2),
         9,
         3000,
     ),
-    Program(diffraction, lambda rng, n: ((rng.random((n, n)) > 0.5).astype(float),), 16, 200),
+    ExampleProgram(diffraction, lambda rng, n: ((rng.random((n, n)) > 0.5).astype(float),), 16, 200),
 ]

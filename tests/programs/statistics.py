@@ -9,7 +9,7 @@ import numpy
 import numpy as np
 from numpy import linalg
 
-from tests.programs.program import Named, Program
+from tests.programs.program import ExampleProgram, Named
 
 
 def bootstrap(sample, indices, *, level=0.9, statistics=("mean", "median", "trimmed")):
@@ -175,17 +175,19 @@ def make_chain(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 
 PROGRAMS = [
-    Program(
+    ExampleProgram(
         bootstrap,
         lambda rng, n: (rng.standard_normal(20 + n // 10), rng.integers(0, 20 + n // 10, (n, 20 + n // 10))),
         30,
         1000,
     ),
-    Program(regression, lambda rng, n: (rng.standard_normal((n, 5)), rng.random(n), rng.random(n) + 0.1), 20, 20_000),
-    Program(
+    ExampleProgram(
+        regression, lambda rng, n: (rng.standard_normal((n, 5)), rng.random(n), rng.random(n) + 0.1), 20, 20_000
+    ),
+    ExampleProgram(
         principal_components, lambda rng, n: (rng.standard_normal((n, 6)).astype(np.float32),), 12, 20_000, ("keep",)
     ),
-    Program(k_means, lambda rng, n: (rng.random((n, 3)), rng.random((5, 3))), 20, 10_000, ("rounds",)),
-    Program(kalman, make_kalman, 5, 40),
-    Program(markov_chain, make_chain, 3, 1000),
+    ExampleProgram(k_means, lambda rng, n: (rng.random((n, 3)), rng.random((5, 3))), 20, 10_000, ("rounds",)),
+    ExampleProgram(kalman, make_kalman, 5, 40),
+    ExampleProgram(markov_chain, make_chain, 3, 1000),
 ]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.gradients.expr import Expr
 from eqfuse.gradients.linearise import changes
 from eqfuse.gradients.table import TABLE
-from eqfuse.gradients.terms import Term
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, values_of
 from eqfuse.ops.types import TensorType
 
@@ -52,7 +52,7 @@ def pairing(op: str, at: int, xs: Sequence[np.ndarray], y: np.ndarray, attrs: tu
     made = node(op, inputs, attrs)
     transpose = TABLE[op].transpose
     assert transpose is not None
-    back = transpose(made, at, Term(const(y))).node
+    back = transpose(made, at, Expr(const(y))).node
     assert back.type == inputs[at].type
     x, none = {inputs[at]: xs[at]}, {inputs[at]: np.zeros_like(xs[at])}
     return _paired(evaluated(made, x) - evaluated(made, none), y), _paired(xs[at], evaluated(back, x))

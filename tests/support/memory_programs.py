@@ -104,7 +104,7 @@ WRITES = (
 NUMBERS = ("2", "-1", "0", "1", "3", "True", "np.int8(3)", "np.float32(2)", "5", "2j")
 
 
-class Layout(NamedTuple):
+class ArgumentLayout(NamedTuple):
     """How an argument lies in the array outside that it is a view of: that one's shape, and the view of it, `B`."""
 
     shape: Callable[[tuple[int, ...]], tuple[int, ...]]
@@ -121,17 +121,18 @@ def _larger(by: int, plus: int = 0) -> Callable[[tuple[int, ...]], tuple[int, ..
 
 
 LAYOUTS = (
-    *(Layout(_same, "B"),) * 4,
-    Layout(_same, "B.copy('F')"), Layout(_same, "B.copy('F')"),
-    Layout(lambda shape: shape[::-1], "B.T", 2),
-    Layout(lambda shape: (2 * shape[0], *shape[1:]), "B[::2]", 1),
-    Layout(lambda shape: (*shape[:-1], 2 * shape[-1]), "B[..., 1::2]", 1),
-    Layout(_larger(2), "B[tuple([slice(None, None, 2)] * B.ndim)]", 1),
-    Layout(_same, "B[::-1]", 1), Layout(_same, "B[..., ::-1]", 1),
-    Layout(_larger(1, 2), "B[tuple([slice(1, -1)] * B.ndim)]", 1),
-    Layout(lambda shape: (*shape[::-1][:-1], 2 * shape[0]), "B.T[::2]", 2),
-    Layout(lambda shape: (shape[1], shape[0], *shape[2:]), "np.swapaxes(B, 0, 1)", 2),
-    Layout(_same, "locked(B)"), Layout(lambda shape: (*shape[:-1], 1), "np.broadcast_to(B, {shape})", 1),
+    *(ArgumentLayout(_same, "B"),) * 4,
+    ArgumentLayout(_same, "B.copy('F')"), ArgumentLayout(_same, "B.copy('F')"),
+    ArgumentLayout(lambda shape: shape[::-1], "B.T", 2),
+    ArgumentLayout(lambda shape: (2 * shape[0], *shape[1:]), "B[::2]", 1),
+    ArgumentLayout(lambda shape: (*shape[:-1], 2 * shape[-1]), "B[..., 1::2]", 1),
+    ArgumentLayout(_larger(2), "B[tuple([slice(None, None, 2)] * B.ndim)]", 1),
+    ArgumentLayout(_same, "B[::-1]", 1), ArgumentLayout(_same, "B[..., ::-1]", 1),
+    ArgumentLayout(_larger(1, 2), "B[tuple([slice(1, -1)] * B.ndim)]", 1),
+    ArgumentLayout(lambda shape: (*shape[::-1][:-1], 2 * shape[0]), "B.T[::2]", 2),
+    ArgumentLayout(lambda shape: (shape[1], shape[0], *shape[2:]), "np.swapaxes(B, 0, 1)", 2),
+    ArgumentLayout(_same, "locked(B)"),
+    ArgumentLayout(lambda shape: (*shape[:-1], 1), "np.broadcast_to(B, {shape})", 1),
 )  # fmt: skip
 
 

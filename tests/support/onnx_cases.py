@@ -17,7 +17,7 @@ from eqfuse.ir.graph import Graph
 
 
 @dataclass(frozen=True)
-class Case:
+class OnnxTest:
     """One test. `inputs` by the model's names; the expected `outputs` in its order."""
 
     name: str
@@ -34,7 +34,7 @@ class Case:
 
 
 @cache
-def node_cases() -> dict[str, Case]:
+def node_cases() -> dict[str, OnnxTest]:
     """All of them, by name."""
     from onnx.backend.test.loader import load_model_tests
 
@@ -47,7 +47,7 @@ def node_cases() -> dict[str, Case]:
         names = [i.name for i in test.model.graph.input]
         inputs = dict(zip(names, map(_array, given), strict=False))
         outputs = tuple(map(_array, expected))
-        cases[test.name] = Case(test.name, test.model, inputs, outputs, test.rtol, test.atol)
+        cases[test.name] = OnnxTest(test.name, test.model, inputs, outputs, test.rtol, test.atol)
     return cases
 
 
@@ -55,7 +55,7 @@ def _array(value: Any) -> Any:
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
-def load(case: Case, fixed: dict[str, Any] | None = None) -> tuple[Graph, dict[str, Any]]:
+def load(case: OnnxTest, fixed: dict[str, Any] | None = None) -> tuple[Graph, dict[str, Any]]:
     """The graph of `case`, and the inputs whose values had to be known for it (`fixed` among them)."""
     known = dict(fixed or {})
     unnamed = {
@@ -71,12 +71,12 @@ def load(case: Case, fixed: dict[str, Any] | None = None) -> tuple[Graph, dict[s
             known.update({name: case.inputs[name] for name in error.inputs})
 
 
-def arguments(case: Case, known: Iterable[str]) -> list[np.ndarray]:
+def arguments(case: OnnxTest, known: Iterable[str]) -> list[np.ndarray]:
     """What a call of the loaded graph takes."""
     return [np.asarray(x) for name, x in case.inputs.items() if name not in known]
 
 
-def assert_expected(case: Case, got: Any) -> None:
+def assert_expected(case: OnnxTest, got: Any) -> None:
     """`got` has the dtypes, the shapes and, up to the test's tolerance, the values that `case` expects."""
     results = got if isinstance(got, tuple) else (got,)
     for g, w in zip(results, map(np.asarray, case.outputs), strict=False):

@@ -46,5 +46,5 @@ def tiles_schedule(body: Graph, device: Device) -> CallsSchedule:
     return _by(fused(body, numpy_side(device)))
 
 
-def _by(found: NumpySchedule) -> CallsSchedule:
-    return CallsSchedule(found.reads, found.writes, found.calls, by_numpy=found)
+def _by(schedule: NumpySchedule) -> CallsSchedule:
+    return CallsSchedule(schedule.reads, schedule.writes, schedule.calls, by_numpy=schedule)

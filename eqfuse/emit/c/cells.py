@@ -78,8 +78,8 @@ class _Value(NamedTuple):
     seams: frozenset[int] = frozenset()
     is_piece: bool = False
 
-    def argument(self, at: int) -> _Value:
-        return self._replace(n=self.n.args[at], is_piece=False)
+    def argument(self, index: int) -> _Value:
+        return self._replace(n=self.n.args[index], is_piece=False)
 
 
 class _Made(NamedTuple):
@@ -291,9 +291,9 @@ class _Walk:
         read = Read(leaf_chain(n)[0], self._placed(value, n.shape, where(n)))
         return self._entered(value, path, self.space, read)
 
-    def _placed(self, value: _Value, shape: Shape, found: Access) -> Access:
+    def _placed(self, value: _Value, shape: Shape, access: Access) -> Access:
         behind = value.lift
-        whole = aligned(found.offset, (*found.strides, *(0,) * behind), (*shape, *(1,) * behind), self.space)
+        whole = aligned(access.offset, (*access.strides, *(0,) * behind), (*shape, *(1,) * behind), self.space)
         before = sum(s * start for s, start in zip(whole.strides, value.starts, strict=True))
         return Access(whole.offset - before, whole.strides)
 

@@ -180,9 +180,9 @@ class Elements:
         ]
         self.gathers[n] = f"{name}_at"
 
-    def index(self, found: Access) -> str:
+    def index(self, access: Access) -> str:
         """Where the element of an array of the kernel's own lies."""
-        return self._index(self.nest.steps(found), found.offset, [])
+        return self._index(self.nest.steps(access), access.offset, [])
 
     def _index(self, steps: Sequence[int | str], offset: int | str, more: Sequence[str]) -> str:
         terms = [_times(step, NAMES[d]) for d, step in enumerate(steps) if step]

@@ -67,13 +67,13 @@ class Form:
             found[n.args[0]] = Access(own.offset, strides)
         return found
 
-    def read_in(self, at: int) -> set[Node]:
-        """The arrays that pass number `at` reads."""
-        return {reads[n].leaf for reads in self.reads for n in self.passes[at].nodes if n in reads}
+    def read_in(self, number: int) -> set[Node]:
+        """The arrays that pass number `number` reads."""
+        return {reads[n].leaf for reads in self.reads for n in self.passes[number].nodes if n in reads}
 
-    def by_cell(self, n: Node, of: Callable[[Read], T]) -> list[T]:
+    def by_cell(self, n: Node, quantity: Callable[[Read], T]) -> list[T]:
         """Of what is read as `n`, in each cell."""
-        return [of(reads[n]) for reads in self.reads]
+        return [quantity(reads[n]) for reads in self.reads]
 
     def varies(self, n: Node, nest: Nest) -> frozenset[int]:
         """The dimensions along which what is read as `n` differs."""

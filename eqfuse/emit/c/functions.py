@@ -141,14 +141,14 @@ def needed(text: str) -> str:
     return (texts(elementary) if elementary else "") + "".join(ours)
 
 
-def _enter(text: str, elementary: dict[tuple[str, str], None], found: dict[str, str]) -> None:
+def _enter(text: str, elementary: dict[tuple[str, str], None], sources: dict[str, str]) -> None:
     for name, suffix in dict.fromkeys(_CALL.findall(text)):
         if function(name, _DTYPES.get(suffix, "")) is not None:
             elementary[name, _DTYPES[suffix]] = None
-        elif f"{name}_{suffix}" not in found:
+        elif f"{name}_{suffix}" not in sources:
             source = _source(name, suffix)
-            _enter(source.replace(f"eqf_{name}_{suffix}", ""), elementary, found)
-            found[f"{name}_{suffix}"] = source
+            _enter(source.replace(f"eqf_{name}_{suffix}", ""), elementary, sources)
+            sources[f"{name}_{suffix}"] = source
 
 
 def _source(name: str, suffix: str) -> str:

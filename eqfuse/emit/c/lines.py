@@ -205,28 +205,28 @@ class Lines(Scans):
             return lines.columns_begun(self.loop_head(vector, whole=True), self.nest.runs.block, self.column())
         return lines.begun()
 
-    def _finished(self, n: Node, at: str) -> list[str]:
+    def _finished(self, n: Node, sum_text: str) -> list[str]:
         """The lines that make of sums what the program has, or keep those of a part."""
         if self.schedule.split is not None:
-            lines = [f"{self.part(n)} = {at};", *self._anchored(n, at)]
+            lines = [f"{self.part(n)} = {sum_text};", *self._anchored(n, sum_text)]
         else:
-            text = self.as_stored(n, at)
-            lines = [f"{at} = {text};"] * (text != at)
+            text = self.as_stored(n, sum_text)
+            lines = [f"{sum_text} = {text};"] * (text != sum_text)
         return [f"{self.loop_head(self.nest.vector, whole=True)} {line}" if self.nest.by_columns else line
                 for line in lines]  # fmt: skip
 
-    def _anchored(self, n: Node, at: str) -> list[str]:
+    def _anchored(self, n: Node, sum_text: str) -> list[str]:
         """What stands for the result of a part where later reductions need it."""
         cascade = self.schedule.cascade
         if cascade is None or n not in cascade.anchors:
             return []
-        texts = {cascade.parts[n]: at, cascade.count: self.count_of_part()}
+        texts = {cascade.parts[n]: sum_text, cascade.count: self.count_of_part()}
         for m in topological((cascade.anchors[n],)):
             if m not in texts:
                 values = [texts[a] for a in m.args]
                 text = ops.expression(m.op, [a.dtype for a in m.args], values) if m.args else self.parameters.leaf(m)
                 texts[m] = f"({text})"
-        return [f"{at} = {texts[cascade.anchors[n]]};"]
+        return [f"{sum_text} = {texts[cascade.anchors[n]]};"]
 
     def _is_paired(self, how: ops.Reduction) -> bool:
         """Is it a sum of several runs that are added in pairs?"""

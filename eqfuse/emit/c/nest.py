@@ -48,9 +48,9 @@ class Dim:
     def blocks(self) -> int:
         return -(-self.extent // max(1, self.block))
 
-    def step(self, found: Access) -> int:
+    def step(self, array: Access) -> int:
         """The stride of an array along this dimension."""
-        return found.strides[self.axes[-1]] if self.axes else 0
+        return array.strides[self.axes[-1]] if self.axes else 0
 
 
 def access(n: Node, space: Shape) -> Access:
@@ -139,11 +139,11 @@ class Nest:
         """Do reductions keep the dimension of the vectors, and so run over several results at once?"""
         return not self.runs.reduced and bool(self.reduced)
 
-    def reads_across(self, found: Access) -> bool:
+    def reads_across(self, array: Access) -> bool:
         """Is an array read by blocks, across the axis that it lies along?"""
         if len(self.inside) != 1 or self.reduced or self.dims[self.inside[0]].extent < SHORT:
             return False
-        return abs(self.runs.step(found)) > 1 and abs(self.dims[self.inside[0]].step(found)) == 1
+        return abs(self.runs.step(array)) > 1 and abs(self.dims[self.inside[0]].step(array)) == 1
 
     @property
     def is_of_short_rows(self) -> bool:
@@ -151,12 +151,12 @@ class Nest:
         after = bool(self.inside) and not self.reduced and min(self.inside) > self.vector
         return after and math.prod(self.dims[d].extent for d in self.inside) <= ROW
 
-    def steps(self, found: Access) -> tuple[int, ...]:
+    def steps(self, array: Access) -> tuple[int, ...]:
         """The stride of an array along each dimension."""
-        return tuple(dim.step(found) for dim in self.dims)
+        return tuple(dim.step(array) for dim in self.dims)
 
-    def varies(self, found: Access) -> frozenset[int]:
-        return frozenset([d for d, dim in enumerate(self.dims) if dim.step(found)])
+    def varies(self, array: Access) -> frozenset[int]:
+        return frozenset([d for d, dim in enumerate(self.dims) if dim.step(array)])
 
 
 def nest_of(

@@ -114,8 +114,8 @@ def stages(body: Graph) -> dict[Node, int]:
     return found
 
 
-def _first(made: list[Pass], n: Node) -> int:
-    return next(i for i, p in enumerate(made) if n in p.nodes)
+def _first(passes: list[Pass], n: Node) -> int:
+    return next(i for i, p in enumerate(passes) if n in p.nodes)
 
 
 def _met(body: Graph, roots: Iterable[Node], at_hand: Set[Node]) -> tuple[tuple[Node, ...], ...]:

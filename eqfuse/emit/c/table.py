@@ -56,8 +56,8 @@ class Table:
         dim = self.nest.dims[d]
         return lambda read: dim.step(read.access)
 
-    def _found(self, n: Node, key: object, of: Callable[[Read], Any], letter: str, declared: str) -> Any:
-        values = self.form.by_cell(n, of)
+    def _found(self, n: Node, key: object, quantity: Callable[[Read], Any], letter: str, declared: str) -> Any:
+        values = self.form.by_cell(n, quantity)
         if all(value == values[0] for value in values):
             return values[0]
         if (n, key) not in self.names:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqfuse.emit.cuda.attention_parts import Parts, on_cores, on_tensor_cores
+from eqfuse.emit.cuda.attention_parts import AttentionParts, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.attention import AttentionSchedule
@@ -33,7 +33,7 @@ class _Writer:
         self.product, self.tiles = schedule.first.product, schedule.tiles
         self.q, self.k, self.v = self.first.left(), self.first.right(), self.second.right()
         turned = {"q": self.q.fast != "k", "k": self.k.fast == "k", "v": self.v.fast == "k"}
-        self.parts: Parts = on_tensor_cores(schedule, turned) if schedule.tensor else on_cores(schedule)
+        self.parts: AttentionParts = on_tensor_cores(schedule, turned) if schedule.tensor else on_cores(schedule)
         self.elements = Sums(parameters, {schedule.first.node: "sum"})
 
     def write(self) -> list[str]:

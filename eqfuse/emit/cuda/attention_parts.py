@@ -1,6 +1,6 @@
 """The inner products of `attention.py`: of a block's rows and a tile of columns, and of that and the last operand.
 
-In: an `AttentionSchedule`, which way round the operands lie in shared memory. Out: `Parts`, lines of C.
+In: an `AttentionSchedule`, which way round the operands lie in shared memory. Out: `AttentionParts`, lines of C.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Turned = dict[str, bool]
 
 
 @dataclass(frozen=True)
-class Parts:
+class AttentionParts:
     """In shared memory, as `stored`, lie the block's `qs` [rows][terms], and as `buffers` tiles `ks` [terms][columns]
     and `vs` [columns][results], each the other way round where `turned`. `hold`: what follows when `qs` has come. A
     thread has `counts` rows `a` and groups `b` of `group` columns `v` of the first product: `one` is that of row `m`,
@@ -40,7 +40,7 @@ class Parts:
     result: Multiply
 
 
-def on_tensor_cores(schedule: AttentionSchedule, turned: Turned) -> Parts:
+def on_tensor_cores(schedule: AttentionSchedule, turned: Turned) -> AttentionParts:
     """Each warp has 16 rows, whose fragments it holds. What a lane has of the first product is laid out as its part of
     the left operand of the second."""
     kept, t, (deep, wide) = schedule.second.operands[0], schedule.tiles, schedule.on_chip
@@ -55,7 +55,7 @@ def on_tensor_cores(schedule: AttentionSchedule, turned: Turned) -> Parts:
     way = {"q": str(turned["q"]).lower(), **{x: str(not turned[x]).lower() for x in "kv"}}
     pairs = ", ".join(_pair(kept, f"s[c / 8 + {h}]", at) for h in (0, 1) for at in (0, 2))
 
-    return Parts(
+    return AttentionParts(
         kind, 2, turned,
         [
             f"__shared__ __align__(16) {kind} memory[{most}];",
@@ -107,13 +107,13 @@ def _multiplied(kind: str, extent: int, transposed: str, place: str, sums: str, 
     ]
 
 
-def on_cores(schedule: AttentionSchedule) -> Parts:
+def on_cores(schedule: AttentionSchedule) -> AttentionParts:
     """Sixteen threads share `high` rows: each has columns side by side of the first product, which pass through shared
     memory, and groups of four columns of the second."""
     t, (deep, wide) = schedule.tiles, schedule.on_chip
     high, across = t.rows // 16, t.columns // 16
     groups = wide // 64
-    return Parts(
+    return AttentionParts(
         "float", 1, {"q": True, "k": False, "v": False},
         [
             f"__shared__ __align__(16) float qs[{deep}][{t.rows + 4}], ks[1][{deep}][{t.columns + 4}];",
@@ -170,8 +170,8 @@ def _tiles(name: str, kind: str, size: tuple[int, int], memory: str) -> str:
     return f"{shape.format(name)} = ({shape.format('')}){memory};"
 
 
-def _pair(n: Node, fragment: str, at: int) -> str:
+def _pair(n: Node, fragment: str, first: int) -> str:
     """Two neighbours of a fragment in one register."""
     word = n.dtype.name.removeprefix("float16") or "half"
-    low, high = (f"(unsigned)__{word}_as_ushort({ops.store(n.dtype, f'{fragment}[{at + i}]')})" for i in (0, 1))
+    low, high = (f"(unsigned)__{word}_as_ushort({ops.store(n.dtype, f'{fragment}[{first + i}]')})" for i in (0, 1))
     return f"{low} | {high} << 16"

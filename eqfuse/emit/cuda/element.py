@@ -24,7 +24,7 @@ from eqfuse.ops.row import Rounding
 from eqfuse.ops.types import Shape
 
 Index = tuple[str, ...]
-Steps = Generator["Steps", Any, Any]  # yields the steps that it needs the result of
+Recursion = Generator["Recursion", Any, Any]  # yields the steps that it needs the result of
 
 BEYOND = 1 << 27  # how far past the last element an index may run: a turn of the whole grid, a tile, a row's threads
 LONG = 60  # characters of index arithmetic that are not written twice
@@ -157,7 +157,7 @@ class Elements:
         """The name of the variable that holds `n[index]`, computed now unless it already was."""
         return finished(self._value(n, index))
 
-    def _value(self, n: Node, index: Index) -> Steps:
+    def _value(self, n: Node, index: Index) -> Recursion:
         key = (n, index)
         found = self.outer_memo.get(key) or self.inner_memo.get(key) or self.earlier(n, index)
         if found is None:
@@ -177,7 +177,7 @@ class Elements:
         (self.inner_memo if varies else self.outer_memo)[n, index] = name
         return name
 
-    def _compute(self, n: Node, index: Index) -> Steps:
+    def _compute(self, n: Node, index: Index) -> Recursion:
         scalar = self.parameters.scalar(n)
         if scalar is not None:
             return scalar
@@ -272,7 +272,7 @@ class Elements:
             return tuple(found)
         raise UnsupportedOp(f"the cuda target cannot take the view {n.op} inside a kernel; run it as a library call")
 
-    def _piece(self, n: Node, index: Index) -> Steps:
+    def _piece(self, n: Node, index: Index) -> Recursion:
         """`n[index]`, of the piece that it lies in: one value at a place that depends on the piece, where all are
         views of that value; else each piece in a branch of its own."""
         pieces = [(p.condition, *self._behind(p.source, p.index)) for p in pieces_at(n, index)]
@@ -320,7 +320,7 @@ class Elements:
         (self.inner_memo if varies else self.outer_memo)[n, index] = name
         return name
 
-    def _gathered(self, n: Node, index: Index) -> Steps:
+    def _gathered(self, n: Node, index: Index) -> Recursion:
         """Where in its argument `take` or `take_along_axis` finds its element `index`."""
         source, indices = n.args
         at = source.type.rank + n.attr("axis")
@@ -343,7 +343,7 @@ class Elements:
         return name
 
 
-def finished(steps: Steps) -> Any:
+def finished(steps: Recursion) -> Any:
     """The result of `steps`, with those they ask for on a stack of our own: bodies may be deeper than Python's."""
     stack, result = [steps], None
     while stack:

@@ -33,9 +33,9 @@ def side_by_side(text: str, name: str, width: int) -> bool:
     return found is not None and found.step == 1 and found.rest % width == 0
 
 
-def _place(at: ast.expr, name: str, width: int) -> _Place | None:
+def _place(index: ast.expr, name: str, width: int) -> _Place | None:
     """None: not known."""
-    match at:
+    match index:
         case ast.Constant(value=int(number)):
             return _Place(0, number)
         case ast.Name(id=text):

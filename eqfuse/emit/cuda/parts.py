@@ -17,7 +17,7 @@ from eqfuse.ir.graph import Node, topological
 from eqfuse.kinds.cascade import Cascade
 
 
-class Parts:
+class SplitRows:
     """`names`: of what a thread has reduced, by reduction. `leader`: one thread of each row."""
 
     def __init__(self, schedule: RowsSchedule, parameters: Parameters, leader: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.neighbours import side_by_side
-from eqfuse.emit.cuda.parts import Parts
+from eqfuse.emit.cuda.parts import SplitRows
 from eqfuse.emit.cuda.scheduling.passes import values_behind
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.errors import UnsupportedOp
@@ -102,7 +102,7 @@ class _Writer:
         rows = schedule.rows
         self.layout, self.block, self.rows, self.columns = rows.layout, rows.block, rows.rows, rows.columns
         self.splits, self.width = schedule.splits, rows.width
-        self.parts = Parts(schedule, parameters, self.leader)
+        self.parts = SplitRows(schedule, parameters, self.leader)
         self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), rows.width)
 
     def _indices(self) -> Indices:

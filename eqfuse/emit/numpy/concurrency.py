@@ -42,7 +42,7 @@ def seconds_of(call: Callable[[], Any], stop_after: float) -> float:
     return best
 
 
-def memory_of(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, float]:
+def memory_of(caches: Caches, threads: int, quick: bool) -> tuple[Levels, Levels, float]:
     """Copy bandwidth by level for one thread and for all, and the cost of handing work to the thread pool.
 
     A level-2 cache belongs to its core, so all cores together have the sum. No far level is faster than a nearer one.
@@ -51,10 +51,10 @@ def memory_of(found: Caches, threads: int, quick: bool) -> tuple[Levels, Levels,
     memory = DEVICES["cpu"].levels[-1][0]
     if hasattr(os, "sysconf"):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    capacities = [found.l2] + ([found.l3] if found.l3 > found.l2 * threads else []) + [memory]
+    capacities = [caches.l2] + ([caches.l3] if caches.l3 > caches.l2 * threads else []) + [memory]
     while not quick and len(capacities) > 2 and 16 * capacities[0] * threads < capacities[1]:
         capacities.insert(1, capacities[1] // 4)
-    far = min(2 * found.l3, 256 << 20) if quick else min(4 * found.l3, 1 << 30)
+    far = min(2 * caches.l3, 256 << 20) if quick else min(4 * caches.l3, 1 << 30)
     far = max(far, 64 << 20)
     sizes = [min(capacity, far) // 2 for capacity in capacities[:-1]] + [far]
     arrays = np.ones(far // 2, np.uint8), np.ones(far // 2, np.uint8)

@@ -13,13 +13,13 @@ from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.dtypes import moved
 from eqfuse.emit.numpy.halo import array, inner, part_of, row_bounds
-from eqfuse.emit.numpy.schedule import Convolution
+from eqfuse.emit.numpy.schedule import BlockedConvolution
 from eqfuse.emit.numpy.slide import Unrolled
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.tile import StageText, tile_indices
 
 
-def conv_kernel(schedule: Convolution) -> Source:
+def conv_kernel(schedule: BlockedConvolution) -> Source:
     """The kernel, in blocks of rows of the results of the convolution."""
     unrolled, cut = schedule.blocks, schedule.blocks.cut
     slide, weight = unrolled.slide, schedule.conv.args[1]

@@ -17,7 +17,7 @@ import numpy as np
 from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.emit.numpy.kernels import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy.library import with_known_places
-from eqfuse.emit.numpy.program import Call, Routine
+from eqfuse.emit.numpy.program import BoundCall, Routine
 from eqfuse.ir.accepted import ndarray
 from eqfuse.plan.buffers import layout
 from eqfuse.plan.in_place import updates
@@ -55,7 +55,7 @@ class NumpyExecutable(Executable):
             self._emitted[i] = self._with_gaps(kernels[i])
         self._layout = layout(plan, placed, returned, workspaces)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
-        self._ready: list[Call] = []  # bound to small arenas, while no call uses them
+        self._ready: list[BoundCall] = []  # bound to small arenas, while no call uses them
         self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
 
     def _kernels(self, kernels: Sequence[Kernel]) -> list[NumpyKernel | None]:
@@ -101,7 +101,7 @@ class NumpyExecutable(Executable):
 
     # memory of a call that ends by an error is not used again: workers may still write there
 
-    def take(self) -> tuple[Call, Arena | None]:
+    def take(self) -> tuple[BoundCall, Arena | None]:
         """What runs on arguments of the right types, bound to memory until it is given back; and the arena that it is
         bound to, if that is not its own."""
         if self._layout.nbytes <= SMALL_BYTES:
@@ -115,7 +115,7 @@ class NumpyExecutable(Executable):
             bound = arena.laid[self] = self._bound(arena)
         return bound, arena
 
-    def give(self, bound: Call, arena: Arena | None) -> None:
+    def give(self, bound: BoundCall, arena: Arena | None) -> None:
         """Take back what was taken."""
         if arena is None:
             self._ready.append(bound)
@@ -133,6 +133,6 @@ class NumpyExecutable(Executable):
             arguments.append(array)
         return arguments
 
-    def _bound(self, arena: Arena, mark: Callable[[], None] | None = None) -> Call:
+    def _bound(self, arena: Arena, mark: Callable[[], None] | None = None) -> BoundCall:
         """The function that calls which use `arena` run."""
         return self._routine.bound(self._known | self._layout.arrays(arena.memory), mark)

@@ -22,13 +22,13 @@ from eqfuse.emit.numpy.panel import panel_kernel
 from eqfuse.emit.numpy.reduce import reduce_kernel
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
-    Convolution,
+    BlockedConvolution,
+    BlockedWindows,
     LibraryCall,
     NumpySchedule,
     TiledReduction,
     Tiles,
     WholeArrays,
-    Windows,
 )
 from eqfuse.emit.numpy.source import Source, straight_kernel
 from eqfuse.emit.numpy.window import window_kernel
@@ -116,8 +116,8 @@ def source_of(body: Graph, schedule: NumpySchedule) -> Source:
             return panel_kernel(schedule)
         case TiledReduction():
             return reduce_kernel(schedule)
-        case Convolution():
+        case BlockedConvolution():
             return conv_kernel(schedule)
-        case Windows():
+        case BlockedWindows():
             return window_kernel(schedule)
     raise TypeError(f"no emitter for a {type(schedule).__name__} of {body}")

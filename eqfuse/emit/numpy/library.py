@@ -82,13 +82,13 @@ def block_copies_kernel(schedule: BlockCopies) -> Source:
     return source
 
 
-def with_known_places(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
+def with_known_places(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kernel:
     """`k`; where it takes from places that are known, with these as a constant: they may be a few slices."""
     n = k.body.outputs[0]
     if n.op != "take" or [m for m in k.body.nodes if computes(m)] != [n] or n.args[1] not in k.body.inputs:
         return k
     at = k.body.inputs.index(n.args[1])
-    places = known.get(k.reads[at])
+    places = constants.get(k.reads[at])
     if places is None or not _runs(places, n.args[0].type.extent(n.attr("axis"))):
         return k
     outputs = substitute(k.body.outputs, {n.args[1]: const(places)})

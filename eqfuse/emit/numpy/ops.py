@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy.erf import erf as fast_erf
-from eqfuse.emit.numpy.table import INSIDE, NUMBERS, VIEWS, Row
+from eqfuse.emit.numpy.table import INSIDE, NUMBERS, VIEWS, NumpyRow
 from eqfuse.emit.numpy.transpose_copy import blocks_of, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
@@ -55,7 +55,7 @@ def filled(n: Node, template: str | None, args: Sequence[str], **names: object) 
     return template.format(*args, all=", ".join(args), **(attrs | names))
 
 
-def _row_of(n: Node) -> Row:
+def _row_of(n: Node) -> NumpyRow:
     try:
         return INSIDE[n.op]
     except KeyError:

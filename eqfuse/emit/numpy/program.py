@@ -24,7 +24,7 @@ from eqfuse.plan.buffers import Layout
 from eqfuse.plan.memory import LEAST_RESULT, results
 from eqfuse.plan.plan import Kernel, Plan, value_names
 
-Call = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
+BoundCall = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
 View = tuple[str, tuple[Node, ...]]  # of what is named, through these views
 
 _OURS = re.compile(r"\b[roakt]\d+\b")
@@ -32,7 +32,7 @@ _WORDS = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
-class _Part:
+class _KernelLines:
     """The lines of one kernel."""
 
     head: str
@@ -49,9 +49,9 @@ class Routine:
         kernels: Sequence[Kernel],
         emitted: Sequence[NumpyKernel | None],
         layout: Layout,
-        known: dict[int, np.ndarray],
+        constants: dict[int, np.ndarray],
     ) -> None:
-        writer = _Writer(plan, kernels, emitted, layout, known)
+        writer = _Writer(plan, kernels, emitted, layout, constants)
         self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
         self._begin = ["def program(inputs):", f"    {_tuple([f'v{v}' for v in plan.inputs])} = inputs"]
         self._end = f"    return {_tuple([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
@@ -64,7 +64,7 @@ class Routine:
         lines = [*once, *self._begin, *self._lines(heads=True), self._end]
         return "\n".join([*self._functions, *lines]) + "\n"
 
-    def bound(self, values: Mapping[int, np.ndarray], mark: Callable[[], None] | None = None) -> Call:
+    def bound(self, values: Mapping[int, np.ndarray], mark: Callable[[], None] | None = None) -> BoundCall:
         """The function on the memory of `values`: those of the plan that stay, and the workspaces, by number.
 
         It calls `mark` at first and after every kernel that is no view.
@@ -104,13 +104,13 @@ class _Writer:
         kernels: Sequence[Kernel],
         emitted: Sequence[NumpyKernel | None],
         layout: Layout,
-        known: dict[int, np.ndarray],
+        constants: dict[int, np.ndarray],
     ) -> None:
         self.plan, self.layout = plan, layout
         self.globals: dict[str, Any] = {"copied": _copied, "result": results.new}
-        staying = [v for v in (*known, *layout.slots) if v < len(plan.types)]
+        staying = [v for v in (*constants, *layout.slots) if v < len(plan.types)]
         self.stays: dict[str, np.ndarray | np.generic | int | View] = {f"v{v}": v for v in staying}
-        self.known = {f"v{v}" for v in known}
+        self.known = {f"v{v}" for v in constants}
         self.roots: dict[str, View] = {}  # of views that stay
         self.names = {v: f"v{v}" for v in range(len(plan.types))}
         self.made = 2  # k0 and k1 are functions
@@ -133,13 +133,14 @@ class _Writer:
         """The kernels that are called."""
         return [k.source.replace("def run(", f"def {name}(", 1) for name, k in self.called.values()]
 
-    def _part(self, i: int, k: Kernel, emitted: NumpyKernel | None) -> _Part:
+    def _part(self, i: int, k: Kernel, emitted: NumpyKernel | None) -> _KernelLines:
         ops = " ".join(n.op for n in k.body.operators)
         head = f"# kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}"
         if emitted is None:
             name, base = self.names[k.writes[0]], self.names[k.reads[0]]
-            return _Part(f"{head}: no data moves", self._view(name, base, leaf_chain(k.body.outputs[0])[1]), True)
-        lines: list[str] = []
+            lines = self._view(name, base, leaf_chain(k.body.outputs[0])[1])
+            return _KernelLines(f"{head}: no data moves", lines, True)
+        lines = []
         if i in self.in_place:
             base, chain = self.names[self.in_place[i]], leaf_chain(k.body.outputs[0].args[0])[1]
             self.names[k.writes[0]] = f"v{k.writes[0]}" if chain else base
@@ -165,10 +166,10 @@ class _Writer:
             if i in self.written:  # each value is copied by a line at the end
                 first = len(own) - (len(k.body.outputs[0].args) - 1)
                 own = [line for at, line in enumerate(own) if at - first not in self.written[i]]
-            return _Part(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)
+            return _KernelLines(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run
-        return _Part(head, [*lines, f"    {name}({_tuple(writes)}, {_tuple(reads)})"], False)
+        return _KernelLines(head, [*lines, f"    {name}({_tuple(writes)}, {_tuple(reads)})"], False)
 
     def _fresh(self, v: int) -> list[str]:
         """The line that makes the result `v`, where it is one and not made yet."""
@@ -203,12 +204,12 @@ class _Writer:
             names[name] = self._name("t")
             self.stays[names[name]] = number
 
-        def ours(found: re.Match[str]) -> str:
-            if found[0] in NAMES:
-                return found[0]
-            if found[0] not in names:
-                names[found[0]] = self._name("t")
-            return names[found[0]]
+        def ours(match: re.Match[str]) -> str:
+            if match[0] in NAMES:
+                return match[0]
+            if match[0] not in names:
+                names[match[0]] = self._name("t")
+            return names[match[0]]
 
         for line in own:
             for word in _WORDS.findall(line):

@@ -120,7 +120,7 @@ class TiledReduction(NumpySchedule):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Convolution(NumpySchedule):
+class BlockedConvolution(NumpySchedule):
     """Blocks of rows of a convolution, unrolled and multiplied. `image`: the axes of what it reads; `before`: the work
     on that, if there is some; `after`: the work on its results, whose tile is `incoming`."""
 
@@ -136,7 +136,7 @@ class Convolution(NumpySchedule):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Windows(NumpySchedule):
+class BlockedWindows(NumpySchedule):
     """Blocks of a pooling. `before`, `after`, `incoming` as with a convolution; `is_stored`: the block that it reads is
     stored with padding around it."""
 

@@ -18,13 +18,13 @@ from eqfuse.emit.numpy.ops import JOINS, WINDOWED
 from eqfuse.emit.numpy.places import aside, may_cut, parts_last_axis, share_read, shares
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
-    Convolution,
+    BlockedConvolution,
+    BlockedWindows,
     LibraryCall,
     NumpySchedule,
     TiledReduction,
     Tiles,
     WholeArrays,
-    Windows,
 )
 from eqfuse.emit.numpy.slide import Pooled, Unrolled, single_axes
 from eqfuse.emit.numpy.spans import seams, spans
@@ -166,7 +166,7 @@ def _shared(body: Graph, stage: Stage, threads: int, more: int = 0, once: int = 
     }  # fmt: skip
 
 
-def _convolution(body: Graph, conv: Node, device: Device) -> Convolution:
+def _convolution(body: Graph, conv: Node, device: Device) -> BlockedConvolution:
     blocks = Unrolled(conv, device)
     image, stand_in = blocks.slide.image, input_node(AFTER, conv.type)
     before = None
@@ -178,13 +178,13 @@ def _convolution(body: Graph, conv: Node, device: Device) -> Convolution:
     parts = _rows_read(image, blocks.slide.rows_of_blocks(blocks.cut, conv.shape[2]) / image.shape[2])
     more = (before.calls if before else 1) + 4  # two clear the padding, one unrolls, one multiplies
     once = before.calls_once if before else 0
-    return Convolution(
+    return BlockedConvolution(
         **_traffic(body, parts), **_shared(body, after, device.threads, more, once), conv=conv, blocks=blocks,
         image=single_axes(image.shape, (0, 2)), before=before, after=after, incoming={stand_in: "g"},
     )  # fmt: skip
 
 
-def _windows(body: Graph, n: Node, device: Device) -> Windows:
+def _windows(body: Graph, n: Node, device: Device) -> BlockedWindows:
     blocks = Pooled(body, n, device)
     image, stand_in = blocks.slide.image, input_node(AFTER, n.type)
     before = None
@@ -198,7 +198,7 @@ def _windows(body: Graph, n: Node, device: Device) -> Windows:
     more = sum(max(1, k - 1) for k in blocks.slide.window) + 2 * (stored and blocks.by_rows)
     more += before.calls if before else stored
     once = before.calls_once if before else 0
-    return Windows(
+    return BlockedWindows(
         **_traffic(body, parts), **_shared(body, after, device.threads, more, once), window=n, blocks=blocks,
         before=before, after=after, incoming={stand_in: "g"}, is_stored=stored,
     )  # fmt: skip

@@ -39,9 +39,9 @@ class Spans:
     of: dict[Node, Span]
     pieces: dict[Node, tuple[Span, ...]]
 
-    def reads(self, n: Node, at: int) -> Span | None:
-        """The span over which `n` reads its argument `at`."""
-        return self.pieces[n][at] if n in self.pieces else self.of.get(n)
+    def reads(self, n: Node, index: int) -> Span | None:
+        """The span over which `n` reads its argument `index`."""
+        return self.pieces[n][index] if n in self.pieces else self.of.get(n)
 
     def lines(self, block: Bounds, without: Collection[Node]) -> Iterator[str]:
         """Lines for the bounds of all spans but those `without`, of outer ones first."""

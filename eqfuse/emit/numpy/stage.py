@@ -167,10 +167,10 @@ class Stage:
     def elements(self, n: Node) -> int:
         return math.prod(self.extents(n))
 
-    def _assign(self, at: int, n: Node) -> None:
+    def _assign(self, step: int, n: Node) -> None:
         uses = self.uses(n)
         slot_of = {a: s for a in uses if isinstance(s := self.place.get(a), Slot)}
-        dying = [a for a in dict.fromkeys(uses) if a in slot_of and self.last[a] == at]
+        dying = [a for a in dict.fromkeys(uses) if a in slot_of and self.last[a] == step]
         blended = self._blends(n)
         if blended:
             self.masks[n] = self.slots.take(self.tile_shape(n.args[0]), np.dtype(bits(n.dtype)))

@@ -125,5 +125,5 @@ def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
     return at_hand and sum(args.count(n) for args in reads.values()) == 1
 
 
-def _reusable(a: Node, n: Node, at: int, last: dict[Node, int], owned: set[Node]) -> bool:
-    return a in owned and last[a] == at and a.type == n.type and a.shape != ()
+def _reusable(a: Node, n: Node, step: int, last: dict[Node, int], owned: set[Node]) -> bool:
+    return a in owned and last[a] == step and a.type == n.type and a.shape != ()

@@ -21,7 +21,7 @@ _windows = TABLE["sliding_window"].meaning
 
 
 @dataclass(frozen=True)
-class Row:
+class NumpyRow:
     """How NumPy computes an operator.
 
     Templates: {0}, {1}: arguments; {all}: every argument; {out}: the array to write; attributes by their names in the
@@ -36,32 +36,33 @@ class Row:
     own_array: bool = False  # and that is a new array without gaps
 
 
-def _of_ufunc(op: str) -> Row:
+def _of_ufunc(op: str) -> NumpyRow:
     out = "out={out}" if op in ("maximum", "minimum") else "{out}"  # they take no third positional argument
     one_run = op in ("isnan", "isinf", "isfinite", "signbit")
-    return Row(f"{op}({{all}}, {out})", f"{op}({{all}})", {op: UFUNCS[op]}, one_run)
+    return NumpyRow(f"{op}({{all}}, {out})", f"{op}({{all}})", {op: UFUNCS[op]}, one_run)
 
 
-def _of_part(op: str) -> Row:
-    return Row(f"copyto({{out}}, {{0}}.{op})", f"{{0}}.{op}.copy()")  # a view would lie in memory that is written again
+def _of_part(op: str) -> NumpyRow:
+    # a view would lie in memory that is written again
+    return NumpyRow(f"copyto({{out}}, {{0}}.{op})", f"{{0}}.{op}.copy()")
 
 
-def _of_reduction(op: Op) -> Row:
+def _of_reduction(op: Op) -> NumpyRow:
     ufunc = op.joined_by
     if ufunc is None:
         call = f"{op.name}({{0}}, {{axes[0]}}"
-        return Row(f"{call}, {{out}}, keepdims=True)", f"{call}, keepdims=True)", {op.name: getattr(np, op.name)})
+        return NumpyRow(f"{call}, {{out}}, keepdims=True)", f"{call}, keepdims=True)", {op.name: getattr(np, op.name)})
     call = f"{ufunc}.reduce({{0}}, {{axes}}, None"
-    return Row(f"{call}, {{out}}, True)", f"{call}, None, True)")
+    return NumpyRow(f"{call}, {{out}}, True)", f"{call}, None, True)")
 
 
-def _of_meaning(op: Op) -> Row:
+def _of_meaning(op: Op) -> NumpyRow:
     call = f"{op.name}({', '.join(['{all}', *(f'{{{name}!r}}' for name in op.attrs)])})"
-    return Row(f"copyto({{out}}, {call})", call, {op.name: op.meaning, "dtype": np.dtype}, by_meaning=True)
+    return NumpyRow(f"copyto({{out}}, {call})", call, {op.name: op.meaning, "dtype": np.dtype}, by_meaning=True)
 
 
-def _of_transform(op: str) -> Row:
-    return Row(f"{op}({{0}}, {{n}}, {{axis}}, {{norm!r}}, {{out}})", names={op: TRANSFORMS[op]})
+def _of_transform(op: str) -> NumpyRow:
+    return NumpyRow(f"{op}({{0}}, {{n}}, {{axis}}, {{norm!r}}, {{out}})", names={op: TRANSFORMS[op]})
 
 
 def _fill_sorted(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
@@ -74,33 +75,33 @@ def _fill_parted(out: np.ndarray, x: np.ndarray, axis: int, kth: tuple[int, ...]
     out.partition(kth, axis)
 
 
-VIEWS: dict[str, Row] = {
-    "transpose": Row(new="{0}.transpose({axes})"),
-    "reshape": Row(new="{0}.reshape({shape})"),
-    "broadcast_to": Row(new="broadcast_to({0}, {shape})", names={"broadcast_to": np.broadcast_to}),
-    "slice": Row(new="{0}{ranges}"),
-    "flip": Row(new="flip({0}, {axes})", names={"flip": np.flip}),
-    "sliding_window": Row(new="sliding_window({0}, {windows})", names={"sliding_window": _windows}),
+VIEWS: dict[str, NumpyRow] = {
+    "transpose": NumpyRow(new="{0}.transpose({axes})"),
+    "reshape": NumpyRow(new="{0}.reshape({shape})"),
+    "broadcast_to": NumpyRow(new="broadcast_to({0}, {shape})", names={"broadcast_to": np.broadcast_to}),
+    "slice": NumpyRow(new="{0}{ranges}"),
+    "flip": NumpyRow(new="flip({0}, {axes})", names={"flip": np.flip}),
+    "sliding_window": NumpyRow(new="sliding_window({0}, {windows})", names={"sliding_window": _windows}),
 }
 # operators inside kernels; small convolutions and windows run by their meaning
-INSIDE: dict[str, Row] = {
+INSIDE: dict[str, NumpyRow] = {
     **{op: _of_ufunc(op) for op in UFUNCS},
-    "where": Row(new="where({all})", names={"where": np.where}),  # into: `masked_copy`, or `where.choose`
-    "cast": Row("copyto({out}, {0}, 'unsafe')", "{0}.astype({dtype})"),
+    "where": NumpyRow(new="where({all})", names={"where": np.where}),  # into: `masked_copy`, or `where.choose`
+    "cast": NumpyRow("copyto({out}, {0}, 'unsafe')", "{0}.astype({dtype})"),
     "real": _of_part("real"),
     "imag": _of_part("imag"),
-    "complex": Row("complex_array({all}, {out})", "complex_array({all})", {"complex_array": complex_array}),
+    "complex": NumpyRow("complex_array({all}, {out})", "complex_array({all})", {"complex_array": complex_array}),
     **{name: _of_reduction(op) for name, op in TABLE.items() if op.role is Role.REDUCTION},
-    "concat": Row(
+    "concat": NumpyRow(
         "concatenate(({all},), {axis}, {out})", "concatenate(({all},), {axis})", {"concatenate": np.concatenate}
     ),
-    "pad": Row("copyto({out}, pad({all}, {widths}))", "pad({all}, {widths})", {"pad": TABLE["pad"].meaning}),
-    "take": Row("take({all}, {axis}, {out})", "take({all}, {axis})", {"take": np.take}),
-    "take_along_axis": Row(
+    "pad": NumpyRow("copyto({out}, pad({all}, {widths}))", "pad({all}, {widths})", {"pad": TABLE["pad"].meaning}),
+    "take": NumpyRow("take({all}, {axis}, {out})", "take({all}, {axis})", {"take": np.take}),
+    "take_along_axis": NumpyRow(
         "copyto({out}, take_along_axis({all}, {axis}))", "take_along_axis({all}, {axis})",
         {"take_along_axis": np.take_along_axis},
     ),
-    "matmul": Row("matmul({all}, {out})", "matmul({all})", {"matmul": np.matmul}),
+    "matmul": NumpyRow("matmul({all}, {out})", "matmul({all})", {"matmul": np.matmul}),
     **{name: _of_meaning(TABLE[name]) for name in ("conv", "window_max", "window_sum")},
 }
 # of numbers, which NumPy's own do in a fraction of the time that a call takes, with the same bits
@@ -116,21 +117,21 @@ def are_numbers(op: str, out: TensorType, types: Sequence[TensorType]) -> bool:
 
 
 # operators that are kernels of their own
-CALLS: dict[str, Row] = {
+CALLS: dict[str, NumpyRow] = {
     **{name: _of_meaning(op) for name, op in TABLE.items() if op.role in (Role.LIBRARY, Role.GATHER)},
     "concat": INSIDE["concat"],
     "pad": _of_meaning(TABLE["pad"]),
     "take": INSIDE["take"],
-    "cumsum": Row("cumsum({0}, {axis}, {out}.dtype, {out})", names={"cumsum": np.cumsum}),
-    "cumprod": Row("cumprod({0}, {axis}, {out}.dtype, {out})", names={"cumprod": np.cumprod}),
-    "accumulate": Row("np.{ufunc}.accumulate({0}, {axis}, None, {out})", names={"np": np}),
-    "reduceat": Row("np.{ufunc}.reduceat({0}, {1}, {axis}, None, {out})", names={"np": np}),
-    "fold": Row("np.{ufunc}.reduce({0}, {axes}, None, {out}, True)", names={"np": np}),
-    "sort": Row("sort({out}, {0}, {axis}, {stable})", names={"sort": _fill_sorted}),
-    "partition": Row("partition({out}, {0}, {axis}, {kth})", names={"partition": _fill_parted}),
+    "cumsum": NumpyRow("cumsum({0}, {axis}, {out}.dtype, {out})", names={"cumsum": np.cumsum}),
+    "cumprod": NumpyRow("cumprod({0}, {axis}, {out}.dtype, {out})", names={"cumprod": np.cumprod}),
+    "accumulate": NumpyRow("np.{ufunc}.accumulate({0}, {axis}, None, {out})", names={"np": np}),
+    "reduceat": NumpyRow("np.{ufunc}.reduceat({0}, {1}, {axis}, None, {out})", names={"np": np}),
+    "fold": NumpyRow("np.{ufunc}.reduce({0}, {axes}, None, {out}, True)", names={"np": np}),
+    "sort": NumpyRow("sort({out}, {0}, {axis}, {stable})", names={"sort": _fill_sorted}),
+    "partition": NumpyRow("partition({out}, {0}, {axis}, {kth})", names={"partition": _fill_parted}),
     **{name: _of_transform(name) for name in TRANSFORMS},
     **{name: replace(_of_meaning(TABLE[name]), own_array=True) for name in ("convolve", "correlate")},
-    "slice_scatter": Row(),  # `library.slice_scatter`
-    "scatter": Row(),  # `library.scatter`
+    "slice_scatter": NumpyRow(),  # `library.slice_scatter`
+    "scatter": NumpyRow(),  # `library.scatter`
 }
-ROWS: dict[str, Row] = {**VIEWS, **INSIDE, **CALLS}
+ROWS: dict[str, NumpyRow] = {**VIEWS, **INSIDE, **CALLS}

@@ -45,11 +45,11 @@ def run_axis(n: Node) -> int | None:
     return along if along != axes[-1] and strides[axes[-1]] and reused else None
 
 
-def copy_transposed(out: np.ndarray, x: np.ndarray, buffer: np.ndarray, at: int | None = None) -> None:
-    """``copyto(out, x)`` through `buffer` (`BUFFER` bytes); of block number `at` only, where one is named."""
+def copy_transposed(out: np.ndarray, x: np.ndarray, buffer: np.ndarray, number: int | None = None) -> None:
+    """``copyto(out, x)`` through `buffer` (`BUFFER` bytes); of block number `number` only, where one is named."""
     shape, order, blocks = _blocks(x.shape, x.strides, x.itemsize)
     rows = buffer[: math.prod(shape) * x.itemsize].view(x.dtype).reshape(shape).transpose(order)
-    for place, part in blocks if at is None else blocks[at : at + 1]:
+    for place, part in blocks if number is None else blocks[number : number + 1]:
         block = rows[part]
         np.copyto(block, x[place])
         np.copyto(out[place], block)

@@ -6,7 +6,7 @@ In: the schedule of a window body. Out: `Source`.
 from __future__ import annotations
 
 from eqfuse.emit.numpy.halo import array, inner, part_of, row_bounds
-from eqfuse.emit.numpy.schedule import Windows
+from eqfuse.emit.numpy.schedule import BlockedWindows
 from eqfuse.emit.numpy.slide import Slide
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.temporaries import BUFFER
@@ -15,7 +15,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ops.windows import lowest
 
 
-def window_kernel(schedule: Windows) -> Source:
+def window_kernel(schedule: BlockedWindows) -> Source:
     """The kernel around one window reduction."""
     n, pooled = schedule.window, schedule.blocks
     slide, by_rows, stored = pooled.slide, pooled.by_rows, schedule.is_stored

@@ -60,7 +60,7 @@ _MODULAR = frozenset(("Neg", "Where", "ReduceSum", "ReduceProd", "CumSum"))
 
 
 @dataclass(frozen=True)
-class Value:
+class OnnxValue:
     """A value inside a function: its name, and the dtype that it has there."""
 
     name: str
@@ -73,7 +73,7 @@ class Builder:
     def __init__(self, around: Builder | None = None) -> None:
         self.around = around
         self.nodes: list[onnx.NodeProto] = []
-        self._constants: dict[Literal, Value] = {}
+        self._constants: dict[Literal, OnnxValue] = {}
         self._count = 0
 
     def name(self) -> str:
@@ -82,7 +82,7 @@ class Builder:
         self._count += 1
         return f"t{self._count}"
 
-    def uncast(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
+    def uncast(self, op: str, *args: OnnxValue, dtype: np.dtype | None = None, **attributes: Any) -> OnnxValue:
         """`op` of `args` as they are. `dtype`: of the result, unless it is that of the first."""
         original = args[0].dtype
         if op in MOVES and original in dtypes.ADDED:
@@ -90,23 +90,25 @@ class Builder:
             return self.cast(self.uncast(op, *wide, **attributes), original)
         return self.several(op, args, (dtype or args[0].dtype,), **attributes)[0]
 
-    def several(self, op: str, args: tuple[Value, ...], dtypes: tuple[np.dtype, ...], **attributes: Any) -> list[Value]:
+    def several(
+        self, op: str, args: tuple[OnnxValue, ...], dtypes: tuple[np.dtype, ...], **attributes: Any
+    ) -> list[OnnxValue]:
         """The results of `op`, which have `dtypes`."""
         import onnx
 
-        made = [Value(self.name(), dtype) for dtype in dtypes]
+        made = [OnnxValue(self.name(), dtype) for dtype in dtypes]
         names = [a.name for a in args], [m.name for m in made]
         self.nodes.append(onnx.helper.make_node(op, *names, **attributes))
         return made
 
-    def __call__(self, op: str, *args: Value, dtype: np.dtype | None = None, **attributes: Any) -> Value:
+    def __call__(self, op: str, *args: OnnxValue, dtype: np.dtype | None = None, **attributes: Any) -> OnnxValue:
         """`op` of `args`, of one dtype, in a dtype that it takes. `dtype`: of the result, unless it is theirs."""
         original = args[0].dtype
         wider = computed_in(op, original)
         made = self.uncast(op, *(self.cast(a, wider) for a in args), dtype=dtype, **attributes)
         return made if dtype else self.cast(made, original)
 
-    def cast(self, x: Value, dtype: np.dtype) -> Value:
+    def cast(self, x: OnnxValue, dtype: np.dtype) -> OnnxValue:
         """`x` in `dtype`, as NumPy casts."""
         import onnx
 
@@ -115,23 +117,23 @@ class Builder:
         saturate = {"saturate": 0} if dtype.name.startswith("float8") else {}
         return self.uncast("Cast", x, dtype=dtype, to=onnx.helper.np_dtype_to_tensor_dtype(dtype), **saturate)
 
-    def constant(self, array: Any, dtype: np.dtype | None = None) -> Value:
+    def constant(self, array: Any, dtype: np.dtype | None = None) -> OnnxValue:
         """The array as a value."""
         import onnx
 
         literal = Literal(np.asarray(array, dtype))
         if literal not in self._constants:
-            made = Value(self.name(), literal.array.dtype)
+            made = OnnxValue(self.name(), literal.array.dtype)
             tensor = onnx.numpy_helper.from_array(np.array(literal.array))
             self.nodes.append(onnx.helper.make_node("Constant", [], [made.name], value=tensor))
             self._constants[literal] = made
         return self._constants[literal]
 
-    def ints(self, *values: int) -> Value:
+    def ints(self, *values: int) -> OnnxValue:
         """A vector of int64: axes, a shape."""
         return self.constant(np.array(values, np.int64))
 
-    def where(self, condition: Value, x: Value, y: Value) -> Value:
+    def where(self, condition: OnnxValue, x: OnnxValue, y: OnnxValue) -> OnnxValue:
         wider = computed_in("Where", x.dtype)
         made = self.uncast("Where", condition, self.cast(x, wider), self.cast(y, wider), dtype=wider)
         return self.cast(made, x.dtype)

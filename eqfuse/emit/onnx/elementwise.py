@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import BOOL, F32, I64, U64, Builder, Value
-from eqfuse.emit.onnx.table import TABLE, Row, row
+from eqfuse.emit.onnx.body import BOOL, F32, I64, U64, Builder, OnnxValue
+from eqfuse.emit.onnx.table import TABLE, NodeWriter, row
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops.literal import Literal
@@ -22,8 +22,8 @@ from eqfuse.ops.literal import Literal
 # ---- element by element
 
 
-def _same(op: str) -> Row:
-    def write_same(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def _same(op: str) -> NodeWriter:
+    def write_same(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
         return b(op, *args)
 
     return write_same
@@ -37,8 +37,8 @@ for _name, _op in {
     TABLE[_name] = _same(_op)
 
 
-def _of_bools(op: str, logical: str) -> Row:
-    def write_either(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def _of_bools(op: str, logical: str) -> NodeWriter:
+    def write_either(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
         return b.uncast(logical, *args) if n.dtype == BOOL else b(op, *args)
 
     return write_either
@@ -52,7 +52,7 @@ for _name, (_op, _bools) in {
 
 
 @row("maximum", "minimum")
-def extreme(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def extreme(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """By comparison in int64, of which onnxruntime's Max and Min may compare the lower half."""
     largest = n.op in ("maximum", "fmax")
     if n.dtype == BOOL:
@@ -62,8 +62,8 @@ def extreme(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b("Max" if largest else "Min", *args)
 
 
-def _comparison(op: str) -> Row:
-    def write_comparison(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def _comparison(op: str) -> NodeWriter:
+    def write_comparison(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
         return b(op, *args, dtype=BOOL)
 
     return write_comparison
@@ -77,12 +77,12 @@ for _name, _op in {
 
 
 @row("not_equal")
-def not_equal(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def not_equal(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.uncast("Not", b("Equal", *args, dtype=BOOL))
 
 
-def _logical(op: str) -> Row:
-    def write_logical(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def _logical(op: str) -> NodeWriter:
+    def write_logical(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
         return b.uncast(op, *(b.cast(a, BOOL) for a in args))
 
     return write_logical
@@ -93,32 +93,32 @@ for _name, _op in {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor
 
 
 @row("where")
-def where(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def where(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.where(*args)
 
 
 @row("cast")
-def cast(b: Builder, n: Node, args: Sequence[Value], dtype: np.dtype) -> Value:
+def cast(b: Builder, n: Node, args: Sequence[OnnxValue], dtype: np.dtype) -> OnnxValue:
     return b.uncast("Identity", args[0]) if args[0].dtype == dtype else b.cast(args[0], dtype)
 
 
 @row("abs")
-def absolute(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def absolute(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.uncast("Identity", args[0]) if n.dtype == BOOL else b("Abs", args[0])
 
 
 @row("conj")
-def conj(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def conj(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.uncast("Identity", args[0])
 
 
 @row("square")
-def square(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def square(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b("Mul", args[0], args[0])
 
 
 @row("sign")
-def sign(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def sign(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     (x,) = args
     if x.dtype == I64:  # of which onnxruntime's Sign may look at the lower half
         zero = b.constant(0, I64)
@@ -127,8 +127,8 @@ def sign(b: Builder, n: Node, args: Sequence[Value]) -> Value:
     return b.where(nan(b, x), x, b("Sign", x)) if kind(x.dtype) == "f" else b("Sign", x)
 
 
-def _rounding(op: str) -> Row:
-    def write_rounding(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def _rounding(op: str) -> NodeWriter:
+    def write_rounding(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
         return b(op, args[0]) if kind(n.dtype) == "f" else b.uncast("Identity", args[0])
 
     return write_rounding
@@ -139,78 +139,78 @@ for _name, _op in {"floor": "Floor", "ceil": "Ceil", "round": "Round"}.items():
 
 
 @row("trunc")
-def trunc(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def trunc(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     (x,) = args
     if kind(x.dtype) != "f":
         return b.uncast("Identity", x)
     return b.where(b("Less", x, b.constant(0, x.dtype), dtype=BOOL), b("Ceil", x), b("Floor", x))
 
 
-def nan(b: Builder, x: Value) -> Value:
+def nan(b: Builder, x: OnnxValue) -> OnnxValue:
     """Which elements are NaN."""
     return b("IsNaN", x, dtype=BOOL)
 
 
 @row("isnan")
-def isnan(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def isnan(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return nan(b, args[0]) if kind(args[0].dtype) == "f" else _never(b, args[0])
 
 
 @row("isinf")
-def isinf(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def isinf(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b("IsInf", args[0], dtype=BOOL) if kind(args[0].dtype) == "f" else _never(b, args[0])
 
 
 @row("isfinite")
-def isfinite(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def isfinite(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.uncast("Not", b.uncast("Or", isnan(b, n, args), isinf(b, n, args)))
 
 
-def _never(b: Builder, x: Value) -> Value:
+def _never(b: Builder, x: OnnxValue) -> OnnxValue:
     """False for every element of `x`, which has no NaN."""
     return b.uncast("Not", b("Equal", x, x, dtype=BOOL))
 
 
 @row("fmax", "fmin")
-def of_numbers(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def of_numbers(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     x, y = args
     made = extreme(b, n, args)
     return b.where(nan(b, x), y, b.where(nan(b, y), x, made)) if kind(x.dtype) == "f" else made
 
 
 @row("tan")
-def tan(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def tan(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     (x,) = args
     return b("Div", b("Sin", x), b("Cos", x)) if x.dtype == np.float64 else b("Tan", x)
 
 
-def _wide(function: Callable[..., Value]) -> Row:
+def _wide(function: Callable[..., OnnxValue]) -> NodeWriter:
     """`function` in float32 where the dtype has fewer bits, rounded once at the end: what NumPy does."""
 
-    def write_wide(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+    def write_wide(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
         narrow = n.dtype.itemsize < 4
         return b.cast(function(b, *(b.cast(a, F32) if narrow else a for a in args)), n.dtype)
 
     return write_wide
 
 
-def _exp2(b: Builder, x: Value) -> Value:
+def _exp2(b: Builder, x: OnnxValue) -> OnnxValue:
     return b("Pow", b.constant(2, x.dtype), x)
 
 
-def _logarithm(base: float) -> Callable[[Builder, Value], Value]:
-    def log(b: Builder, x: Value) -> Value:
+def _logarithm(base: float) -> Callable[[Builder, OnnxValue], OnnxValue]:
+    def log(b: Builder, x: OnnxValue) -> OnnxValue:
         return b("Mul", b("Log", x), b.constant(1 / math.log(base), x.dtype))
 
     return log
 
 
-def _cbrt(b: Builder, x: Value) -> Value:
+def _cbrt(b: Builder, x: OnnxValue) -> OnnxValue:
     root = b("Pow", b("Abs", x), b.constant(1 / 3, x.dtype))
     return b.where(b("Less", x, b.constant(0, x.dtype), dtype=BOOL), b("Neg", root), root)
 
 
-def _expm1(b: Builder, x: Value) -> Value:
+def _expm1(b: Builder, x: OnnxValue) -> OnnxValue:
     """Kahan's: (e^x - 1) x / log(e^x), whose rounding errors cancel."""
     one = b.constant(1, x.dtype)
     u = b("Exp", x)
@@ -220,7 +220,7 @@ def _expm1(b: Builder, x: Value) -> Value:
     return b.where(b("Equal", u, one, dtype=BOOL), x, b.where(ends, less, ratio))
 
 
-def _log1p(b: Builder, x: Value) -> Value:
+def _log1p(b: Builder, x: OnnxValue) -> OnnxValue:
     """Kahan's: log(u) x / (u - 1) for u = 1 + x."""
     one = b.constant(1, x.dtype)
     u = b("Add", x, one)
@@ -230,13 +230,13 @@ def _log1p(b: Builder, x: Value) -> Value:
     return b.where(b("IsInf", u, dtype=BOOL), log, near)
 
 
-def _logaddexp(b: Builder, x: Value, y: Value) -> Value:
+def _logaddexp(b: Builder, x: OnnxValue, y: OnnxValue) -> OnnxValue:
     far = b("Neg", b("Abs", b("Sub", x, y)))
     made = b("Add", b("Max", x, y), _log1p(b, b("Exp", far)))
     return b.where(b("Equal", x, y, dtype=BOOL), b("Add", x, b.constant(math.log(2), x.dtype)), made)
 
 
-def _hypot(b: Builder, x: Value, y: Value) -> Value:
+def _hypot(b: Builder, x: OnnxValue, y: OnnxValue) -> OnnxValue:
     x, y = b("Abs", x), b("Abs", y)
     large, one = b("Max", x, y), b.constant(1, x.dtype)
     ratio = b("Div", b("Min", x, y), large)
@@ -246,14 +246,14 @@ def _hypot(b: Builder, x: Value, y: Value) -> Value:
     return b.where(infinite, b.constant(np.inf, x.dtype), b.where(zero, large, made))
 
 
-def _below_zero(b: Builder, x: Value) -> Value:
+def _below_zero(b: Builder, x: OnnxValue) -> OnnxValue:
     """Is `x` negative, -0.0 included? NaN is not."""
     zero = b.constant(0, x.dtype)
     sign = b.where(b("Equal", x, zero, dtype=BOOL), b("Reciprocal", x), x)
     return b("Less", sign, zero, dtype=BOOL)
 
 
-def _atan2(b: Builder, y: Value, x: Value) -> Value:
+def _atan2(b: Builder, y: OnnxValue, x: OnnxValue) -> OnnxValue:
     rise, run = b("Abs", y), b("Abs", x)
     zero = b("Equal", x, b.constant(0, x.dtype), dtype=BOOL)
     corner = b.where(zero, b.constant(0, x.dtype), b.constant(math.pi / 4, x.dtype))
@@ -262,7 +262,7 @@ def _atan2(b: Builder, y: Value, x: Value) -> Value:
     return b.where(_below_zero(b, y), b("Neg", t), t)
 
 
-_WIDE: dict[str, Callable[..., Value]] = {
+_WIDE: dict[str, Callable[..., OnnxValue]] = {
     "exp2": _exp2, "log2": _logarithm(2), "log10": _logarithm(10), "cbrt": _cbrt, "expm1": _expm1, "log1p": _log1p,
     "logaddexp": _logaddexp, "hypot": _hypot, "atan2": _atan2,
 }  # fmt: skip
@@ -273,14 +273,14 @@ TABLE.update({name: _wide(function) for name, function in _WIDE.items()})
 
 
 @row("remainder")
-def remainder(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def remainder(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     if kind(n.dtype) != "f":
         return _of_integers(b, n, args)[1]
     return _wide(lambda b, x, y: _of_floats(b, x, y)[1])(b, n, args)
 
 
 @row("fmod")
-def fmod(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def fmod(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     if kind(n.dtype) == "f":
         return _wide(lambda b, x, y: b("Mod", x, y, fmod=1))(b, n, args)
     x, y = args
@@ -291,13 +291,13 @@ def fmod(b: Builder, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("floor_divide")
-def floor_divide(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def floor_divide(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     if kind(n.dtype) != "f":
         return _of_integers(b, n, args)[0]
     return _wide(lambda b, x, y: _of_floats(b, x, y)[0])(b, n, args)
 
 
-def _of_integers(b: Builder, n: Node, args: Sequence[Value]) -> tuple[Value, Value]:
+def _of_integers(b: Builder, n: Node, args: Sequence[OnnxValue]) -> tuple[OnnxValue, OnnxValue]:
     """Quotient and remainder, both 0 where the divisor is. The least integer over -1 is itself."""
     x, y = args
     zero, one = b.constant(0, n.dtype), b.constant(1, n.dtype)
@@ -314,7 +314,7 @@ def _of_integers(b: Builder, n: Node, args: Sequence[Value]) -> tuple[Value, Val
     return b.where(by_zero, zero, b.where(minus, b("Neg", x), quotient)), rest
 
 
-def _of_floats(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def _of_floats(b: Builder, x: OnnxValue, y: OnnxValue) -> tuple[OnnxValue, OnnxValue]:
     """As NumPy's npy_divmod: the remainder has the sign of the divisor, the quotient is a whole number."""
     zero, one = b.constant(0, x.dtype), b.constant(1, x.dtype)
     rest = b("Mod", x, y, fmod=1)
@@ -330,7 +330,7 @@ def _of_floats(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 @row("bitwise_left_shift", "bitwise_right_shift")
-def shift(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def shift(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """By 64 bits without a sign; what is shifted out is gone, however far (by a negative number: all of it)."""
     x, by = args
     negative = b("Less", x, b.constant(0, x.dtype), dtype=BOOL) if n.dtype.kind == "i" else None
@@ -347,7 +347,7 @@ def shift(b: Builder, n: Node, args: Sequence[Value]) -> Value:
 
 
 @row("power")
-def power(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def power(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     x, y = args
     if kind(n.dtype) == "f":
         return b("Pow", x, y)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqfuse.emit.onnx.body import BOOL, I64, Builder, Value
+from eqfuse.emit.onnx.body import BOOL, I64, Builder, OnnxValue
 from eqfuse.emit.onnx.table import write
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -22,10 +22,10 @@ from eqfuse.plan.loops import inner_graphs
 if TYPE_CHECKING:
     import onnx
 
-NOTHING = Value("", BOOL)  # an input that is left out
+NOTHING = OnnxValue("", BOOL)  # an input that is left out
 
 
-def write_all(b: Builder, graph: Graph, inputs: Sequence[Value]) -> list[list[Value]]:
+def write_all(b: Builder, graph: Graph, inputs: Sequence[OnnxValue]) -> list[list[OnnxValue]]:
     """The outputs of `graph`, each as one value; that of a loop with several results as all of them."""
     values = {n: [v] for n, v in zip(graph.inputs, inputs, strict=True)}
     for n in graph.nodes:
@@ -50,44 +50,44 @@ def which(n: Node, loop: Node | None = None) -> int:
     return places(results(loop or n.args[0])).index(n.attr("offset"))
 
 
-def _write_loop(b: Builder, n: Node, args: Sequence[Value]) -> list[Value]:
+def _write_loop(b: Builder, n: Node, args: Sequence[OnnxValue]) -> list[OnnxValue]:
     types = results(n)
     if any(t.dtype.kind == "c" for t in (*types, *(a.type for a in n.args))):
         raise UnsupportedOp(f"{n.op} of complex numbers cannot be written as ONNX: it has none")
     return _WRITERS[n.op](b, n, args, types)
 
 
-def _while(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _while(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[TensorType]) -> list[OnnxValue]:
     first, step = inner_graphs(n)
     shared = args[len(types) :]
     (goes_on,) = _single(write_all(b, first, args))
 
-    def body(inner: Builder, _index: Value, state: Sequence[Value]) -> list[Value]:
+    def body(inner: Builder, _index: OnnxValue, state: Sequence[OnnxValue]) -> list[OnnxValue]:
         *after, again = _single(write_all(inner, step, [*state, *shared]))
         return [again, *after]
 
     return _loop(b, NOTHING, goes_on, args[: len(types)], types, types, body)
 
 
-def _fori(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _fori(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[TensorType]) -> list[OnnxValue]:
     (step,) = inner_graphs(n)
     lower, upper, *rest = args
     shared = rest[len(types) :]
     trips = b("Max", b("Sub", upper, lower), b.constant(0, I64))
 
-    def body(inner: Builder, index: Value, state: Sequence[Value]) -> list[Value]:
+    def body(inner: Builder, index: OnnxValue, state: Sequence[OnnxValue]) -> list[OnnxValue]:
         at = inner("Add", index, lower)
         return [inner.constant(True), *_single(write_all(inner, step, [at, *state, *shared]))]
 
     return _loop(b, trips, NOTHING, rest[: len(types)], types, types, body)
 
 
-def _scan(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _scan(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[TensorType]) -> list[OnnxValue]:
     (step,) = inner_graphs(n)
     count, arrays, trips, start, reverse = (n.attr(a) for a in ("carries", "stacked", "trips", "start", "reverse"))
     stacked, shared = args[count : count + arrays], args[count + arrays :]
 
-    def body(inner: Builder, index: Value, state: Sequence[Value]) -> list[Value]:
+    def body(inner: Builder, index: OnnxValue, state: Sequence[OnnxValue]) -> list[OnnxValue]:
         row = inner("Sub", inner.constant(trips - 1, I64), index) if reverse else index
         rows = [inner.uncast("Gather", x, row, axis=0) for x in stacked]
         at = inner("Add", row, inner.constant(start, I64))
@@ -101,7 +101,7 @@ def _scan(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType
     return [*made[:count], *(b.uncast("Slice", y, *backwards) for y in made[count:])]
 
 
-def _choice(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _choice(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[TensorType]) -> list[OnnxValue]:
     graphs = []
     for graph in inner_graphs(n):
         inner = Builder(b)
@@ -111,18 +111,18 @@ def _choice(b: Builder, n: Node, args: Sequence[Value], types: Sequence[TensorTy
     return b.several("If", (args[0],), dtypes, then_branch=graphs[0], else_branch=graphs[1])
 
 
-_Writer = Callable[[Builder, Node, Sequence[Value], Sequence[TensorType]], list[Value]]
+_Writer = Callable[[Builder, Node, Sequence[OnnxValue], Sequence[TensorType]], list[OnnxValue]]
 _WRITERS: Mapping[str, _Writer] = {"while_loop": _while, "fori_loop": _fori, "scan": _scan, "if_else": _choice}
 
 
 def _loop(
-    b: Builder, trips: Value, goes_on: Value, initial: Sequence[Value], step_types: Sequence[TensorType],
-    types: Sequence[TensorType], body: Callable[[Builder, Value, Sequence[Value]], list[Value]],
-) -> list[Value]:  # fmt: skip
+    b: Builder, trips: OnnxValue, goes_on: OnnxValue, initial: Sequence[OnnxValue], step_types: Sequence[TensorType],
+    types: Sequence[TensorType], body: Callable[[Builder, OnnxValue, Sequence[OnnxValue]], list[OnnxValue]],
+) -> list[OnnxValue]:  # fmt: skip
     """ONNX's Loop, whose `body` gives the condition, then what has `step_types`."""
     inner = Builder(b)
-    index, going = Value(inner.name(), I64), Value(inner.name(), BOOL)
-    state = [Value(inner.name(), v.dtype) for v in initial]
+    index, going = OnnxValue(inner.name(), I64), OnnxValue(inner.name(), BOOL)
+    state = [OnnxValue(inner.name(), v.dtype) for v in initial]
     made = body(inner, index, state)
     scalar = TensorType(I64, ()), TensorType(BOOL, ())
     takes = [*zip((index, going), scalar, strict=True), *zip(state, step_types, strict=False)]
@@ -131,13 +131,14 @@ def _loop(
 
 
 def _graph(
-    inner: Builder, inputs: Sequence[tuple[Value, TensorType]], made: Sequence[Value], types: Sequence[TensorType]
-) -> onnx.GraphProto:
+    inner: Builder, inputs: Sequence[tuple[OnnxValue, TensorType]], values: Sequence[OnnxValue],
+    types: Sequence[TensorType],
+) -> onnx.GraphProto:  # fmt: skip
     """A graph inside a node: every output is made in it."""
     import onnx
 
-    outputs = [Value(inner.name(), t.dtype) for t in types]
-    for value, output in zip(made, outputs, strict=True):
+    outputs = [OnnxValue(inner.name(), t.dtype) for t in types]
+    for value, output in zip(values, outputs, strict=True):
         inner.nodes.append(onnx.helper.make_node("Identity", [value.name], [output.name]))
     return onnx.helper.make_graph(
         inner.nodes, f"steps_{outputs[0].name}", [declared(v.name, t) for v, t in inputs],
@@ -151,5 +152,5 @@ def declared(name: str, t: TensorType) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(t.dtype), t.shape)
 
 
-def _single(values: Sequence[Sequence[Value]]) -> list[Value]:
+def _single(values: Sequence[Sequence[OnnxValue]]) -> list[OnnxValue]:
     return [v for (v,) in values]

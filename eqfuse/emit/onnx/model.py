@@ -18,7 +18,7 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.emit.executable import constant_values
 from eqfuse.emit.onnx import elementwise, reductions, updates, views, windows  # noqa: F401  (they fill the table)
-from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Builder, Value
+from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Builder, OnnxValue
 from eqfuse.emit.onnx.loops import declared, results, which, write_all
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.ir.graph import Graph, Node, const, substitute
@@ -90,7 +90,7 @@ def _function(name: str, k: Kernel) -> onnx.FunctionProto:
     import onnx
 
     b = Builder()
-    inputs = [Value(f"r{i}", n.dtype) for i, n in enumerate(k.body.inputs)]
+    inputs = [OnnxValue(f"r{i}", n.dtype) for i, n in enumerate(k.body.inputs)]
     made_values = [v for values in write_all(b, k.body, inputs) for v in values]
     written = [f"w{i}" for i in range(len(made_values))]
     for result, value in zip(written, made_values, strict=True):
@@ -127,11 +127,11 @@ def _props(**values: Any) -> dict[str, str]:
     return {f"eqfuse.{name}": str(value) for name, value in values.items()}
 
 
-def _with_known_integers(k: Kernel, known: Mapping[int, np.ndarray]) -> Kernel:
+def _with_known_integers(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kernel:
     """`k` with places and whole exponents that are known as constants: how it is written depends on them."""
-    at = {n: v for n, v in zip(k.body.inputs, k.reads, strict=True) if v in known}
+    at = {n: v for n, v in zip(k.body.inputs, k.reads, strict=True) if v in constants}
     asked = (n.args[1] for n in k.body.nodes if n.op in ("scatter", "power"))
-    values = {n: const(known[at[n]]) for n in asked if n in at and kind(n.dtype) in "iu"}
+    values = {n: const(constants[at[n]]) for n in asked if n in at and kind(n.dtype) in "iu"}
     if not values:
         return k
     left = [(n, v) for n, v in zip(k.body.inputs, k.reads, strict=True) if n not in values]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import BOOL, I64, Builder, Value, computed_in
+from eqfuse.emit.onnx.body import BOOL, I64, Builder, OnnxValue, computed_in
 from eqfuse.emit.onnx.elementwise import nan
 from eqfuse.emit.onnx.table import Ints, row
 from eqfuse.emit.onnx.views import full, reshaped, transposed
@@ -19,11 +19,13 @@ from eqfuse.ir.graph import Node
 
 
 @row("sum", "prod")
-def total(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def total(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     return total_of(b, n.op, b.cast(args[0], n.dtype), n.args[0].shape, axes, n.shape)
 
 
-def total_of(b: Builder, op: str, x: Value, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]) -> Value:
+def total_of(
+    b: Builder, op: str, x: OnnxValue, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]
+) -> OnnxValue:
     """The sum or product of `x` over `axes`, in the shape `result`. onnxruntime adds up whole numbers as float64, but
     multiplies them, and their matrices, exactly."""
     if 0 in shape:
@@ -44,7 +46,7 @@ def total_of(b: Builder, op: str, x: Value, shape: Sequence[int], axes: Sequence
     return reshaped(b, rows, result)
 
 
-def _rows(b: Builder, x: Value, shape: Sequence[int], axes: Sequence[int]) -> tuple[Value, int]:
+def _rows(b: Builder, x: OnnxValue, shape: Sequence[int], axes: Sequence[int]) -> tuple[OnnxValue, int]:
     """`x` as a matrix whose rows run over `axes`, and their length."""
     last = [len(shape) + a for a in axes]
     order = [i for i in range(len(shape)) if i not in last] + last
@@ -52,23 +54,23 @@ def _rows(b: Builder, x: Value, shape: Sequence[int], axes: Sequence[int]) -> tu
     return reshaped(b, transposed(b, x, order), (math.prod(shape) // count, count)), count
 
 
-def _columns(b: Builder, x: Value, start: int, stop: int) -> Value:
+def _columns(b: Builder, x: OnnxValue, start: int, stop: int) -> OnnxValue:
     return b.uncast("Slice", x, b.ints(start), b.ints(stop), b.ints(1), b.ints(1))
 
 
-def _reduced(b: Builder, op: str, x: Value, axes: Sequence[int], kept: bool = True) -> Value:
+def _reduced(b: Builder, op: str, x: OnnxValue, axes: Sequence[int], kept: bool = True) -> OnnxValue:
     wider = computed_in(op, x.dtype)
     return b.cast(b.uncast(op, b.cast(x, wider), b.ints(*axes), keepdims=int(kept)), x.dtype)
 
 
 @row("max", "min")
-def extreme(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def extreme(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     return extreme_of(b, n.op == "max", args[0], n.args[0].shape, axes, n.shape)
 
 
 def extreme_of(
-    b: Builder, largest: bool, x: Value, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]
-) -> Value:
+    b: Builder, largest: bool, x: OnnxValue, shape: Sequence[int], axes: Sequence[int], result: Sequence[int]
+) -> OnnxValue:
     """The extreme of `x` over `axes`, in the shape `result`. onnxruntime may pass over NaN, NumPy does not; of whole
     numbers of 64 bits it may compare the lower half."""
     op = "ReduceMax" if largest else "ReduceMin"
@@ -89,7 +91,7 @@ def extreme_of(
 
 
 @row("any", "all")
-def truth(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def truth(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     x = b.cast(args[0], BOOL)
     if n.args[0].type.size == 0:
         return full(b, n.op == "all", BOOL, n.shape)
@@ -97,7 +99,7 @@ def truth(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
 
 
 @row("argmax", "argmin")
-def place(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def place(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     (x,), (axis,) = args, axes
     op = "ArgMax" if n.op == "argmax" else "ArgMin"
     made = b(op, x, dtype=I64, axis=axis, keepdims=1)
@@ -109,21 +111,21 @@ def place(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
 
 
 @row("cumsum")
-def cumsum(b: Builder, n: Node, args: Sequence[Value], axis: int) -> Value:
+def cumsum(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int) -> OnnxValue:
     wider = computed_in("CumSum", n.dtype)
     x = b.cast(b.cast(args[0], n.dtype), wider)
     return b.cast(b.uncast("CumSum", x, b.constant(axis, I64)), n.dtype)
 
 
 @row("sort", "argsort")
-def sort(b: Builder, n: Node, args: Sequence[Value], axis: int, stable: bool) -> Value:
+def sort(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int, stable: bool) -> OnnxValue:
     """Least first, NaN last, equal values in their order."""
     (x,) = args
     count = n.args[0].shape[axis]
     wider = computed_in("TopK", x.dtype)
     x = b.cast(x, wider)
 
-    def ordered(keys: Value) -> tuple[Value, Value]:
+    def ordered(keys: OnnxValue) -> tuple[OnnxValue, OnnxValue]:
         options = {"axis": axis, "largest": 0, "sorted": 1}
         values, places = b.several("TopK", (keys, b.ints(count)), (keys.dtype, I64), **options)
         return values, places

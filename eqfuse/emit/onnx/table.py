@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from eqfuse.emit.onnx.body import Builder, Value
+from eqfuse.emit.onnx.body import Builder, OnnxValue
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops import fft, linalg, statistics
 from eqfuse.ops.special import SPECIAL
 
-Row = Callable[..., Value]  # of a body, a node, the values of its arguments, and its attributes
-F = TypeVar("F", bound=Row)
+NodeWriter = Callable[..., OnnxValue]  # of a body, a node, the values of its arguments, and its attributes
+F = TypeVar("F", bound=NodeWriter)
 Ints = Sequence[int]
 Pads = Sequence[tuple[int, int]]
 Range = tuple[int, int, int]
-TABLE: dict[str, Row] = {}
+TABLE: dict[str, NodeWriter] = {}
 
 
 def row(*names: str) -> Callable[[F], F]:
@@ -32,7 +32,7 @@ def row(*names: str) -> Callable[[F], F]:
     return add
 
 
-def write(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def write(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """The value of `n` for `args`. UnsupportedOp names the operator that ONNX cannot express."""
     try:
         if any(t.dtype.kind == "c" for t in (*n.args, n)):

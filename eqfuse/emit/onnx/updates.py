@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import I64, Builder, Value, computed_in
+from eqfuse.emit.onnx.body import I64, Builder, OnnxValue, computed_in
 from eqfuse.emit.onnx.table import Range, row
 from eqfuse.emit.onnx.views import gathered, reshaped, transposed
 from eqfuse.errors import UnsupportedOp
@@ -19,14 +19,16 @@ from eqfuse.ops.literal import Literal
 
 
 @row("slice_scatter")
-def slice_scatter(b: Builder, n: Node, args: Sequence[Value], slices: Sequence[Sequence[Range]]) -> Value:
+def slice_scatter(b: Builder, n: Node, args: Sequence[OnnxValue], slices: Sequence[Sequence[Range]]) -> OnnxValue:
     base, *values = args
     for value, ranges in zip(values, slices, strict=True):
         base = _written(b, base, value, n.shape, ranges, 0)
     return base if values else b.uncast("Identity", base)
 
 
-def _written(b: Builder, base: Value, value: Value, shape: Sequence[int], ranges: Sequence[Range], axis: int) -> Value:
+def _written(
+    b: Builder, base: OnnxValue, value: OnnxValue, shape: Sequence[int], ranges: Sequence[Range], axis: int
+) -> OnnxValue:
     """`base` with its slice by the `ranges` from `axis` on replaced, one axis after the other."""
     while axis < len(shape) and ranges[axis] == (0, shape[axis], 1):
         axis += 1
@@ -45,7 +47,7 @@ _REDUCTIONS = {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "mi
 
 
 @row("scatter")
-def scatter(b: Builder, n: Node, args: Sequence[Value], axis: int, mode: str) -> Value:
+def scatter(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int, mode: str) -> OnnxValue:
     x, indices, values = args
     if mode == "set" and not _distinct(n.args[1], n.shape[axis]):
         raise UnsupportedOp("ONNX leaves open which of several values lands in one place: the places must be constants")

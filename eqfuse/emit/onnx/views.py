@@ -10,38 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.onnx.body import I64, Builder, Value, computed_in
+from eqfuse.emit.onnx.body import I64, Builder, OnnxValue, computed_in
 from eqfuse.emit.onnx.table import Ints, Range, row
 from eqfuse.ir.graph import Node
 
 
 @row("transpose")
-def transpose(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def transpose(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     return transposed(b, args[0], axes)
 
 
-def transposed(b: Builder, x: Value, order: Sequence[int]) -> Value:
+def transposed(b: Builder, x: OnnxValue, order: Sequence[int]) -> OnnxValue:
     """`x` with its axes in that order."""
     return x if list(order) == sorted(order) else b.uncast("Transpose", x, perm=list(order))
 
 
 @row("reshape")
-def reshape(b: Builder, n: Node, args: Sequence[Value], shape: Ints) -> Value:
+def reshape(b: Builder, n: Node, args: Sequence[OnnxValue], shape: Ints) -> OnnxValue:
     return reshaped(b, args[0], shape)
 
 
-def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
+def reshaped(b: Builder, x: OnnxValue, shape: Sequence[int]) -> OnnxValue:
     """`x` in `shape`."""
     return b.uncast("Reshape", x, b.ints(*shape), allowzero=1)
 
 
 @row("broadcast_to")
-def broadcast_to(b: Builder, n: Node, args: Sequence[Value], shape: Ints) -> Value:
+def broadcast_to(b: Builder, n: Node, args: Sequence[OnnxValue], shape: Ints) -> OnnxValue:
     return b.uncast("Expand", args[0], b.ints(*shape))
 
 
 @row("slice")
-def slice_(b: Builder, n: Node, args: Sequence[Value], ranges: Sequence[Range]) -> Value:
+def slice_(b: Builder, n: Node, args: Sequence[OnnxValue], ranges: Sequence[Range]) -> OnnxValue:
     cuts = [(axis, *r) for axis, (r, e) in enumerate(zip(ranges, n.args[0].shape, strict=True)) if r != (0, e, 1)]
     if not cuts:
         return b.uncast("Identity", args[0])
@@ -50,7 +50,7 @@ def slice_(b: Builder, n: Node, args: Sequence[Value], ranges: Sequence[Range]) 
 
 
 @row("flip")
-def flip(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
+def flip(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     starts, stops, steps = ([value] * len(axes) for value in (-1, -(1 << 62), -1))
     if not axes:
         return b.uncast("Identity", args[0])
@@ -58,7 +58,7 @@ def flip(b: Builder, n: Node, args: Sequence[Value], axes: Ints) -> Value:
 
 
 @row("sliding_window")
-def sliding_window(b: Builder, n: Node, args: Sequence[Value], windows: Sequence[tuple[int, int]]) -> Value:
+def sliding_window(b: Builder, n: Node, args: Sequence[OnnxValue], windows: Sequence[tuple[int, int]]) -> OnnxValue:
     (x,), rank = args, n.args[0].type.rank
     extents, order = list(n.args[0].shape), list(range(rank))
     for axis, width in windows:
@@ -69,35 +69,35 @@ def sliding_window(b: Builder, n: Node, args: Sequence[Value], windows: Sequence
     return transposed(b, x, [order.index(i) for i in range(len(order))])
 
 
-def gathered(b: Builder, x: Value, places: np.ndarray, axis: int) -> Value:
+def gathered(b: Builder, x: OnnxValue, places: np.ndarray, axis: int) -> OnnxValue:
     return b.uncast("Gather", x, b.constant(places, I64), axis=axis)
 
 
 @row("take")
-def take(b: Builder, n: Node, args: Sequence[Value], axis: int) -> Value:
+def take(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int) -> OnnxValue:
     return b.uncast("Gather", args[0], b.cast(args[1], I64), axis=axis)
 
 
 @row("take_along_axis")
-def take_along_axis(b: Builder, n: Node, args: Sequence[Value], axis: int) -> Value:
+def take_along_axis(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int) -> OnnxValue:
     return b.uncast("GatherElements", args[0], b.cast(args[1], I64), axis=axis)
 
 
 @row("concat")
-def concat(b: Builder, n: Node, args: Sequence[Value], axis: int) -> Value:
+def concat(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int) -> OnnxValue:
     return b.uncast("Concat", *args, axis=axis)
 
 
 @row("pad")
-def pad(b: Builder, n: Node, args: Sequence[Value], widths: Sequence[tuple[int, int]]) -> Value:
+def pad(b: Builder, n: Node, args: Sequence[OnnxValue], widths: Sequence[tuple[int, int]]) -> OnnxValue:
     return padded(b, args[0], widths, args[1]) if n.type.rank else b.uncast("Identity", args[0])
 
 
-def padded(b: Builder, x: Value, widths: Sequence[tuple[int, int]], fill: Value) -> Value:
+def padded(b: Builder, x: OnnxValue, widths: Sequence[tuple[int, int]], fill: OnnxValue) -> OnnxValue:
     wider = computed_in("Pad", x.dtype)
     wanted = b.ints(*(before for before, _ in widths), *(after for _, after in widths))
     return b.cast(b.uncast("Pad", b.cast(x, wider), wanted, b.cast(fill, wider)), x.dtype)
 
 
-def full(b: Builder, value: Any, dtype: np.dtype, shape: Sequence[int]) -> Value:
+def full(b: Builder, value: Any, dtype: np.dtype, shape: Sequence[int]) -> OnnxValue:
     return b.uncast("Expand", b.constant(value, dtype), b.ints(*shape))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import kind, lowest
-from eqfuse.emit.onnx.body import BOOL, TAKES, Builder, Value
+from eqfuse.emit.onnx.body import BOOL, TAKES, Builder, OnnxValue
 from eqfuse.emit.onnx.elementwise import nan
 from eqfuse.emit.onnx.reductions import extreme_of, total_of
 from eqfuse.emit.onnx.table import Ints, Pads, row
@@ -21,19 +21,19 @@ from eqfuse.ir.graph import Node
 
 
 @row("matmul")
-def matmul(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def matmul(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b("MatMul", *args) if n.args[0].shape[-1] else full(b, 0, n.dtype, n.shape)
 
 
 @row("det")
-def det(b: Builder, n: Node, args: Sequence[Value]) -> Value:
+def det(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b("Det", *args)
 
 
 @row("conv")
 def conv(
-    b: Builder, n: Node, args: Sequence[Value], strides: Ints, padding: Pads, dilations: Ints, groups: int
-) -> Value:  # fmt: skip
+    b: Builder, n: Node, args: Sequence[OnnxValue], strides: Ints, padding: Pads, dilations: Ints, groups: int
+) -> OnnxValue:  # fmt: skip
     x, w = args
     if n.dtype.name in ("float16", "float32"):
         pads = [before for before, _ in padding] + [after for _, after in padding]
@@ -42,7 +42,7 @@ def conv(
     return _conv_by_products(b, n, view, w, groups)
 
 
-def _conv_by_products(b: Builder, n: Node, view: Value, w: Value, groups: int) -> Value:
+def _conv_by_products(b: Builder, n: Node, view: OnnxValue, w: OnnxValue, groups: int) -> OnnxValue:
     """What onnxruntime has no Conv for: one product per group, of windows and filters."""
     (batch, channels, *_), (filters, per_group, *window) = n.args[0].shape, n.args[1].shape
     k, positions = len(window), n.shape[2:]
@@ -59,9 +59,9 @@ def _conv_by_products(b: Builder, n: Node, view: Value, w: Value, groups: int) -
 
 
 def _windows(
-    b: Builder, x: Value, shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
+    b: Builder, x: OnnxValue, shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
     padding: Pads, dilations: Sequence[int], fill: Any,
-) -> Value:  # fmt: skip
+) -> OnnxValue:  # fmt: skip
     """[..., *positions, *window] of the windows over the trailing axes of padded `x`."""
     k, lead = len(window), len(shape) - len(window)
     if any(p != (0, 0) for p in padding):
@@ -75,7 +75,7 @@ def _windows(
 
 
 @row("window_max")
-def window_max(b: Builder, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
+def window_max(b: Builder, n: Node, args: Sequence[OnnxValue], window: Ints, strides: Ints, padding: Pads) -> OnnxValue:
     """onnxruntime may pass over NaN, NumPy does not."""
     (x,) = args
     if not window:
@@ -90,7 +90,7 @@ def window_max(b: Builder, n: Node, args: Sequence[Value], window: Ints, strides
     return b.where(found, b.constant(np.nan, n.dtype), made)
 
 
-def _pooled(b: Builder, n: Node, x: Value, window: Ints, strides: Ints, padding: Pads) -> Value:
+def _pooled(b: Builder, n: Node, x: OnnxValue, window: Ints, strides: Ints, padding: Pads) -> OnnxValue:
     pads, shape = _images(n, padding)
     made = b.uncast("MaxPool", reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
     return reshaped(b, made, n.shape)
@@ -104,7 +104,7 @@ def _images(n: Node, padding: Pads) -> tuple[list[int], tuple[int, ...]]:
 
 
 @row("window_sum")
-def window_sum(b: Builder, n: Node, args: Sequence[Value], window: Ints, strides: Ints, padding: Pads) -> Value:
+def window_sum(b: Builder, n: Node, args: Sequence[OnnxValue], window: Ints, strides: Ints, padding: Pads) -> OnnxValue:
     (x,) = args
     if not window:
         return b.uncast("Identity", x)

@@ -24,7 +24,7 @@ from eqfuse.ops.types import TensorType
 FLOAT32 = np.dtype(np.float32)
 
 
-Row = tuple[Node, int]  # a value of which blocks along an axis are read
+BlockInput = tuple[Node, int]  # a value of which blocks along an axis are read
 
 
 class BlockLoops:
@@ -62,7 +62,7 @@ class BlockLoops:
         self.new |= {n: tidy.cast(t, n.dtype) for n, t in zip(joined, totals, strict=True)}
 
     def _scan(
-        self, needed: Sequence[Node], rows: Sequence[Row], joined: Sequence[Node], stored: Sequence[Node]
+        self, needed: Sequence[Node], rows: Sequence[BlockInput], joined: Sequence[Node], stored: Sequence[Node]
     ) -> tuple[list[Node], list[Node]]:
         """What the blocks of one size give together: the totals of `joined`, and `stored` values in order."""
         given = stands_for([TensorType(n.dtype, self._shape(n, axis, self.size)) for n, axis in rows])
@@ -90,13 +90,13 @@ class BlockLoops:
                 stack += n.args
         return found
 
-    def _instance(self, needed: Sequence[Node], given: dict[Row, Node], units: int) -> dict[Node, Node]:
-        """The blocks of `needed`, of so many `units`, from those that are `given`."""
+    def _instance(self, needed: Sequence[Node], rows: dict[BlockInput, Node], units: int) -> dict[Node, Node]:
+        """The blocks of `needed`, of so many `units`, from those that are `rows`."""
         made: dict[Node, Node] = {}
         for n in needed:
             split = self.region.how[n]
             args = [
-                self.new[a] if at is None else given[a, at] if (a, at) in given else made[a]
+                self.new[a] if at is None else rows[a, at] if (a, at) in rows else made[a]
                 for a, at in zip(n.args, split.args, strict=True)
             ]
             made[n] = resized(n, split, args, 0 if split.out is None else self._extent(n, split.out, units))

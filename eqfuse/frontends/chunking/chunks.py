@@ -78,8 +78,8 @@ def _size(units: int, blocks: int) -> int:
     return next((size for size in range(most, most // 2, -1) if units % size == 0), most)
 
 
-def _said(r: Region, made: BlockLoops, seed: Node) -> str:
+def _said(r: Region, loops_over: BlockLoops, seed: Node) -> str:
     loops = count(r.loops, "loop")
     more = len([n for n in r.members if n.type.nbytes > r.large]) - 1
     others = f" and {count(more, 'other value')}" if more > 0 else ""
-    return f"{seed.type}{others} are computed in {count(made.count + bool(made.left), 'block')}, by {loops}"
+    return f"{seed.type}{others} are computed in {count(loops_over.count + bool(loops_over.left), 'block')}, by {loops}"

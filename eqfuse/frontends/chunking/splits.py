@@ -40,8 +40,8 @@ def resized(n: Node, split: AxisSplit, args: list[Node], extent: int) -> Node:
     return node(n.op, args, attrs)
 
 
-def _with(values: tuple, at: int | None, value: object) -> tuple:
-    return tuple(value if i == at else v for i, v in enumerate(values))
+def _with(values: tuple, index: int | None, value: object) -> tuple:
+    return tuple(value if i == index else v for i, v in enumerate(values))
 
 
 def _broadcasting(n: Node) -> Iterator[AxisSplit]:

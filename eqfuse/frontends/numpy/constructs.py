@@ -60,10 +60,10 @@ def _head(n: Asking) -> str:
     return f"{'while' if isinstance(n, ast.While) else 'if'} {ast.unparse(n.test)}:"
 
 
-def _instead(n: Asking, known: set[str]) -> str:
+def _instead(n: Asking, bound: set[str]) -> str:
     if isinstance(n, ast.IfExp):
         return f"ef.cond({_condition(n.test)}, lambda: {ast.unparse(n.body)}, lambda: {ast.unparse(n.orelse)})"
-    carries = [name for name in _stored([*n.body, *n.orelse]) if name in known] or ["carry"]
+    carries = [name for name in _stored([*n.body, *n.orelse]) if name in bound] or ["carry"]
     names = ", ".join(carries)
     if isinstance(n, ast.If):
         branches = [_function(f, names, body, carries) for f, body in (("yes", n.body), ("no", n.orelse))]

@@ -184,11 +184,11 @@ def _bounds_first(x: Tracer, low: Any, high: Any) -> bool:
     return x.size != 1 or not one_shape or all(bound.shape == () for bound in bounds)  # one number is stepped over
 
 
-def _limit(op: str, given: Any, least: int) -> Any:
-    """The limit `given` of a clip of integers; None where it is a Python int that limits nothing."""
-    if kind_of(given) is not int:
-        return given
-    near = computed(op, given, least)
+def _limit(op: str, limit: Any, least: int) -> Any:
+    """The limit `limit` of a clip of integers; None where it is a Python int that limits nothing."""
+    if kind_of(limit) is not int:
+        return limit
+    near = computed(op, limit, least)
     return near if isinstance(near, Number) or near != least else None
 
 

@@ -141,11 +141,11 @@ def _depth(part: Any) -> int:
     return depths.pop() + 1
 
 
-def _leaves(part: Any, found: list[Any]) -> None:
+def _leaves(part: Any, leaves: list[Any]) -> None:
     for p in part if isinstance(part, list) else ():
-        _leaves(p, found)
+        _leaves(p, leaves)
     if not isinstance(part, list):
-        found.append(part)
+        leaves.append(part)
 
 
 # ---- a function over every row

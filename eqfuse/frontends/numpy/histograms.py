@@ -32,10 +32,10 @@ def _number_of_bins(bins: Any) -> int:
     return count
 
 
-def _range(given: Any) -> tuple[float, float] | None:
-    if given is None:
+def _range(limits: Any) -> tuple[float, float] | None:
+    if limits is None:
         return None
-    low, high = constant_of(given, "the range of a histogram", "name it in static_argnames, or give edges").tolist()
+    low, high = constant_of(limits, "the range of a histogram", "name it in static_argnames, or give edges").tolist()
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ShapeError(f"supplied range of [{low}, {high}] is not finite")
     if low > high:

@@ -14,12 +14,12 @@ from eqfuse.ir.graph import Node
 
 FEW = 8  # pieces; more are gathered one element after the other
 
-Run = tuple[int, int, int]  # the first place, the step to the next, and how many there are
+SliceRun = tuple[int, int, int]  # the first place, the step to the next, and how many there are
 
 
 def picked(x: Node, places: np.ndarray, axis: int) -> Node | None:
     """``np.take(x, places, axis)`` for places from 0 on along the negative `axis`; None where it has many pieces."""
-    runs: list[Run] = []
+    runs: list[SliceRun] = []
     for run in _runs(places.tolist()):
         runs.append(run)
         if len(runs) > FEW:
@@ -27,7 +27,7 @@ def picked(x: Node, places: np.ndarray, axis: int) -> Node | None:
     return tidy.concat([_piece(x, run, axis) for run in runs], axis) if runs else None
 
 
-def _runs(places: Sequence[int]) -> Iterator[Run]:
+def _runs(places: Sequence[int]) -> Iterator[SliceRun]:
     """`places` as runs of equal steps, two of which are neighbours or alike."""
     at = 0
     while at < len(places):
@@ -41,7 +41,7 @@ def _runs(places: Sequence[int]) -> Iterator[Run]:
         at = end
 
 
-def _piece(x: Node, run: Run, axis: int) -> Node:
+def _piece(x: Node, run: SliceRun, axis: int) -> Node:
     first, step, count = run
     low = first + min(step, 0) * (count - 1)
     taken = (low, first + 1, 1) if not step else (low, low + abs(step) * (count - 1) + 1, abs(step))

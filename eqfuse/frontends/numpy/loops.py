@@ -108,11 +108,11 @@ def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
 class _Branch:
     """What a function returns for the operands: `leaves`, of which Python numbers may yet become arrays."""
 
-    def __init__(self, f: Step, given: Carries) -> None:
+    def __init__(self, f: Step, carries: Carries) -> None:
         self.leaves: list[Any] = []
 
         def call() -> list[Tracer]:
-            self.leaves, self.structure = flatten(f(*given.tree([wrap(v.node) for v in given.values])))
+            self.leaves, self.structure = flatten(f(*carries.tree([wrap(v.node) for v in carries.values])))
             self.paths = paths(self.structure, "result")
             arrays = [(leaf, path) for leaf, path in zip(self.leaves, self.paths, strict=True) if not is_number(leaf)]
             found = [array_of(leaf, path) for leaf, path in arrays]
@@ -153,32 +153,32 @@ def _alike(branches: Sequence[_Branch]) -> tuple[list[Node], list[Node]]:
 # ---- operators
 
 
-def _while(values: Sequence[Tracer], given: list[Node], goes_on: list[Node], after: list[Node]) -> list[Tracer]:
-    changing, (goes_on, after) = _without_fixed(values, given, after, [goes_on, after])
-    bodies, shared = closed([(f"carry {i}", given[at]) for i, at in enumerate(changing)], [goes_on, after])
+def _while(values: Sequence[Tracer], inside: list[Node], goes_on: list[Node], after: list[Node]) -> list[Tracer]:
+    changing, (goes_on, after) = _without_fixed(values, inside, after, [goes_on, after])
+    bodies, shared = closed([(f"carry {i}", inside[at]) for i, at in enumerate(changing)], [goes_on, after])
     args = [*(values[at].node for at in changing), *shared]
     return _around(values, changing, _results("while_loop", args, (*bodies, len(changing))))
 
 
 def _fori(
-    bounds: list[Node], values: Sequence[Tracer], index: Node, given: list[Node], after: list[Node]
+    bounds: list[Node], values: Sequence[Tracer], index: Node, inside: list[Node], after: list[Node]
 ) -> list[Tracer]:
-    changing, (after,) = _without_fixed(values, given, after, [after])
-    names = [("index", index), *((f"carry {i}", given[at]) for i, at in enumerate(changing))]
+    changing, (after,) = _without_fixed(values, inside, after, [after])
+    names = [("index", index), *((f"carry {i}", inside[at]) for i, at in enumerate(changing))]
     (body,), shared = closed(names, [after])
     args = [*bounds, *(values[at].node for at in changing), *shared]
     return _around(values, changing, _results("fori_loop", args, (body, len(changing))))
 
 
 def _scan(
-    steps: range, values: Sequence[Tracer], index: Node, given: list[Node], after: list[Node],
+    steps: range, values: Sequence[Tracer], index: Node, inside: list[Node], after: list[Node],
     rows: Rows | None = None, stacked: Sequence[Node] = (), reverse: bool = False,
 ) -> tuple[list[Tracer], list[Tracer]]:  # fmt: skip
     """The carries after all `steps` and what is `stacked` of each, of which the step reads its index and `rows`."""
-    changing, (after, ys) = _without_fixed(values, given, after, [after, [*stacked]])
-    made, more = indexed([*after, *ys], given, index, steps)
-    made, all_rows = products_before(made, [*given, index], (rows or {}) | more)
-    names = [("index", index), *((f"carry {i}", given[at]) for i, at in enumerate(changing))]
+    changing, (after, ys) = _without_fixed(values, inside, after, [after, [*stacked]])
+    made, more = indexed([*after, *ys], inside, index, steps)
+    made, all_rows = products_before(made, [*inside, index], (rows or {}) | more)
+    names = [("index", index), *((f"carry {i}", inside[at]) for i, at in enumerate(changing))]
     names += [(f"row {i}", r) for i, r in enumerate(all_rows)]
     (body,), shared = closed(names, [made])
     args = [*(values[at].node for at in changing), *all_rows.values(), *shared]
@@ -188,19 +188,19 @@ def _scan(
 
 
 def _without_fixed(
-    values: Sequence[Tracer], given: list[Node], after: list[Node], results: list[list[Node]]
+    values: Sequence[Tracer], inside: list[Node], after: list[Node], results: list[list[Node]]
 ) -> tuple[list[int], list[list[Node]]]:
     """The places of the carries that a step changes; and the `results` over the others' values before the loop, those
     `after` a step without theirs."""
-    fixed = {g: v.node for g, v, a in zip(given, values, after, strict=True) if a is g}
-    changing = [at for at, g in enumerate(given) if g not in fixed]
+    fixed = {g: v.node for g, v, a in zip(inside, values, after, strict=True) if a is g}
+    changing = [at for at, g in enumerate(inside) if g not in fixed]
     kept = [[each[at] for at in changing] if each is after else each for each in results]
     return changing, [list(substitute(each, fixed)) for each in kept] if fixed else kept
 
 
-def _around(values: Sequence[Tracer], changing: list[int], found: Sequence[Tracer]) -> list[Tracer]:
+def _around(values: Sequence[Tracer], changing: list[int], changed: Sequence[Tracer]) -> list[Tracer]:
     """All carries after a loop that changes some of them."""
-    last = dict(zip(changing, found, strict=True))
+    last = dict(zip(changing, changed, strict=True))
     return [last[at] if at in last else wrap(v.node) for at, v in enumerate(values)]
 
 

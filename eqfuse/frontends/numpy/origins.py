@@ -56,14 +56,14 @@ def note_places(places: Mapping[Node, Place | None], outputs: Sequence[Node]) ->
                 noted.setdefault(a, noted[n])
 
 
-def note_derived(source: Node, made: Iterable[Node | None], known: Iterable[Node]) -> None:
-    """`made`, down to what is `known`, are for the derivative of `source`."""
+def note_derived(source: Node, derivatives: Iterable[Node | None], program: Iterable[Node]) -> None:
+    """`derivatives`, down to what is `program`, are for the derivative of `source`."""
     noted = _noted.get()
     if noted is None:
         return
     origin = noted.get(source, Origin(None))
-    stops = set(known)
-    stack = [m for m in made if m is not None]
+    stops = set(program)
+    stack = [m for m in derivatives if m is not None]
     while stack:
         m = stack.pop()
         if m not in stops and m not in noted:

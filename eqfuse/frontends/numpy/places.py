@@ -82,15 +82,15 @@ def _integers(value: Any, what: str) -> Tracer:
     return x.astype(np.intp)
 
 
-def _within(at: Tracer, n: int, mode: str) -> Tracer:
-    """`at` in 0..n-1. In mode ``raise`` by a gather, which refuses other places."""
+def _within(places: Tracer, n: int, mode: str) -> Tracer:
+    """`places` in 0..n-1. In mode ``raise`` by a gather, which refuses other places."""
     if mode == "wrap":
-        return at % n
+        return places % n
     if mode == "clip":
-        return lazy.clip(at, 0, n - 1)
+        return lazy.clip(places, 0, n - 1)
     if mode != "raise":
         raise ShapeError(f"mode must be raise, wrap or clip, not {mode!r}")
-    return lazy.take(lift(np.arange(n)), elementwise("where", at < 0, n, at))
+    return lazy.take(lift(np.arange(n)), elementwise("where", places < 0, n, places))
 
 
 @implements(np.unravel_index)

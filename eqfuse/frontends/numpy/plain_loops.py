@@ -55,6 +55,6 @@ def _own(state: list[Any]) -> list[Any]:
     return [np.array(v, order="C")[()] for v in state]
 
 
-def cond(branch: Step, given: Carries) -> Any:
-    result = Carries("ef.cond", "result", branch(*given.tree(given.values)))
+def cond(branch: Step, carries: Carries) -> Any:
+    result = Carries("ef.cond", "result", branch(*carries.tree(carries.values)))
     return result.tree(result.values)

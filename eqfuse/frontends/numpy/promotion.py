@@ -155,9 +155,9 @@ def _natural(exponent: Any) -> None:
         raise ShapeError("integers to negative integer powers are not allowed; cast the base to a float first")
 
 
-def _laid(function: Any, operands: Sequence[Any], made: Node) -> Tracer:
+def _laid(function: Any, operands: Sequence[Any], result: Node) -> Tracer:
     """The new array that elementwise work gives, laid out as what `function` gives, as every ufunc does."""
-    return wrap(made, layout=of_elementwise(function, [operand(o) for o in operands], made.type))
+    return wrap(result, layout=of_elementwise(function, [operand(o) for o in operands], result.type))
 
 
 def _with_integer(name: str, operands: list[Any], place: int, dtype: np.dtype) -> Tracer:

@@ -1,7 +1,7 @@
 """Random numbers inside a traced function: drawn when the program is called, in the order the function draws them.
 
-In: methods of a generator. Out: tracers for further inputs of the graph, and the `Draw`s that fill them at each call.
-No law and no kernel ever sees the generator, so a draw is never repeated, dropped or moved.
+In: methods of a generator. Out: tracers for further inputs of the graph, and the `RandomCall`s that fill them at each
+call. No law and no kernel ever sees the generator, so a draw is never repeated, dropped or moved.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STANDARD: dict[str, tuple[tuple[str, ...], str, Callable[..., Any]]] = {
 }
 
 
-class Draw(NamedTuple):
+class RandomCall(NamedTuple):
     """One call of a generator's method. `source`: the generator, or its place among the leaves of the arguments."""
 
     source: Any
@@ -105,7 +105,7 @@ class TracedGenerator:
                 f"{method} is drawn in the body of a loop or a branch, which is traced once for all steps. Draw all "
                 "numbers before the loop, as z = rng.normal(size=(steps, n)), and take z[i], or give z to ef.scan as xs"
             )
-        draw, place = Draw(self._source, method, args, kwargs), len(trace.draws)
+        draw, place = RandomCall(self._source, method, args, kwargs), len(trace.draws)
         if kind_of(example) is not None:
             trace.draws.append((None, draw))
             return Number(trace.numbers.given("drawn", place, example))

@@ -37,8 +37,8 @@ class Listing(NamedTuple):
         return len(self.supported) + len(self.refused)
 
 
-def _listing(listed: Iterable[Any], known: Iterable[Any]) -> Listing:
-    names = {title(f) for f in known}
+def _listing(listed: Iterable[Any], traced: Iterable[Any]) -> Listing:
+    names = {title(f) for f in traced}
     ordered = sorted(listed, key=title)
     refused = [(title(f), row) for f in ordered if (row := refusal(title(f))) is not None]
     return Listing([title(f) for f in ordered if title(f) in names], refused)

@@ -27,9 +27,9 @@ def depending(outputs: Sequence[Node], inputs: Collection[Node]) -> set[Node]:
     return found
 
 
-def indexed(outputs: Sequence[Node], given: Collection[Node], index: Node, steps: range) -> tuple[list[Node], Rows]:
+def indexed(outputs: Sequence[Node], inputs: Collection[Node], index: Node, steps: range) -> tuple[list[Node], Rows]:
     """`outputs`, where an array that does not change, taken at the `index` of the loop, is a row of it."""
-    varies = depending(outputs, [*given, index])
+    varies = depending(outputs, [*inputs, index])
     rows: Rows = {}
     values: dict[Node, Node] = {}
     for n in topological(outputs):
@@ -47,13 +47,13 @@ def _is_first_axis(n: Node, steps: range) -> bool:
     return is_first and steps.start >= 0 and steps.stop <= array.shape[0]
 
 
-def products_before(outputs: Sequence[Node], given: Collection[Node], rows: Rows) -> tuple[list[Node], Rows]:
+def products_before(outputs: Sequence[Node], inputs: Collection[Node], rows: Rows) -> tuple[list[Node], Rows]:
     """`outputs`, where products of rows with what does not change, and what is computed of these, are rows of arrays
     that are computed before the loop."""
     if not rows or not next(iter(rows.values())).shape[0]:
         return list(outputs), rows
     of_rows, order = depending(outputs, rows), topological(outputs)
-    batch = Batch(rows, depending(outputs, given))
+    batch = Batch(rows, depending(outputs, inputs))
     for n in order:
         if n in of_rows and n not in batch.made:
             batch.add(n)

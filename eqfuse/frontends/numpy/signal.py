@@ -97,25 +97,25 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Tr
     return made[0] if len(axes) == 1 else made
 
 
-def _spacings(x: Tracer, axes: tuple[int, ...], given: tuple) -> list[Any]:
+def _spacings(x: Tracer, axes: tuple[int, ...], distances: tuple) -> list[Any]:
     """Per axis a number, or the distances between neighbours."""
-    if not given:
+    if not distances:
         return [1.0] * len(axes)
-    if len(given) == 1 and np.ndim(given[0]) == 0:
-        return [given[0]] * len(axes)
-    if len(given) != len(axes):
+    if len(distances) == 1 and np.ndim(distances[0]) == 0:
+        return [distances[0]] * len(axes)
+    if len(distances) != len(axes):
         raise ShapeError("np.gradient: invalid number of arguments")
-    return [_spacing(g, x.shape[along]) for g, along in zip(given, axes, strict=True)]
+    return [_spacing(g, x.shape[along]) for g, along in zip(distances, axes, strict=True)]
 
 
-def _spacing(given: Any, extent: int) -> Any:
-    if np.ndim(given) == 0:
-        return given
-    if np.ndim(given) != 1:
+def _spacing(distances: Any, extent: int) -> Any:
+    if np.ndim(distances) == 0:
+        return distances
+    if np.ndim(distances) != 1:
         raise ShapeError("distances must be either scalars or 1d")
-    if len(given) != extent:
+    if len(distances) != extent:
         raise ShapeError("when 1d, distances must match the length of the corresponding dimension")
-    points = lift(given)
+    points = lift(distances)
     apart = lazy.diff(points.astype(np.float64) if points.dtype.kind in "iu" else points)
     values = apart.constant_value()
     return apart if values is None or not (values == values[0]).all() else values[0]

@@ -202,12 +202,12 @@ def _dispatched(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: call_function(function, args, kwargs)
 
 
-def _stand_in(original: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+def _stand_in(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         if current() is None or (_called_by_library() and not holds_tracer((args, kwargs))):
             return original(*args, **kwargs)
-        return made(*args, **kwargs)
+        return traced(*args, **kwargs)
 
     return call
 

@@ -32,14 +32,14 @@ def _rows(x: Tracer, axis: Axis) -> tuple[Tracer, tuple[int, ...]]:
     return (x, axes) if axes else (x[..., None], (-1,))
 
 
-def _left(x: Tracer, axis: Axis, made: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
-    """`made`, where reduced axes stay with extent 1, in the shape the user asked for."""
-    lead = made.shape[: made.ndim - (1 if axis is None else x.ndim + (axis == ()))]
+def _left(x: Tracer, axis: Axis, reduced: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
+    """`reduced`, where reduced axes stay with extent 1, in the shape the user asked for."""
+    lead = reduced.shape[: reduced.ndim - (1 if axis is None else x.ndim + (axis == ()))]
     if axis is None:
-        return wrap(tidy.reshape(made.node, (*lead, *(1,) * x.ndim) if keepdims else lead))
+        return wrap(tidy.reshape(reduced.node, (*lead, *(1,) * x.ndim) if keepdims else lead))
     if axis == ():
-        return wrap(tidy.reshape(made.node, (*lead, *x.shape)))
-    return made if keepdims else finish(made.node, axes, False)
+        return wrap(tidy.reshape(reduced.node, (*lead, *x.shape)))
+    return reduced if keepdims else finish(reduced.node, axes, False)
 
 
 def _median(op: str, a: Any, axis: Axis, keepdims: bool) -> Tracer:

@@ -78,28 +78,28 @@ class Trace:
                 "leave as it is. Make the array a carry of the loop, or an argument: return it, changed"
             )
 
-    def enter(self, made: Operators) -> None:
+    def enter(self, value: Operators) -> None:
         """One traced array or number more."""
-        self.made.append(weakref.ref(made))
+        self.made.append(weakref.ref(value))
         if len(self.made) > MAX_NODES:
             raise TraceError(
                 f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
                 "is traced. Replace the loop by array operations"
             )
 
-    def require(self, made: Any) -> None:
-        """TraceError unless this is the innermost trace or one around it, so that `made`, a part of it, may be used."""
+    def require(self, value: Any) -> None:
+        """TraceError unless this is the innermost trace or one around it, whose values may read `value`."""
         trace = current()
         while trace is not self and trace is not None:
             trace = trace.around
         if trace is None and self.around is not None:
             raise TraceError(
-                f"a traced {made.tensor_type} of {self.what} is used outside of it, where it stands for no value: "
+                f"a traced {value.tensor_type} of {self.what} is used outside of it, where it stands for no value: "
                 "return it from there (in a loop as a carry, or as what ef.scan stacks)"
             )
         if trace is None:
             raise TraceError(
-                f"a traced {made.tensor_type} is used outside the call that made it: it leaked through a global, a "
+                f"a traced {value.tensor_type} is used outside the call that made it: it leaked through a global, a "
                 "closure or an attribute. Return it from the traced function instead"
             )
 

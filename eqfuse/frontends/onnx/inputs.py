@@ -18,11 +18,11 @@ from eqfuse.ops.types import TensorType
 
 
 def input_types(
-    title: str, free: Sequence[Any], known: Sequence[Any], fixed: Mapping[str, Any], sizes: Mapping[str, Any]
+    title: str, free: Sequence[Any], with_values: Sequence[Any], fixed: Mapping[str, Any], sizes: Mapping[str, Any]
 ) -> list[TensorType]:
     """The types of the inputs `free`, with the sizes that the user gives, or that the shapes of `fixed` tell."""
     sizes = dict(sizes)
-    symbols = {d.dim_param for i in (*free, *known) for d in _dims(i) if d.dim_param}
+    symbols = {d.dim_param for i in (*free, *with_values) for d in _dims(i) if d.dim_param}
     whole = {i.name: sizes.pop(i.name) for i in free if i.name in sizes and np.ndim(sizes[i.name])}
     if set(sizes) - symbols:
         raise ShapeError(
@@ -30,7 +30,7 @@ def input_types(
             f"{', '.join(map(repr, sorted(symbols))) or 'none'}"
         )
     numbers = {name: _extent(n, f"{title}: the size {name!r}") for name, n in sizes.items()}
-    for i in known:
+    for i in with_values:
         for d, n in zip(_dims(i), np.shape(fixed[i.name]), strict=False):
             if d.dim_param:
                 numbers.setdefault(d.dim_param, n)
@@ -77,10 +77,10 @@ def _shape(i: Any, numbers: Mapping[str, int], missing: dict[str, None]) -> tupl
     return tuple(shape)
 
 
-def _whole(title: str, i: Any, given: Any) -> tuple[int, ...]:
+def _whole(title: str, i: Any, sizes: Any) -> tuple[int, ...]:
     """The shape that the user gives to an input."""
     what = f"{title}: the shape of {i.name!r}"
-    shape = tuple(_extent(n, what) for n in given)
+    shape = tuple(_extent(n, what) for n in sizes)
     if not _fits(i, shape):
         raise ShapeError(f"{what} is {shape}, and the model declares ({', '.join(map(_written, _dims(i)))})")
     return shape
@@ -110,12 +110,12 @@ def _extent(n: Any, what: str) -> int:
     return extent
 
 
-def given_value(title: str, declared: Any, given: Any) -> np.ndarray:
+def given_value(title: str, declared: Any, value: Any) -> np.ndarray:
     """The value that the user gives to an input, in its type."""
     what = f"{title}: the value of {declared.name!r}"
     dtype = dtype_of(declared.type.tensor_type.elem_type, what)
-    array = np.asarray(given)
-    if isinstance(given, (bool, int, float, list, tuple)) and _holds(dtype, array):
+    array = np.asarray(value)
+    if isinstance(value, (bool, int, float, list, tuple)) and _holds(dtype, array):
         array = array.astype(dtype)
     array = plain_array(array, what)
     if array.dtype != dtype or not _fits(declared, array.shape):

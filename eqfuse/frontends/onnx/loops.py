@@ -118,10 +118,10 @@ def _steady(count: int, unconditional: bool, states: Sequence[Any], body: Body, 
 
 def _made(body: Body, inputs: tuple[Any, ...], count: int) -> list[Any]:
     """What a step of `body` puts out: at least `count` values."""
-    made = body(*inputs)
-    if len(made) < count:
-        raise ShapeError(f"its body puts out {len(made)} values, {count} are needed")
-    return made
+    outputs = body(*inputs)
+    if len(outputs) < count:
+        raise ShapeError(f"its body puts out {len(outputs)} values, {count} are needed")
+    return outputs
 
 
 def _none_of(x: Any, axis: int = 0) -> Any:

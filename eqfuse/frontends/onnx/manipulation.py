@@ -98,14 +98,14 @@ def flatten(x: Any, *, axis: int = 1) -> Any:
 
 
 @operator("Squeeze")
-def squeeze(x: Any, given: Any = None, *, axes: tuple[int, ...] | None = None) -> Any:
-    axes = ints(given, "axes") if given is not None else axes
+def squeeze(x: Any, axes_input: Any = None, *, axes: tuple[int, ...] | None = None) -> Any:
+    axes = ints(axes_input, "axes") if axes_input is not None else axes
     return lazy.squeeze(x, axes)
 
 
 @operator("Unsqueeze")
-def unsqueeze(x: Any, given: Any = None, *, axes: tuple[int, ...] = ()) -> Any:
-    return lazy.expand_dims(x, ints(given, "axes") if given is not None else axes)
+def unsqueeze(x: Any, axes_input: Any = None, *, axes: tuple[int, ...] = ()) -> Any:
+    return lazy.expand_dims(x, ints(axes_input, "axes") if axes_input is not None else axes)
 
 
 @operator("Transpose")
@@ -172,10 +172,10 @@ def _sliced(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
 
 @operator("Split")
 def split(
-    x: Any, given: Any = None, *, axis: int = 0, split: tuple[int, ...] = (), num_outputs: int | None = None,
+    x: Any, split_input: Any = None, *, axis: int = 0, split: tuple[int, ...] = (), num_outputs: int | None = None,
     outputs: int = 1,
 ) -> Any:  # fmt: skip
-    sizes = ints(given, "the split") if given is not None else split
+    sizes = ints(split_input, "the split") if split_input is not None else split
     if not sizes:
         count = num_outputs or outputs
         each = -(-x.shape[axis] // count)

@@ -242,10 +242,10 @@ def _traced(x: Any, dtype: np.dtype | None) -> Any:
     return wrap(y.node if value is None else uniform(value))
 
 
-def _text(given: Any) -> Any:
-    if isinstance(given, tuple):
-        return tuple(map(_text, given))
-    return given.decode() if isinstance(given, bytes) else given
+def _text(attribute: Any) -> Any:
+    if isinstance(attribute, tuple):
+        return tuple(map(_text, attribute))
+    return attribute.decode() if isinstance(attribute, bytes) else attribute
 
 
 def _no_row(domain: str, name: str, version: int) -> str:

@@ -55,10 +55,10 @@ def _reduction(of_axes: Callable[[Any, tuple[int, ...]], Any]) -> Callable[..., 
     """A row around `of_axes(x, axes)`, which keeps the axes."""
 
     def row(
-        x: Any, given: Any = None, *, axes: tuple[int, ...] = (), keepdims: int = 1, noop_with_empty_axes: int = 0
+        x: Any, axes_input: Any = None, *, axes: tuple[int, ...] = (), keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Any:
-        if given is not None:
-            axes = ints(given, "axes")
+        if axes_input is not None:
+            axes = ints(axes_input, "axes")
         if not axes and not noop_with_empty_axes:
             axes = tuple(range(x.ndim))
         axes = tuple(sorted(axis_of(a, x.ndim) for a in axes))

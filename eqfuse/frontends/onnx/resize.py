@@ -220,12 +220,12 @@ def affine_grid(theta: Any, size: Any, *, align_corners: int = 0) -> Any:
     return moved.reshape(batch, *extents, len(extents))
 
 
-def _reflected(at: Any, low: float, high: float) -> Any:
+def _reflected(places: Any, low: float, high: float) -> Any:
     """Places beyond the borders, thrown back by them until they are inside."""
     span = high - low
     if span == 0:
-        return at * 0
-    turned = lazy.mod(at - low, 2 * span)
+        return places * 0
+    turned = lazy.mod(places - low, 2 * span)
     return low + lazy.minimum(turned, 2 * span - turned)
 
 

@@ -61,13 +61,13 @@ def sequence_length(xs: list[Any]) -> Any:
 
 
 @operator("SplitToSequence")
-def split_to_sequence(x: Any, given: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
+def split_to_sequence(x: Any, split_input: Any = None, *, axis: int = 0, keepdims: int = 1) -> Any:
     along, n = axis_of(axis, x.ndim), x.shape[axis]
-    if given is None:
+    if split_input is None:
         parts = lazy.split(x, n, along) if n else []
         return ([p if keepdims else lazy.squeeze(p, along) for p in parts],)
-    sizes = ints(given, "the split")
-    if given.ndim == 0:
+    sizes = ints(split_input, "the split")
+    if split_input.ndim == 0:
         if sizes[0] <= 0:
             raise ShapeError(f"parts of {sizes[0]} elements")
         sizes = (sizes[0],) * (n // sizes[0]) + ((n % sizes[0],) if n % sizes[0] else ())

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Row:
+class OnnxRow:
     """One operator since one opset version."""
 
     since: int
@@ -43,7 +43,7 @@ class Row:
         return "outputs" in inspect.signature(self.function).parameters
 
 
-TABLE: dict[tuple[str, str], list[Row]] = {}
+TABLE: dict[tuple[str, str], list[OnnxRow]] = {}
 
 
 def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
@@ -52,14 +52,14 @@ def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
     def register(function: F) -> F:
         for name in names:
             rows = TABLE.setdefault((domain, name), [])
-            rows.append(Row(since, function))
+            rows.append(OnnxRow(since, function))
             rows.sort(key=lambda row: row.since)
         return function
 
     return register
 
 
-def find(domain: str, name: str, version: int) -> Row | None:
+def find(domain: str, name: str, version: int) -> OnnxRow | None:
     """The row of an operator at an opset version, or None."""
     rows = [row for row in TABLE.get((domain, name), ()) if row.since <= version]
     return rows[-1] if rows else None
@@ -103,11 +103,11 @@ def one(x: Any, what: str) -> Any:
     return array.reshape(-1)[0].item()
 
 
-def chosen(given: Any, choices: Sequence[Any], what: str) -> Any:
-    """`given`, if it is one of the `choices`; UnsupportedOp naming the attribute `what` otherwise."""
-    if given not in choices:
-        raise UnsupportedOp(f"{what} is {given!r}, which is none of {', '.join(map(repr, choices))}")
-    return given
+def chosen(setting: Any, choices: Sequence[Any], what: str) -> Any:
+    """`setting`, if it is one of the `choices`; UnsupportedOp naming the attribute `what` otherwise."""
+    if setting not in choices:
+        raise UnsupportedOp(f"{what} is {setting!r}, which is none of {', '.join(map(repr, choices))}")
+    return setting
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -39,13 +39,13 @@ def _pads(auto_pad: str, pads: Ints, extents: Ints, reach: Ints, strides: Ints) 
     return tuple(found)
 
 
-def each(given: Ints, count: int, otherwise: int, what: str) -> Ints:
+def each(attribute: Ints, count: int, otherwise: int, what: str) -> Ints:
     """The numbers that an attribute gives, `count` of them; `otherwise`, the least there is, where it is left out."""
-    if given and len(given) != count:
-        raise ShapeError(f"{what} has {len(given)} numbers instead of {count}")
-    if any(n < otherwise for n in given):
-        raise ShapeError(f"{what} is {given}, with a number less than {otherwise}")
-    return given or (otherwise,) * count
+    if attribute and len(attribute) != count:
+        raise ShapeError(f"{what} has {len(attribute)} numbers instead of {count}")
+    if any(n < otherwise for n in attribute):
+        raise ShapeError(f"{what} is {attribute}, with a number less than {otherwise}")
+    return attribute or (otherwise,) * count
 
 
 def _reach(window: Ints, dilations: Ints) -> Ints:

@@ -19,7 +19,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ops.types import TensorType
 
 FARTHEST = 4  # steps back that a step may read
-Values = tuple[Node, ...]  # of one place in all steps, in order
+StepValues = tuple[Node, ...]  # of one place in all steps, in order
 
 
 class Misaligned(Exception):
@@ -36,13 +36,13 @@ class Alignment:
     carried. Where nothing is carried there is none. Raises Misaligned.
     """
 
-    def __init__(self, root: Values, step: Mapping[Node, int] | None = None) -> None:
+    def __init__(self, root: StepValues, step: Mapping[Node, int] | None = None) -> None:
         self.count, self.root = len(root), root
         self._step = step
-        self.made: dict[Values, Node] = {}  # what stands for them in the one step
-        self.where: dict[Node, tuple[Values, int]] = {}  # of what the steps compute: which values, and of which step
+        self.made: dict[StepValues, Node] = {}  # what stands for them in the one step
+        self.where: dict[Node, tuple[StepValues, int]] = {}  # of what the steps compute: its values, and its step
         self.rows: Rows = {}
-        self.carried: dict[Values, int] = {}  # values of steps before, how many before
+        self.carried: dict[StepValues, int] = {}  # values of steps before, how many before
         self._align(root)
 
     @property
@@ -55,7 +55,7 @@ class Alignment:
         """Does each step read something of its own that is no constant?"""
         return any(array.op != "const" for array in self.rows.values())
 
-    def _align(self, root: Values) -> None:
+    def _align(self, root: StepValues) -> None:
         stack = [root]
         while stack:
             values = stack[-1]
@@ -78,7 +78,7 @@ class Alignment:
             shaped = first.op == "reshape"
             self.made[values] = tidy.reshape(given[0], first.shape) if shaped else first.over(given)
 
-    def _leaf(self, values: Values) -> Node | None:
+    def _leaf(self, values: StepValues) -> Node | None:
         """What stands for `values` where the steps do not compute them; None where they do."""
         first = values[0]
         if all(n is first for n in values):
@@ -99,7 +99,7 @@ class Alignment:
         self.rows[row] = array
         return row
 
-    def _sliced(self, slices: Sequence[Node], values: Values) -> Node:
+    def _sliced(self, slices: Sequence[Node], values: StepValues) -> Node:
         good = even([n.attr("ranges") for n in slices])
         if len(good) < len(slices):
             raise Misaligned(good)
@@ -108,7 +108,7 @@ class Alignment:
             raise Misaligned
         return tidy.reshape(self._row(rows), values[0].shape)
 
-    def _distance(self, values: Values) -> int:
+    def _distance(self, values: StepValues) -> int:
         """How many steps before `values` were computed."""
         keys = [self._key(n, at) for at, n in enumerate(values, 1)]
         common: Any = Counter(keys).most_common(1)[0][0]
@@ -120,10 +120,10 @@ class Alignment:
             raise Misaligned(_longest(good))
         return int(distance)
 
-    def _key(self, n: Node, at: int) -> Hashable:
-        """What `n`, of step `at`, must share with its like in other steps."""
-        distance = 0 if self._step is None else at - max(self._step.get(n, 0), 0)
-        if distance == at or distance > FARTHEST:
+    def _key(self, n: Node, step: int) -> Hashable:
+        """What `n`, of step `step`, must share with its like in other steps."""
+        distance = 0 if self._step is None else step - max(self._step.get(n, 0), 0)
+        if distance == step or distance > FARTHEST:
             return "given", 0, n
         return ("carried", distance, n.type) if distance else ("computed", 0, n.op, n.attrs, n.type, len(n.args))
 

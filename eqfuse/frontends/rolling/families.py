@@ -20,8 +20,8 @@ from eqfuse.ops import TABLE
 from eqfuse.summary import count
 
 _REDUCTION = {r.joined_by: name for name, r in TABLE.items() if r.joined_by in ("add", "maximum", "minimum")}
-Run = tuple[range, Node]  # pieces that are alike, and all of them in one array
-Limit = Callable[[range], range]
+StepRun = tuple[range, Node]  # pieces that are alike, and all of them in one array
+StepLimit = Callable[[range], range]
 
 
 def together(graph: Graph) -> tuple[Graph, list[str]]:
@@ -83,9 +83,9 @@ def _written(n: Node, args: Sequence[Node]) -> tuple[Node, list[range]] | None:
 _REWRITES = {"concat": _joined, "slice_scatter": _written}
 
 
-def _runs(pieces: Sequence[Node], limit: Limit | None = None) -> list[Run]:
+def _runs(pieces: Sequence[Node], limit: StepLimit | None = None) -> list[StepRun]:
     """Runs of `pieces` that are made together, each within what `limit` leaves of it, in order."""
-    found: list[Run] = []
+    found: list[StepRun] = []
     left = [range(len(pieces))]
     while left:
         among = left.pop()
@@ -114,16 +114,16 @@ def _aligned(pieces: Sequence[Node]) -> Node | range:
     return _batched(found, found.made[found.root]) or range(0)
 
 
-def _batched(found: Alignment, of: Node) -> Node | None:
-    """What `of` is in all steps, in one array; None where it is the same in all, or cannot be computed so."""
-    varies = depending([of], found.rows)
-    if of not in varies:
+def _batched(aligned: Alignment, value: Node) -> Node | None:
+    """What `value` is in all steps, in one array; None where it is the same in all, or cannot be computed so."""
+    varies = depending([value], aligned.rows)
+    if value not in varies:
         return None
-    batch = Batch(found.rows, set())
-    for n in topological([of]):
+    batch = Batch(aligned.rows, set())
+    for n in topological([value]):
         if n in varies and n not in batch.made:
             batch.add(n)
-    return batch.made.get(of)
+    return batch.made.get(value)
 
 
 def reduced(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] | None:

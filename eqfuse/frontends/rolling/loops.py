@@ -12,7 +12,7 @@ from itertools import chain as joined
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.frontends.numpy.rows import Rows, products_before
-from eqfuse.frontends.rolling.alignment import Alignment, Misaligned, Values, begins
+from eqfuse.frontends.rolling.alignment import Alignment, Misaligned, StepValues, begins
 from eqfuse.frontends.rolling.chains import DEPTH, FEWEST
 from eqfuse.ir.graph import Graph, Node, const, node, substitute, topological
 from eqfuse.ops.loops import INDEX, places, results_of
@@ -27,11 +27,11 @@ class Steps:
 
     def __init__(self, chain: Sequence[Node]) -> None:
         self.chain = chain
-        self.root: Values = tuple(chain[1:])
+        self.root: StepValues = tuple(chain[1:])
         self.count = len(self.root)
         self.aligned = Alignment(self.root, _first_needed(chain))
-        self._delays: dict[Values, int] = {}  # of values that later steps read: how much later, at most
-        self._begun: dict[tuple[Values, int], Node] = {}  # the value of the step that many before the first
+        self._delays: dict[StepValues, int] = {}  # of values that later steps read: how much later, at most
+        self._begun: dict[tuple[StepValues, int], Node] = {}  # the value of the step that many before the first
         stands = {}
         for values, distance in self.aligned.carried.items():
             stands[values] = self._carry(values, distance)
@@ -42,7 +42,7 @@ class Steps:
         made = self.aligned.made
         self._values = {made[v]: self._given[stands[v]] for v in stands}
 
-    def _carry(self, values: Values, distance: int) -> tuple[Values, int]:
+    def _carry(self, values: StepValues, distance: int) -> tuple[StepValues, int]:
         where = self.aligned.where
         later = [where.get(n) for n in values[distance:]]
         if not later or later[0] is None:
@@ -81,7 +81,7 @@ class Steps:
 
     def _way(self) -> list[int]:
         """The arguments that lead from a value of the chain to the one before it."""
-        ways: dict[Values, list[int]] = {self.root: []}
+        ways: dict[StepValues, list[int]] = {self.root: []}
         stack = [self.root]
         while stack:
             values = stack.pop()
@@ -94,15 +94,15 @@ class Steps:
                     stack.append(arg)
         raise Misaligned
 
-    def step(self, of: Iterable[Values]) -> list[Node]:
-        """What a step computes for `of`, over what it is given."""
-        return list(substitute([self.aligned.made[v] for v in of], self._values))
+    def step(self, values: Iterable[StepValues]) -> list[Node]:
+        """What a step computes for `values`, over what it is given."""
+        return list(substitute([self.aligned.made[v] for v in values], self._values))
 
-    def given(self, values: Values, back: int) -> Node | None:
+    def given(self, values: StepValues, back: int) -> Node | None:
         """What stands in a step for what the step that many before it made of `values`."""
         return self._given.get((values, back))
 
-    def begun(self, values: Values, back: int) -> Node:
+    def begun(self, values: StepValues, back: int) -> Node:
         """The same in the first step, as it is computed before the loop."""
         return self._begun[values, back]
 
@@ -130,7 +130,7 @@ class Steps:
             found[values[at]] = _row(results[values, 0], at) if kept is None else kept
         return found
 
-    def _read(self, graph: Graph) -> list[tuple[Values, int]]:
+    def _read(self, graph: Graph) -> list[tuple[StepValues, int]]:
         where = self.aligned.where
         outside = [n for n in graph.nodes if n not in where]
         return list(dict.fromkeys(where[a] for a in joined(*(n.args for n in outside), graph.outputs) if a in where))
@@ -141,8 +141,8 @@ class Steps:
         return [computed[v] if back == 1 else self._given[v, back - 1] for v, back in self._given]
 
     def _looped(
-        self, only_last: list[Values], stacked: list[Values], several: int
-    ) -> dict[tuple[Values, int], Node]:
+        self, only_last: list[StepValues], stacked: list[StepValues], several: int
+    ) -> dict[tuple[StepValues, int], Node]:
         """The loop's results: for values and how many steps before its end they are; all of `stacked` at 0."""
         (index, *unread) = stands_for([INDEX, *(v[0].type for v in only_last)])
         given = [*self._given.values(), *unread]
@@ -163,23 +163,23 @@ class Steps:
         return {**dict(kept), **{(v, 0): x for v, x in zip(stacked, rows_of, strict=True)}}
 
 
-def _in_one_step(outputs: Sequence[Node], given: Sequence[Node], rows: Rows, several: int) -> tuple[list[Node], Rows]:
+def _in_one_step(outputs: Sequence[Node], carries: Sequence[Node], rows: Rows, several: int) -> tuple[list[Node], Rows]:
     """`several` steps one after another as one: its carries and the rows that it stacks, and what it reads."""
     taken = dict(zip(stands_for([TensorType(r.dtype, (several, *r.shape)) for r in rows]), rows.items(), strict=True))
-    state = list(given)
+    state = list(carries)
     stacks: list[list[Node]] = []
     for at in range(several):
         read = {r: _row(many, at) for many, (r, _) in taken.items()}
-        made = substitute(outputs, {**dict(zip(given, state, strict=True)), **read})
-        state = [*made[: len(given)]]
-        stacks.append([tidy.reshape(y, (1, *y.shape)) for y in made[len(given) :]])
+        made = substitute(outputs, {**dict(zip(carries, state, strict=True)), **read})
+        state = [*made[: len(carries)]]
+        stacks.append([tidy.reshape(y, (1, *y.shape)) for y in made[len(carries) :]])
     stacked = [tidy.concat(values, -values[0].type.rank) for values in zip(*stacks, strict=True)]
     split = {many: tidy.reshape(array, (array.shape[0] // several, *many.shape)) for many, (_, array) in taken.items()}
     return [*state, *stacked], split
 
 
-def _row(stack: Node, at: int) -> Node:
-    taken = tidy.slice_(stack, [(at, at + 1, 1), *((0, n, 1) for n in stack.shape[1:])])
+def _row(stack: Node, step: int) -> Node:
+    taken = tidy.slice_(stack, [(step, step + 1, 1), *((0, n, 1) for n in stack.shape[1:])])
     return tidy.reshape(taken, stack.shape[1:])
 
 

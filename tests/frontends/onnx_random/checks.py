@@ -20,7 +20,7 @@ from eqfuse.ir.graph import Graph
 from tests.frontends.onnx_random.judges import Refused, onnxruntime, read_as
 from tests.frontends.onnx_random.models import Model
 from tests.frontends.onnx_random.numbers import COMPUTED, describe, room, within
-from tests.frontends.onnx_random.run import Value
+from tests.frontends.onnx_random.run import DrawnValue
 
 SHORT = ef.Budget(nodes=200, rounds=3)
 
@@ -98,7 +98,7 @@ def _tuple(model: Model, results: Any) -> Sequence[np.ndarray]:
     return results if len(model.outputs) > 1 else [results]
 
 
-def compare(outputs: Sequence[Value], results: Sequence[Any], what: str, strict: bool, slack: float = 1) -> str:
+def compare(outputs: Sequence[DrawnValue], results: Sequence[Any], what: str, strict: bool, slack: float = 1) -> str:
     for output, x in zip(outputs, results, strict=True):
         wrong = differs(read_as(np.asarray(x), output.array), output, strict, slack)
         if wrong:
@@ -106,7 +106,7 @@ def compare(outputs: Sequence[Value], results: Sequence[Any], what: str, strict:
     return ""
 
 
-def differs(got: np.ndarray, output: Value, strict: bool, slack: float) -> str:
+def differs(got: np.ndarray, output: DrawnValue, strict: bool, slack: float) -> str:
     """How `got` is not the output. Unless `strict`, anything may stand where products and sums may not be finite."""
     right = output.array
     if (got.dtype, got.shape) != (right.dtype, right.shape):

@@ -15,8 +15,8 @@ import onnx
 
 from eqfuse import dtypes
 from tests.frontends.onnx_random.judges import IR_VERSION, Array, Refused
-from tests.frontends.onnx_random.run import Run, Value, reads
-from tests.frontends.onnx_random.table import TABLE, Made
+from tests.frontends.onnx_random.run import DrawnValue, ModelRun, reads
+from tests.frontends.onnx_random.table import TABLE, NodeSpec
 
 F32, F64, I32, I64, BOOL = (np.dtype(d) for d in ("float32", "float64", "int32", "int64", "bool"))
 WEIGHTS = {F32: 20, F64: 6, I64: 6, np.dtype(np.float16): 4, I32: 4, BOOL: 3, np.dtype(ml_dtypes.bfloat16): 1}
@@ -24,7 +24,7 @@ ELEMENTS = 400  # of one value at most
 EXTENTS = (1, 2, 3, 4, 5)
 
 Shape = tuple[int, ...]
-Test = Callable[[Value], Any]
+Test = Callable[[DrawnValue], Any]
 
 
 class Draw:
@@ -35,7 +35,7 @@ class Draw:
         self, rng: np.random.Generator, opset: int, special: bool = False, empty: bool = False, everywhere: bool = False
     ) -> None:
         self.rng, self.opset, self.special, self.empty, self.everywhere = rng, opset, special, empty, everywhere
-        self.run = Run(opset)
+        self.run = ModelRun(opset)
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: list[str] = []
         self.initialisers: list[str] = []
@@ -77,11 +77,11 @@ class Draw:
             if np.prod(shape) <= ELEMENTS:
                 return shape
 
-    def axis(self, x: Value, extra: int = 0) -> int:
+    def axis(self, x: DrawnValue, extra: int = 0) -> int:
         """One of the axes of `x`, perhaps counted from the back."""
         return self.integer(-x.rank - extra, x.rank + extra - 1)
 
-    def axes(self, x: Value, least: int = 0, most: int | None = None) -> list[int]:
+    def axes(self, x: DrawnValue, least: int = 0, most: int | None = None) -> list[int]:
         """Some of the axes of `x`, in any order, perhaps counted from the back."""
         count = self.integer(least, x.rank if most is None else min(most, x.rank))
         chosen = self.rng.permutation(x.rank)[:count]
@@ -105,12 +105,12 @@ class Draw:
     def value(
         self, place: int = 0, rank: int | Sequence[int] | None = None, dtype: Any = None, ok: Test | None = None,
         shape: Shape | None = None, **numbers: Any,
-    ) -> Value:  # fmt: skip
+    ) -> DrawnValue:  # fmt: skip
         """Something for the input `place`: a value that there is, one in another shape, or a new one."""
         types = self.types(place) if dtype is None else [dtype] if isinstance(dtype, np.dtype) else list(dtype)
         ranks = None if rank is None else (rank,) if isinstance(rank, int) else tuple(rank)
 
-        def fits(v: Value) -> bool:
+        def fits(v: DrawnValue) -> bool:
             return (
                 v.is_tensor and v.dtype in types and (ranks is None or v.rank in ranks)
                 and (shape is None or v.shape == shape) and (ok is None or bool(ok(v)))
@@ -130,11 +130,11 @@ class Draw:
             of_rank = shape if shape is not None else self.shape(None if ranks is None else self.of(ranks))
             kind = self.of(types, [WEIGHTS.get(d, 1) for d in types])
             array = self.numbers(kind, of_rank, **numbers)
-            if ok is None or ok(Value("", array, ())):
+            if ok is None or ok(DrawnValue("", array, ())):
                 return self.new(array)
         raise Refused("nothing fits")
 
-    def _adapted(self, types: Sequence[np.dtype], ranks: Sequence[int] | None, ok: Test | None) -> Value | None:
+    def _adapted(self, types: Sequence[np.dtype], ranks: Sequence[int] | None, ok: Test | None) -> DrawnValue | None:
         """A value that there is in a shape and a dtype that fit."""
         tensors = [v for v in map(self.run.values.__getitem__, self.pool) if v.is_tensor]
         found = [v for v in tensors if v.name in self.unread] or tensors
@@ -145,16 +145,16 @@ class Draw:
             if shape is None or not holds(v.array, dtype) or not castable(dtype, v.dtype, self.opset):
                 continue
             made = v.array.reshape(shape).astype(dtype)
-            if ok is None or ok(Value("", made, ())):
+            if ok is None or ok(DrawnValue("", made, ())):
                 return self._converted(v, shape, dtype)
         return None
 
-    def _converted(self, v: Value, shape: Shape, dtype: np.dtype) -> Value:
+    def _converted(self, v: DrawnValue, shape: Shape, dtype: np.dtype) -> DrawnValue:
         if v.dtype != dtype:
-            v = self.node("Cast", Made([v], {"to": onnx.helper.np_dtype_to_tensor_dtype(dtype)}))[0]
+            v = self.node("Cast", NodeSpec([v], {"to": onnx.helper.np_dtype_to_tensor_dtype(dtype)}))[0]
         if v.shape != shape:
             to = self.const(np.array(shape, np.int64), plain=True)
-            v = self.node("Reshape", Made([v, to], {"allowzero": 1} if 0 in shape and self.opset >= 14 else {}))[0]
+            v = self.node("Reshape", NodeSpec([v, to], {"allowzero": 1} if 0 in shape and self.opset >= 14 else {}))[0]
         return v
 
     def factors(self, size: int, rank: int) -> Shape | None:
@@ -170,11 +170,11 @@ class Draw:
             shape[self.integer(0, rank - 1)] = 0
         return tuple(shape)
 
-    def like(self, x: Value, shape: Shape, dtype: np.dtype | None = None, **numbers: Any) -> Value:
+    def like(self, x: DrawnValue, shape: Shape, dtype: np.dtype | None = None, **numbers: Any) -> DrawnValue:
         """A value of that shape, and of the dtype of `x`."""
         return self.value(dtype=dtype or x.dtype, shape=tuple(shape), **numbers)
 
-    def new(self, array: np.ndarray) -> Value:
+    def new(self, array: np.ndarray) -> DrawnValue:
         """An input, or, more rarely, an initialiser."""
         if self.depth or self.chance(0.3):
             return self.const(array)
@@ -183,7 +183,7 @@ class Draw:
         self.pool.append(name)
         return self.run.give(name, array, known=False)
 
-    def const(self, array: Any, plain: bool = False) -> Value:
+    def const(self, array: Any, plain: bool = False) -> DrawnValue:
         """A value that is known while the model is loaded: an initialiser, or what a node Constant gives."""
         array = np.asarray(array)
         if not plain and self.chance(0.2) and array.dtype in self._constants():
@@ -250,7 +250,7 @@ class Draw:
         self._back_to(before)
         return False
 
-    def node(self, op: str, made: Made, graphs: Sequence[str] = ()) -> list[Value]:
+    def node(self, op: str, made: NodeSpec, graphs: Sequence[str] = ()) -> list[DrawnValue]:
         """The node that a row has drawn, run by the judges. Refused where its results are not worth having."""
         names = [self.name("v") for _ in range(made.outputs)]
         inputs = [i.name if i is not None else "" for i in made.inputs]
@@ -276,7 +276,7 @@ class Draw:
         context.ir_version, context.opset_imports = IR_VERSION, {"": self.opset}
         return context
 
-    def _worth(self, v: Value) -> bool:
+    def _worth(self, v: DrawnValue) -> bool:
         arrays = v.array if isinstance(v.array, list) else [v.array]
         return all(self._fine(a) for a in arrays)
 

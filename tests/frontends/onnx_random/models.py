@@ -24,7 +24,7 @@ from tests.frontends.onnx_random import (  # noqa: F401  (fill the table)
 )
 from tests.frontends.onnx_random.draw import Draw
 from tests.frontends.onnx_random.judges import IR_VERSION, Array, type_proto
-from tests.frontends.onnx_random.run import Run, Value, reads
+from tests.frontends.onnx_random.run import DrawnValue, ModelRun, reads
 from tests.frontends.onnx_random.table import TABLE
 
 NEWEST = 28
@@ -43,10 +43,10 @@ class Model:
     proto: onnx.ModelProto
     arguments: dict[str, np.ndarray]
     sizes: dict[str, int]
-    run: Run
+    run: ModelRun
 
     @property
-    def outputs(self) -> list[Value]:
+    def outputs(self) -> list[DrawnValue]:
         return [self.run.values[o.name] for o in self.proto.graph.output]
 
 
@@ -72,7 +72,7 @@ def random_model(seed: Any, least: int = 20, most: int = 40) -> Model:
 
 
 def assembled(
-    run: Run, nodes: Sequence[onnx.NodeProto], inputs: Sequence[str], initialisers: Sequence[str],
+    run: ModelRun, nodes: Sequence[onnx.NodeProto], inputs: Sequence[str], initialisers: Sequence[str],
     outputs: Sequence[str], symbolic: bool = False, outlined: bool = False,
 ) -> Model:  # fmt: skip
     """The model of what is needed for `outputs`."""

@@ -18,7 +18,7 @@ SLACK = 4  # times what other runs differ by
 
 
 @dataclass(frozen=True)
-class Rounding:
+class Tolerance:
     """How results of an operator may differ between implementations: by so many units in the last place, as if those
     that it reads did. `absolute`: by units of the largest number there. `coarse`: the judges compute float64 with
     numbers of float32."""
@@ -33,13 +33,13 @@ class Rounding:
         return self.ulps * (max(eps, 2.0**-23) if self.coarse else eps)
 
 
-EXACT = Rounding(0)  # data that are moved, compared or chosen
-ROUNDED = Rounding(1)  # correctly rounded
-COMPUTED = Rounding(4, of_inputs=True)  # sums in some order, functions of some accuracy
-ABSOLUTE = Rounding(4, of_inputs=True, absolute=True)  # functions that subtract inside
-SUMMED = Rounding(16, of_inputs=True, absolute=True)  # Fourier transforms
-QUANTISED = Rounding(1, of_inputs=True)  # rounded to whole numbers in the end
-COARSE = Rounding(4, of_inputs=True, absolute=True, coarse=True)
+EXACT = Tolerance(0)  # data that are moved, compared or chosen
+ROUNDED = Tolerance(1)  # correctly rounded
+COMPUTED = Tolerance(4, of_inputs=True)  # sums in some order, functions of some accuracy
+ABSOLUTE = Tolerance(4, of_inputs=True, absolute=True)  # functions that subtract inside
+SUMMED = Tolerance(16, of_inputs=True, absolute=True)  # Fourier transforms
+QUANTISED = Tolerance(1, of_inputs=True)  # rounded to whole numbers in the end
+COARSE = Tolerance(4, of_inputs=True, absolute=True, coarse=True)
 
 
 def special(x: Array) -> bool:
@@ -89,7 +89,7 @@ def largest(xs: Iterable[Array]) -> float:
 
 
 def misses(
-    got: Array, right: Array, disturbed: Iterable[Array | None], rounding: Rounding = COMPUTED, scale: float = 0
+    got: Array, right: Array, disturbed: Iterable[Array | None], rounding: Tolerance = COMPUTED, scale: float = 0
 ) -> str:
     """How `got` is not `right`, as far as the disturbed runs tell; empty where it is."""
     disturbed = list(disturbed)
@@ -114,7 +114,7 @@ def describe(x: Array) -> str:
     return f"a sequence of {len(x)}" if isinstance(x, list) else f"{x.dtype.name}{list(x.shape)}"
 
 
-def room(right: np.ndarray, disturbed: Sequence[Array | None], rounding: Rounding, scale: float = 0) -> np.ndarray:
+def room(right: np.ndarray, disturbed: Sequence[Array | None], rounding: Tolerance, scale: float = 0) -> np.ndarray:
     """How far from `right` each element may be; infinity where it is left open."""
     if any(d is None or isinstance(d, list) or d.shape != right.shape for d in disturbed):
         return np.full(right.shape, np.inf)

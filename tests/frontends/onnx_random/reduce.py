@@ -13,7 +13,7 @@ import onnx
 
 from tests.frontends.onnx_random.judges import Refused
 from tests.frontends.onnx_random.models import Model, assembled
-from tests.frontends.onnx_random.run import Disagreement, Run
+from tests.frontends.onnx_random.run import Disagreement, ModelRun
 
 Check = Callable[[Model], str]  # what is wrong with a model: "kind: details", or nothing
 
@@ -63,7 +63,7 @@ def cut(model: Model, outputs: Sequence[str], known: Sequence[str]) -> Model | N
     values, nodes = model.run.values, nodes_of(model)
     if not all(values[name].is_tensor for name in known):
         return None
-    run = Run(model.run.opset)
+    run = ModelRun(model.run.opset)
     inputs = [*model.arguments, *known]
     initialisers = [t.name for t in graph.initializer]
     for name in inputs + initialisers:

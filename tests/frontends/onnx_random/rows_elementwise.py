@@ -11,8 +11,8 @@ import onnx
 from eqfuse import dtypes
 from tests.frontends.onnx_random.draw import BOOL, Draw
 from tests.frontends.onnx_random.numbers import ABSOLUTE, COARSE, EXACT, ROUNDED
-from tests.frontends.onnx_random.run import Value
-from tests.frontends.onnx_random.table import Made, row
+from tests.frontends.onnx_random.run import DrawnValue
+from tests.frontends.onnx_random.table import NodeSpec, row
 
 # ---- one argument
 
@@ -32,101 +32,101 @@ from tests.frontends.onnx_random.table import Made, row
 @row("Mish", "Sigmoid", "Tanh", rounding=ABSOLUTE)
 @row("Softplus", rounding=ABSOLUTE, judge="reference")  # of half floats onnxruntime has infinities
 @row("HardSwish", rounding=COARSE)
-def unary(d: Draw) -> Made:
-    return Made([d.value()], {})
+def unary(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value()], {})
 
 
 @row("Erf", rounding=COARSE)
-def erf(d: Draw) -> Made:
-    return Made([d.value(dtype=[t for t in d.types(0) if dtypes.kind(t) == "f"])], {})
+def erf(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value(dtype=[t for t in d.types(0) if dtypes.kind(t) == "f"])], {})
 
 
 @row("Reciprocal", rounding=ROUNDED)
-def reciprocal(d: Draw) -> Made:
-    return Made([d.value(ok=lambda v: (v.array != 0).all())], {})
+def reciprocal(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value(ok=lambda v: (v.array != 0).all())], {})
 
 
 @row("Log", "Sqrt")
-def of_positive(d: Draw) -> Made:
-    return Made([d.value(ok=lambda v: d.special or (v.array > 0).all(), low=0.1)], {})
+def of_positive(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value(ok=lambda v: d.special or (v.array > 0).all(), low=0.1)], {})
 
 
 @row("Acos", "Asin", "Atanh")
-def of_small(d: Draw) -> Made:
-    return Made([d.value(ok=lambda v: d.special or (abs(v.array) < 1).all(), low=-0.9, high=0.9)], {})
+def of_small(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value(ok=lambda v: d.special or (abs(v.array) < 1).all(), low=-0.9, high=0.9)], {})
 
 
 @row("Acosh")
-def of_large(d: Draw) -> Made:
-    return Made([d.value(ok=lambda v: d.special or (v.array >= 1).all(), low=1.1, high=9)], {})
+def of_large(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value(ok=lambda v: d.special or (v.array >= 1).all(), low=1.1, high=9)], {})
 
 
 @row("Elu", judge="reference")  # onnxruntime loses small numbers
 @row("LeakyRelu", "ThresholdedRelu", rounding=ROUNDED)
-def with_alpha(d: Draw) -> Made:
-    return Made([d.value()], d.optional(alpha=d.real(-0.5, 2)))
+def with_alpha(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value()], d.optional(alpha=d.real(-0.5, 2)))
 
 
 @row("Celu", judge="reference")
 @row("Swish", rounding=ABSOLUTE)
-def with_divisor(d: Draw) -> Made:
-    return Made([d.value()], d.optional(alpha=d.of((0.5, 1.0, 2.25, -1.5))))
+def with_divisor(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value()], d.optional(alpha=d.of((0.5, 1.0, 2.25, -1.5))))
 
 
 @row("Selu", judge="reference")
-def selu(d: Draw) -> Made:
-    return Made([d.value()], d.optional(alpha=d.real(0.5, 2), gamma=d.real(0.5, 2)))
+def selu(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value()], d.optional(alpha=d.real(0.5, 2), gamma=d.real(0.5, 2)))
 
 
 @row("HardSigmoid")
-def hard_sigmoid(d: Draw) -> Made:
-    return Made([d.value()], d.optional(alpha=d.real(-0.5, 1), beta=d.real(-1, 1)))
+def hard_sigmoid(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value()], d.optional(alpha=d.real(-0.5, 1), beta=d.real(-1, 1)))
 
 
 @row("Gelu", rounding=COARSE)
-def gelu(d: Draw) -> Made:
-    return Made([d.value()], d.optional(approximate=d.of(("none", "tanh"))))
+def gelu(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value()], d.optional(approximate=d.of(("none", "tanh"))))
 
 
 @row("SwiGLU", rounding=ABSOLUTE)
-def swiglu(d: Draw) -> Made:
+def swiglu(d: Draw) -> NodeSpec:
     a = d.value()
-    return Made([a, d.like(a, a.shape)], d.optional(alpha=d.real(-1, 2)))
+    return NodeSpec([a, d.like(a, a.shape)], d.optional(alpha=d.real(-1, 2)))
 
 
 @row("Shrink", rounding=ABSOLUTE, judge="reference")
-def shrink(d: Draw) -> Made:
+def shrink(d: Draw) -> NodeSpec:
     x = d.value()
     whole = dtypes.kind(x.dtype) in "iu"
     bias, bound = (float(d.integer(0, 3)), float(d.integer(0, 3))) if whole else (d.real(-1, 1), d.real(0, 2))
-    return Made([x], d.optional(bias=bias, lambd=bound))
+    return NodeSpec([x], d.optional(bias=bias, lambd=bound))
 
 
 @row("IsInf", rounding=EXACT)
-def is_inf(d: Draw) -> Made:
-    return Made([d.value()], d.optional(detect_negative=d.integer(0, 1), detect_positive=d.integer(0, 1)))
+def is_inf(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value()], d.optional(detect_negative=d.integer(0, 1), detect_positive=d.integer(0, 1)))
 
 
 @row("PRelu", rounding=ROUNDED, finite=True)
-def prelu(d: Draw) -> Made:
+def prelu(d: Draw) -> NodeSpec:
     x = d.value()
     shape = [n if d.chance(0.6) else 1 for n in x.shape]
-    return Made([x, d.like(x, shape[d.integer(0, x.rank) :])], {})
+    return NodeSpec([x, d.like(x, shape[d.integer(0, x.rank) :])], {})
 
 
 # ---- two and more
 
 
-def two(d: Draw, low: float | None = None, **numbers: Any) -> tuple[Value, Value]:
+def two(d: Draw, low: float | None = None, **numbers: Any) -> tuple[DrawnValue, DrawnValue]:
     """Arguments that broadcast."""
     a = d.value(low=low, **numbers)
     return (a, beside(d, a, low=low, **numbers)) if d.chance(0.5) else (beside(d, a, low=low, **numbers), a)
 
 
-def beside(d: Draw, a: Value, dtype: np.dtype | None = None, **numbers: Any) -> Value:
+def beside(d: Draw, a: DrawnValue, dtype: np.dtype | None = None, **numbers: Any) -> DrawnValue:
     """Something that broadcasts with `a`."""
 
-    def fits(v: Value) -> bool:
+    def fits(v: DrawnValue) -> bool:
         return all(m == n or 1 in (m, n) for m, n in zip(v.shape[::-1], a.shape[::-1], strict=False))
 
     if d.chance(0.6):
@@ -144,8 +144,8 @@ def beside(d: Draw, a: Value, dtype: np.dtype | None = None, **numbers: Any) -> 
 @row("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual", "Less",
      "LessOrEqual", rounding=EXACT)  # fmt: skip
 @row("Add", "Sub", "Mul", rounding=ROUNDED)
-def binary(d: Draw) -> Made:
-    return Made(two(d), {})
+def binary(d: Draw) -> NodeSpec:
+    return NodeSpec(two(d), {})
 
 
 def divides(a: np.ndarray, b: np.ndarray, **_: Any) -> bool:
@@ -156,18 +156,18 @@ def divides(a: np.ndarray, b: np.ndarray, **_: Any) -> bool:
 
 
 @row("Div", rounding=ROUNDED, domain=divides)
-def div(d: Draw) -> Made:
+def div(d: Draw) -> NodeSpec:
     a = d.value()
     b = beside(d, a) if d.special else beside(d, a, low=1)
-    return Made([a, b], {})
+    return NodeSpec([a, b], {})
 
 
 @row("Mod", rounding=EXACT, domain=divides)
-def mod(d: Draw) -> Made:
+def mod(d: Draw) -> NodeSpec:
     a = d.value()
     floats = dtypes.kind(a.dtype) == "f"
     fmod = 1 if floats and d.opset < 28 else d.integer(0, 1)
-    return Made([a, beside(d, a)], {"fmod": fmod} if fmod or d.chance(0.5) else {})
+    return NodeSpec([a, beside(d, a)], {"fmod": fmod} if fmod or d.chance(0.5) else {})
 
 
 def powers(x: np.ndarray, y: np.ndarray) -> bool:
@@ -180,14 +180,14 @@ def powers(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 @row("Pow", domain=powers)
-def power(d: Draw) -> Made:
+def power(d: Draw) -> NodeSpec:
     x = d.value()
     dtype = x.dtype if d.opset < 12 else d.dtype(1)
     if dtypes.kind(dtype) in "iu":
-        return Made([x, beside(d, x, dtype, low=0, high=3)], {})
+        return NodeSpec([x, beside(d, x, dtype, low=0, high=3)], {})
     whole = dtypes.kind(x.dtype) in "iu"
     y = d.const(np.asarray(d.of((0, 1, 2, 3) if whole else (-2, -1, 0, 0.5, 1, 2, 3))).astype(dtype))
-    return Made([x, y if d.chance(0.5) else beside(d, x, dtype, low=0, high=3)], {})
+    return NodeSpec([x, y if d.chance(0.5) else beside(d, x, dtype, low=0, high=3)], {})
 
 
 def shifts(x: np.ndarray, y: np.ndarray, **_: Any) -> bool:
@@ -195,46 +195,46 @@ def shifts(x: np.ndarray, y: np.ndarray, **_: Any) -> bool:
 
 
 @row("BitShift", rounding=EXACT, domain=shifts)
-def bit_shift(d: Draw) -> Made:
+def bit_shift(d: Draw) -> NodeSpec:
     x = d.value()
-    return Made([x, beside(d, x, low=0, high=7)], {"direction": d.of(("LEFT", "RIGHT"))})
+    return NodeSpec([x, beside(d, x, low=0, high=7)], {"direction": d.of(("LEFT", "RIGHT"))})
 
 
 @row("Max", "Min", rounding=EXACT)
 @row("Sum", "Mean")
-def several(d: Draw) -> Made:
+def several(d: Draw) -> NodeSpec:
     a = d.value()
-    return Made([a, *(beside(d, a) for _ in range(d.of((0, 1, 2, 3), (1, 4, 2, 1))))], {})
+    return NodeSpec([a, *(beside(d, a) for _ in range(d.of((0, 1, 2, 3), (1, 4, 2, 1))))], {})
 
 
 @row("Clip", rounding=EXACT)
-def clip(d: Draw) -> Made:
+def clip(d: Draw) -> NodeSpec:
     x = d.value()
     bounds = sorted((d.integer(-3, 3), d.integer(-3, 3)), reverse=d.opset >= 13 and d.chance(0.2))
     if x.dtype.kind == "u":
         bounds = [abs(b) for b in bounds]
     if d.opset < 11:
-        return Made([x], d.optional(0.7, min=float(bounds[0]), max=float(bounds[1])))
+        return NodeSpec([x], d.optional(0.7, min=float(bounds[0]), max=float(bounds[1])))
     low, high = (d.const(np.asarray(b).astype(x.dtype)) if d.chance(0.7) else None for b in bounds)
-    return Made([x, low, high], {})
+    return NodeSpec([x, low, high], {})
 
 
 @row("Where", rounding=EXACT)
-def where(d: Draw) -> Made:
+def where(d: Draw) -> NodeSpec:
     x = d.value(1)
-    return Made([beside(d, x, BOOL), x, beside(d, x)], {})
+    return NodeSpec([beside(d, x, BOOL), x, beside(d, x)], {})
 
 
 @row("Dropout", rounding=EXACT, judge="reference")
-def dropout(d: Draw) -> Made:
+def dropout(d: Draw) -> NodeSpec:
     x, outputs = d.value(), d.integer(1, 2)
     if d.opset < 12:
-        return Made([x], d.optional(ratio=d.real(0, 0.9)), outputs)
+        return NodeSpec([x], d.optional(ratio=d.real(0, 0.9)), outputs)
     if d.chance(0.3):  # with nothing to drop
-        return Made([x, d.const(np.float32(0)), d.const(np.bool_(True))], {}, outputs)
+        return NodeSpec([x, d.const(np.float32(0)), d.const(np.bool_(True))], {}, outputs)
     ratio = d.const(np.float32(d.real(0, 0.9))) if d.chance(0.5) else None
     training = d.const(np.bool_(False)) if d.chance(0.4) else None
-    return Made([x, ratio, training], d.optional(0.2, seed=3), outputs)
+    return NodeSpec([x, ratio, training], d.optional(0.2, seed=3), outputs)
 
 
 # ---- dtypes
@@ -269,20 +269,20 @@ _NAMED = {
 
 
 @row("Cast", rounding=EXACT, domain=casts)
-def cast(d: Draw) -> Made:
+def cast(d: Draw) -> NodeSpec:
     x = d.value()
     to = d.of(targets(d))
     options = d.optional(saturate=d.integer(0, 1)) if d.opset >= 19 and to in dtypes.FLOAT8 else {}
-    return Made([x], {"to": onnx.helper.np_dtype_to_tensor_dtype(to), **options})
+    return NodeSpec([x], {"to": onnx.helper.np_dtype_to_tensor_dtype(to), **options})
 
 
 @row("CastLike", rounding=EXACT, domain=lambda x, like, **_: fits(x, like.dtype))
-def cast_like(d: Draw) -> Made:
-    return Made([d.value(), d.value(1)], {})
+def cast_like(d: Draw) -> NodeSpec:
+    return NodeSpec([d.value(), d.value(1)], {})
 
 
 @row("BitCast", rounding=EXACT)
-def bit_cast(d: Draw) -> Made:
+def bit_cast(d: Draw) -> NodeSpec:
     x = d.value(ok=lambda v: v.dtype != BOOL)
     to = d.of([t for t in targets(d) if t.itemsize == x.dtype.itemsize and t != BOOL])
-    return Made([x], {"to": onnx.helper.np_dtype_to_tensor_dtype(to)})
+    return NodeSpec([x], {"to": onnx.helper.np_dtype_to_tensor_dtype(to)})

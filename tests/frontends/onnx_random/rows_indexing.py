@@ -9,11 +9,11 @@ import numpy as np
 
 from tests.frontends.onnx_random.draw import F32, I32, I64, Draw, Shape
 from tests.frontends.onnx_random.numbers import EXACT
-from tests.frontends.onnx_random.run import Value
-from tests.frontends.onnx_random.table import Made, row
+from tests.frontends.onnx_random.run import DrawnValue
+from tests.frontends.onnx_random.table import NodeSpec, row
 
 
-def places(d: Draw, shape: Shape, extent: int, negative: bool = True) -> Value:
+def places(d: Draw, shape: Shape, extent: int, negative: bool = True) -> DrawnValue:
     """Indices of an axis, perhaps an input of the model."""
     array = d.rng.integers(-extent if negative and d.opset >= 11 else 0, extent, shape)
     return d.new(np.asarray(array).astype(d.of((I64, I32))))
@@ -25,24 +25,24 @@ def inside(x: np.ndarray, indices: np.ndarray, axis: int = 0, **_: Any) -> bool:
 
 
 @row("Gather", rounding=EXACT, domain=inside)
-def gather(d: Draw) -> Made:
+def gather(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
     axis = d.axis(x)
-    return Made(
+    return NodeSpec(
         [x, places(d, d.shape(d.integer(0, 2)), x.shape[axis])], {"axis": axis} if axis or d.chance(0.5) else {}
     )
 
 
 @row("GatherElements", rounding=EXACT, domain=inside)
-def gather_elements(d: Draw) -> Made:
+def gather_elements(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
     axis = d.axis(x)
     shape = [d.integer(1, n) for n in x.shape]
     shape[axis] = d.extent()
-    return Made([x, places(d, tuple(shape), x.shape[axis])], {"axis": axis} if axis or d.chance(0.5) else {})
+    return NodeSpec([x, places(d, tuple(shape), x.shape[axis])], {"axis": axis} if axis or d.chance(0.5) else {})
 
 
-def many(d: Draw, x: Value, lead: Shape, batch: int = 0) -> np.ndarray:
+def many(d: Draw, x: DrawnValue, lead: Shape, batch: int = 0) -> np.ndarray:
     """Index tuples of some length into the axes of `x` after the first `batch`."""
     length = d.integer(1, x.rank - batch)
     made = [d.rng.integers(-n if d.opset >= 11 else 0, n, lead) for n in x.shape[batch : batch + length]]
@@ -50,14 +50,14 @@ def many(d: Draw, x: Value, lead: Shape, batch: int = 0) -> np.ndarray:
 
 
 @row("GatherND", rounding=EXACT)
-def gather_nd(d: Draw) -> Made:
+def gather_nd(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3, 4), ok=lambda v: v.size)
     batch = d.integer(0, min(2, x.rank - 1)) if d.opset >= 12 else 0
     indices = many(d, x, (*x.shape[:batch], *d.shape(d.integer(0, 2))), batch)
-    return Made([x, d.new(indices)], {"batch_dims": batch} if batch or (d.opset >= 12 and d.chance(0.3)) else {})
+    return NodeSpec([x, d.new(indices)], {"batch_dims": batch} if batch or (d.opset >= 12 and d.chance(0.3)) else {})
 
 
-def reductions(d: Draw, x: Value) -> str:
+def reductions(d: Draw, x: DrawnValue) -> str:
     choices = ["none"]
     if d.opset >= 16 and x.dtype.kind != "b":
         choices += ["add", "mul"]
@@ -68,7 +68,7 @@ def reductions(d: Draw, x: Value) -> str:
 
 @row("Scatter", rounding=EXACT, until=10)
 @row("ScatterElements", finite=True)
-def scatter_elements(d: Draw) -> Made:
+def scatter_elements(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
     axis, reduction = d.axis(x) if d.opset >= 11 else d.integer(0, x.rank - 1), reductions(d, x)
     shape = [d.integer(1, n) for n in x.shape]
@@ -83,11 +83,11 @@ def scatter_elements(d: Draw) -> Made:
     indices = d.new(np.ascontiguousarray(at).astype(d.of((I64, I32))))
     options = {"axis": axis} if axis or d.chance(0.5) else {}
     options |= {} if reduction == "none" else {"reduction": reduction}
-    return Made([x, indices, d.like(x, tuple(shape))], options)
+    return NodeSpec([x, indices, d.like(x, tuple(shape))], options)
 
 
 @row("ScatterND", finite=True)
-def scatter_nd(d: Draw) -> Made:
+def scatter_nd(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
     reduction = reductions(d, x)
     lead = d.shape(d.integer(0, 2))
@@ -104,11 +104,11 @@ def scatter_nd(d: Draw) -> Made:
     if d.opset >= 11:
         at = np.where(d.rng.random(at.shape) < 0.3, at - np.array(x.shape[:length]), at)
     updates = d.like(x, (*lead, *x.shape[length:]))
-    return Made([x, d.new(at.astype(np.int64)), updates], {} if reduction == "none" else {"reduction": reduction})
+    return NodeSpec([x, d.new(at.astype(np.int64)), updates], {} if reduction == "none" else {"reduction": reduction})
 
 
 @row("TensorScatter", rounding=EXACT)
-def tensor_scatter(d: Draw) -> Made:
+def tensor_scatter(d: Draw) -> NodeSpec:
     cache = d.value(rank=(3, 4), ok=lambda v: v.size)
     axis = d.of([a for a in range(-cache.rank, cache.rank) if a % cache.rank])
     n = cache.shape[axis]
@@ -118,7 +118,7 @@ def tensor_scatter(d: Draw) -> Made:
     mode = d.of(("linear", "circular"))
     start = d.rng.integers(0, n if mode == "circular" else n - length + 1, cache.shape[0])
     given = d.new(start.astype(np.int64)) if d.chance(0.7) else None
-    return Made(
+    return NodeSpec(
         [cache, d.like(cache, tuple(update)), given], {"axis": axis, **({"mode": mode} if mode != "linear" else {})}
     )
 
@@ -129,30 +129,30 @@ def chooser(opset: int, indices: np.ndarray, depth: np.ndarray, values: np.ndarr
 
 
 @row("OneHot", rounding=EXACT, finite=True, judge=chooser)
-def one_hot(d: Draw) -> Made:
+def one_hot(d: Draw) -> NodeSpec:
     depth = d.integer(1, 6)
     kind = d.of((I64, I64, I32, F32))  # onnxruntime has few more, and the reference no attribute
     low = -depth - 1 if d.opset >= 11 else 0
     indices = d.new(d.rng.integers(low, depth + 2, d.shape(d.integer(1, 2))).astype(kind))
     values = d.new(d.numbers(d.of((F32, I64, I32)), (2,)))
     size = np.asarray(depth, d.of((I64, I32, F32)))
-    return Made([indices, d.const(size.reshape(1) if d.chance(0.3) else size), values],
+    return NodeSpec([indices, d.const(size.reshape(1) if d.chance(0.3) else size), values],
                 d.optional(axis=d.integer(-indices.rank - 1, indices.rank)))  # fmt: skip
 
 
 @row("Compress", rounding=EXACT)
-def compress(d: Draw) -> Made:
+def compress(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3))
     axis = d.axis(x) if d.opset >= 11 else d.integer(0, x.rank - 1)
     options = d.optional(0.6, axis=axis)
     n = x.shape[options["axis"]] if options else x.size
-    return Made([x, d.const(d.rng.random(d.integer(0, n)) < 0.5)], options)
+    return NodeSpec([x, d.const(d.rng.random(d.integer(0, n)) < 0.5)], options)
 
 
 @row("ReverseSequence", rounding=EXACT)
-def reverse_sequence(d: Draw) -> Made:
+def reverse_sequence(d: Draw) -> NodeSpec:
     x = d.value(rank=(2, 3, 4), ok=lambda v: v.size)
     batch = d.integer(0, 1)
     lengths = d.rng.integers(1, x.shape[1 - batch] + 1, x.shape[batch])
     options = {"batch_axis": batch, "time_axis": 1 - batch} if batch == 0 or d.chance(0.3) else {}
-    return Made([x, d.new(lengths.astype(np.int64))], options)
+    return NodeSpec([x, d.new(lengths.astype(np.int64))], options)

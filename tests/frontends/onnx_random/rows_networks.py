@@ -10,13 +10,13 @@ import numpy as np
 from tests.frontends.onnx_random.draw import F32, I32, I64, Draw
 from tests.frontends.onnx_random.numbers import ABSOLUTE, COARSE, SUMMED
 from tests.frontends.onnx_random.rows_windows import image
-from tests.frontends.onnx_random.run import Value
-from tests.frontends.onnx_random.table import Made, row
+from tests.frontends.onnx_random.run import DrawnValue
+from tests.frontends.onnx_random.table import NodeSpec, row
 
 Options = dict[str, Any]
 
 
-def vectors(d: Draw, x: Value, n: int, count: int) -> list[Value]:
+def vectors(d: Draw, x: DrawnValue, n: int, count: int) -> list[DrawnValue]:
     return [d.like(x, (n,)) for _ in range(count)]
 
 
@@ -30,43 +30,43 @@ def trained(opset: int, *_: Any, **__: Any) -> str:
 
 
 @row("BatchNormalization", finite=True, rounding=ABSOLUTE, judge=trained)
-def batch_normalization(d: Draw) -> Made:
+def batch_normalization(d: Draw) -> NodeSpec:
     x = image(d, least=0)
     scale, shift, mean = vectors(d, x, x.shape[1], 3)
     variance = d.value(dtype=x.dtype, shape=(x.shape[1],), low=0.5, ok=lambda v: (v.array > 0.2).all())
     training = d.opset >= 14 and d.chance(0.3)
     options = epsilon(d) | ({"training_mode": 1, **d.optional(momentum=d.real(0.1, 0.9))} if training else {})
-    return Made([x, scale, shift, mean, variance], options, 3 if training else 1)
+    return NodeSpec([x, scale, shift, mean, variance], options, 3 if training else 1)
 
 
 @row("InstanceNormalization", finite=True, rounding=ABSOLUTE, judge="reference")
-def instance_normalization(d: Draw) -> Made:
+def instance_normalization(d: Draw) -> NodeSpec:
     x = image(d)
-    return Made([x, *vectors(d, x, x.shape[1], 2)], epsilon(d))
+    return NodeSpec([x, *vectors(d, x, x.shape[1], 2)], epsilon(d))
 
 
 @row("LayerNormalization", finite=True, rounding=COARSE, judge="onnxruntime")
-def layer_normalization(d: Draw) -> Made:
+def layer_normalization(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3, 4), ok=lambda v: v.size)
     axis = d.axis(x)
     shape = x.shape[axis % x.rank :]
     shift = d.like(x, shape) if d.chance(0.6) else None
     options = ({"axis": axis} if axis not in (-1, x.rank - 1) or d.chance(0.5) else {}) | epsilon(d)
-    return Made([x, d.like(x, shape), shift], options, d.of((1, 1, 3)))
+    return NodeSpec([x, d.like(x, shape), shift], options, d.of((1, 1, 3)))
 
 
 @row("RMSNormalization", finite=True, rounding=COARSE)
-def rms_normalization(d: Draw) -> Made:
+def rms_normalization(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3, 4), ok=lambda v: v.size)
     axis = d.axis(x)
-    return Made([x, d.like(x, x.shape[axis % x.rank :])], {"axis": axis} | epsilon(d))
+    return NodeSpec([x, d.like(x, x.shape[axis % x.rank :])], {"axis": axis} | epsilon(d))
 
 
 @row("GroupNormalization", finite=True, rounding=COARSE)
-def group_normalization(d: Draw) -> Made:
+def group_normalization(d: Draw) -> NodeSpec:
     x = image(d)
     groups = d.of([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
-    return Made([x, *vectors(d, x, groups if d.opset < 21 else x.shape[1], 2)], {"num_groups": groups} | epsilon(d))
+    return NodeSpec([x, *vectors(d, x, groups if d.opset < 21 else x.shape[1], 2)], {"num_groups": groups} | epsilon(d))
 
 
 def varies(x: np.ndarray, axes: Sequence[int] = (0, 2, 3)) -> bool:
@@ -75,27 +75,27 @@ def varies(x: np.ndarray, axes: Sequence[int] = (0, 2, 3)) -> bool:
 
 
 @row("MeanVarianceNormalization", finite=True, rounding=ABSOLUTE, domain=varies)
-def mean_variance_normalization(d: Draw) -> Made:
+def mean_variance_normalization(d: Draw) -> NodeSpec:
     x = d.value(rank=4, ok=lambda v: v.size > 8)
-    return Made([x], d.optional(axes=sorted(a % 4 for a in d.axes(x, 1))))
+    return NodeSpec([x], d.optional(axes=sorted(a % 4 for a in d.axes(x, 1))))
 
 
 @row("LpNormalization", finite=True)
-def lp_normalization(d: Draw) -> Made:
+def lp_normalization(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
-    return Made([x], d.optional(axis=d.axis(x), p=d.integer(1, 2)))
+    return NodeSpec([x], d.optional(axis=d.axis(x), p=d.integer(1, 2)))
 
 
 @row("LRN", finite=True, rounding=ABSOLUTE, judge="onnxruntime")
-def lrn(d: Draw) -> Made:
+def lrn(d: Draw) -> NodeSpec:
     x = image(d, least=2, most=2, dtype=F32)
-    return Made(
+    return NodeSpec(
         [x], {"size": d.of((1, 3, 5)), **d.optional(alpha=d.real(0, 1), beta=d.real(0.2, 1), bias=d.real(0.5, 2))}
     )
 
 
 @row("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", finite=True, rounding=ABSOLUTE, judge="onnxruntime")
-def loss(d: Draw) -> Made:
+def loss(d: Draw) -> NodeSpec:
     x = d.value(rank=(2, 3, 4), ok=lambda v: v.size)
     classes, shape = x.shape[1], (x.shape[0], *x.shape[2:])
     options = d.optional(reduction=d.of(("none", "sum", "mean")))
@@ -107,20 +107,20 @@ def loss(d: Draw) -> Made:
     weight = d.value(dtype=x.dtype, shape=(classes,), low=0.5, high=2, ok=lambda v: (v.array > 0.2).all())
     labels = d.new(np.asarray(target).astype(d.of((I64, I32))))
     outputs = d.integer(1, 2) if d.op == "SoftmaxCrossEntropyLoss" else 1
-    return Made([x, labels, weight if d.chance(0.5) else None], options, outputs)
+    return NodeSpec([x, labels, weight if d.chance(0.5) else None], options, outputs)
 
 
 # ---- attention
 
 
 @row("Attention", finite=True, rounding=COARSE, judge="reference")  # onnxruntime's causal mask passes over the past
-def attention(d: Draw) -> Made:
+def attention(d: Draw) -> NodeSpec:
     batch, kv, size, deep = d.integer(1, 2), d.integer(1, 2), d.integer(1, 4), d.integer(1, 3)
     heads, queries, keys = kv * d.integer(1, 2), d.integer(1, 3), d.integer(1, 4)
     dtype = d.dtype()
     flat = d.chance(0.4)
 
-    def tensor(heads: int, length: int, size: int) -> Value:
+    def tensor(heads: int, length: int, size: int) -> DrawnValue:
         shape = (batch, length, heads * size) if flat else (batch, heads, length, size)
         return d.value(dtype=dtype, shape=shape)
 
@@ -143,11 +143,11 @@ def attention(d: Draw) -> Made:
         options.pop("softcap", None)
         options |= d.optional(qk_matmul_output_mode=d.integer(0, 3))
     inputs = [tensor(heads, queries, size), tensor(kv, keys, size), tensor(kv, keys, deep), mask, *cache, lengths]
-    return Made(inputs, options, outputs)
+    return NodeSpec(inputs, options, outputs)
 
 
 @row("RotaryEmbedding")
-def rotary_embedding(d: Draw) -> Made:
+def rotary_embedding(d: Draw) -> NodeSpec:
     batch, heads, length, half = d.integer(1, 2), d.integer(1, 3), d.integer(1, 4), d.integer(1, 3)
     turned = d.integer(1, half)
     dtype = d.dtype()
@@ -159,34 +159,35 @@ def rotary_embedding(d: Draw) -> Made:
     shape = (length + 2, turned) if by_place else (batch, length, turned)
     cos, sin = (d.value(dtype=dtype, shape=shape) for _ in range(2))
     places = d.new(d.rng.integers(0, length + 2, (batch, length))) if by_place else None
-    return Made([x, cos, sin, places], options | d.optional(interleaved=d.integer(0, 1)))
+    return NodeSpec([x, cos, sin, places], options | d.optional(interleaved=d.integer(0, 1)))
 
 
 @row("LinearAttention", finite=True, rounding=ABSOLUTE)
-def linear_attention(d: Draw) -> Made:
+def linear_attention(d: Draw) -> NodeSpec:
     batch, length, kv, size, deep = d.integer(1, 2), d.integer(1, 3), d.integer(1, 2), d.integer(1, 3), d.integer(1, 3)
     heads = kv * d.integer(1, 2)
     rule = d.of(("linear", "gated", "delta", "gated_delta"))
     dtype = d.dtype()
 
-    def tensor(n: int) -> Value:
+    def tensor(n: int) -> DrawnValue:
         return d.value(dtype=dtype, shape=(batch, length, n), low=-1, high=1)
 
     past = d.value(dtype=dtype, shape=(batch, kv, size, deep)) if d.chance(0.5) else None
     decay = tensor(d.of((kv, kv * size))) if "gated" in rule else None
     beta = tensor(d.of((kv, 1))) if "delta" in rule else None
     options = {"q_num_heads": heads, "kv_num_heads": kv, "update_rule": rule} | d.optional(scale=d.real(0.2, 1.5))
-    return Made([tensor(heads * size), tensor(kv * size), tensor(kv * deep), past, decay, beta], options, 2)
+    return NodeSpec([tensor(heads * size), tensor(kv * size), tensor(kv * deep), past, decay, beta], options, 2)
 
 
 @row("CausalConvWithState", finite=True, rounding=ABSOLUTE)
-def causal_conv(d: Draw) -> Made:
+def causal_conv(d: Draw) -> NodeSpec:
     batch, channels, length, k = d.integer(1, 2), d.integer(1, 3), d.integer(1, 5), d.integer(2, 4)
     dtype = d.dtype()
     x = d.value(dtype=dtype, shape=(batch, channels, length))
     bias = d.like(x, (channels,)) if d.chance(0.5) else None
     past = d.like(x, (batch, channels, k - 1)) if d.chance(0.5) else None
-    return Made([x, d.like(x, (channels, 1, k)), bias, past], d.optional(activation=d.of(("silu", "swish", "none"))), 2)
+    activation = d.optional(activation=d.of(("silu", "swish", "none")))
+    return NodeSpec([x, d.like(x, (channels, 1, k)), bias, past], activation, 2)
 
 
 # ---- recurrent layers
@@ -198,7 +199,7 @@ def beyond(opset: int, *inputs: Any, layout: int = 0, **attributes: Any) -> str 
 
 
 @row("RNN", "GRU", "LSTM", finite=True, rounding=ABSOLUTE, judge=beyond)
-def recurrent(d: Draw) -> Made:
+def recurrent(d: Draw) -> NodeSpec:
     op = d.op
     gates, default = {"RNN": (1, 1), "GRU": (3, 2), "LSTM": (4, 3)}[op]
     steps, batch, width, hidden = d.integer(1, 4), d.integer(1, 3), d.integer(1, 3), d.integer(1, 3)
@@ -220,10 +221,10 @@ def recurrent(d: Draw) -> Made:
     options |= {"clip": d.real(0.5, 3)} if not layout and d.chance(0.2) else {}
     dtype = d.dtype()
 
-    def tensor(*shape: int) -> Value:
+    def tensor(*shape: int) -> DrawnValue:
         return d.value(dtype=dtype, shape=shape, low=-2, high=2)
 
-    def state() -> Value | None:
+    def state() -> DrawnValue | None:
         return tensor(*((batch, n, hidden) if layout else (n, batch, hidden))) if d.chance(0.4) else None
 
     x = tensor(*((batch, steps, width) if layout else (steps, batch, width)))
@@ -238,14 +239,14 @@ def recurrent(d: Draw) -> Made:
     if op == "LSTM":
         inputs += [state(), tensor(n, 3 * hidden) if d.chance(0.3) else None]
         options |= d.optional(0 if layout else 0.3, input_forget=d.integer(0, 1))
-    return Made(inputs, options, d.integer(1, 3 if op == "LSTM" else 2))
+    return NodeSpec(inputs, options, d.integer(1, 3 if op == "LSTM" else 2))
 
 
 # ---- signals
 
 
 @row("DFT", finite=True, rounding=SUMMED, judge="reference")
-def dft(d: Draw) -> Made:
+def dft(d: Draw) -> NodeSpec:
     x = d.value(
         dtype=d.dtype(0, [F32, np.dtype(np.float64)]),
         shape=(*d.shape(d.integer(1, 2)), d.integer(2, 6), d.integer(1, 2)),
@@ -258,28 +259,28 @@ def dft(d: Draw) -> Made:
     length = d.const(np.int64(d.integer(1, 7))) if d.chance(0.4) else None
     options = d.optional(inverse=inverse) | ({"inverse": 1} if inverse else {}) | ({"onesided": 1} if onesided else {})
     if d.opset < 20:
-        return Made([x, length], {**options, "axis": axis % x.rank})
-    return Made([x, length, d.const(np.int64(axis)) if axis != -2 or d.chance(0.5) else None], options)
+        return NodeSpec([x, length], {**options, "axis": axis % x.rank})
+    return NodeSpec([x, length, d.const(np.int64(axis)) if axis != -2 or d.chance(0.5) else None], options)
 
 
 @row("STFT", finite=True, rounding=SUMMED, judge="reference")
-def stft(d: Draw) -> Made:
+def stft(d: Draw) -> NodeSpec:
     n, length = d.integer(4, 9), d.integer(2, 4)
     x = d.value(dtype=d.dtype(0, [F32, np.dtype(np.float64)]), shape=(d.integer(1, 2), n, 1))
     window = d.like(x, (length,)) if d.chance(0.6) else None
     given = d.const(np.int64(length)) if window is None or d.chance(0.5) else None
-    return Made([x, d.const(np.int64(d.integer(1, 3))), window, given], d.optional(onesided=d.integer(0, 1)))
+    return NodeSpec([x, d.const(np.int64(d.integer(1, 3))), window, given], d.optional(onesided=d.integer(0, 1)))
 
 
 @row("MelWeightMatrix")
-def mel_weight_matrix(d: Draw) -> Made:
+def mel_weight_matrix(d: Draw) -> NodeSpec:
     whole = [d.const(np.int64(n)) for n in (d.integer(1, 6), d.of((16, 17, 32)), d.of((8000, 16000)))]
     edges = [d.const(np.float32(n)) for n in (d.of((0, 100)), d.of((3000, 4000)))]
-    return Made([*whole, *edges], d.optional(output_datatype=d.of((1, 11))))
+    return NodeSpec([*whole, *edges], d.optional(output_datatype=d.of((1, 11))))
 
 
 @row("BlackmanWindow", "HammingWindow", "HannWindow", rounding=COARSE)
-def window(d: Draw) -> Made:
-    return Made(
+def window(d: Draw) -> NodeSpec:
+    return NodeSpec(
         [d.const(np.int64(d.integer(3, 9)))], d.optional(periodic=d.integer(0, 1), output_datatype=d.of((1, 11)))
     )

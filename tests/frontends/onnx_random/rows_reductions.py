@@ -10,19 +10,19 @@ from eqfuse import dtypes
 from tests.frontends.onnx_random.draw import Draw
 from tests.frontends.onnx_random.numbers import ABSOLUTE, EXACT
 from tests.frontends.onnx_random.rows_manipulation import vector
-from tests.frontends.onnx_random.run import Value
-from tests.frontends.onnx_random.table import Made, row
+from tests.frontends.onnx_random.run import DrawnValue
+from tests.frontends.onnx_random.table import NodeSpec, row
 
 
-def reduction(d: Draw, x: Value, by_input: int) -> Made:
+def reduction(d: Draw, x: DrawnValue, by_input: int) -> NodeSpec:
     options: dict[str, Any] = d.optional(keepdims=d.integer(0, 1))
     if d.opset < by_input:
         axes = sorted(a if d.opset >= 11 else a % x.rank for a in d.axes(x, 1)) if x.rank else []
-        return Made([x], {**options, **({"axes": axes} if axes and d.chance(0.8) else {})})
+        return NodeSpec([x], {**options, **({"axes": axes} if axes and d.chance(0.8) else {})})
     if d.chance(0.3):
         options["noop_with_empty_axes"] = d.integer(0, 1)
     axes = d.axes(x) if d.chance(0.8) else None
-    return Made([x, None if axes is None else vector(d, axes)], options)
+    return NodeSpec([x, None if axes is None else vector(d, axes)], options)
 
 
 def of_integers(opset: int, x: np.ndarray, *_: Any, **__: Any) -> str | None:
@@ -33,51 +33,51 @@ def of_integers(opset: int, x: np.ndarray, *_: Any, **__: Any) -> str | None:
 @row("ReduceMax", "ReduceMin", rounding=EXACT)
 @row("ReduceMean", domain=lambda x, *_, **__: x.size and small(x), judge=of_integers)
 @row("ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", judge=of_integers)
-def reduced(d: Draw) -> Made:
+def reduced(d: Draw) -> NodeSpec:
     return reduction(d, d.value(), 18)
 
 
 @row("ReduceLogSumExp", rounding=ABSOLUTE, judge="onnxruntime")  # the reference loses infinities
-def of_floats(d: Draw) -> Made:
+def of_floats(d: Draw) -> NodeSpec:
     return reduction(d, d.value(ok=lambda v: dtypes.kind(v.dtype) == "f"), 18)
 
 
 @row("ReduceLogSum", rounding=ABSOLUTE)
-def of_positive(d: Draw) -> Made:
+def of_positive(d: Draw) -> NodeSpec:
     ok = lambda v: dtypes.kind(v.dtype) == "f" and (d.special or (v.array > 0).all())  # noqa: E731
     return reduction(d, d.value(ok=ok, low=0.1), 18)
 
 
 @row("ReduceSum", judge=of_integers)
-def reduce_sum(d: Draw) -> Made:
+def reduce_sum(d: Draw) -> NodeSpec:
     return reduction(d, d.value(), 13)
 
 
 @row("ArgMax", "ArgMin", rounding=EXACT)
-def arg(d: Draw) -> Made:
+def arg(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
     axis = d.axis(x) if d.opset >= 11 else d.integer(0, x.rank - 1)
     options = d.optional(axis=axis, keepdims=d.integer(0, 1))
-    return Made([x], options | (d.optional(select_last_index=d.integer(0, 1)) if d.opset >= 12 else {}))
+    return NodeSpec([x], options | (d.optional(select_last_index=d.integer(0, 1)) if d.opset >= 12 else {}))
 
 
 @row("CumSum", "CumProd")
-def running(d: Draw) -> Made:
+def running(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3))
     axis = np.asarray(d.axis(x), d.of(("int64", "int32")))
-    return Made([x, d.const(axis)], d.optional(exclusive=d.integer(0, 1), reverse=d.integer(0, 1)))
+    return NodeSpec([x, d.const(axis)], d.optional(exclusive=d.integer(0, 1), reverse=d.integer(0, 1)))
 
 
 @row("TopK", rounding=EXACT)
-def top_k(d: Draw) -> Made:
+def top_k(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3), ok=lambda v: v.size)
     axis = d.axis(x) if d.opset >= 11 else d.integer(0, x.rank - 1)
     options = {"axis": axis} if axis % x.rank != x.rank - 1 or d.chance(0.5) else {}
     k = d.integer(1, x.shape[axis])
     if d.opset < 10:
-        return Made([x], {**options, "k": k}, 2)
+        return NodeSpec([x], {**options, "k": k}, 2)
     options |= d.optional(largest=d.integer(0, 1)) if d.opset >= 11 else {}
-    return Made([x, vector(d, [k])], options, 2)
+    return NodeSpec([x, vector(d, [k])], options, 2)
 
 
 def of_matrix(opset: int, *_: Any, **__: Any) -> str | None:
@@ -94,11 +94,11 @@ def attended(x: np.ndarray, **_: Any) -> bool:
 @row("Softmax", judge=of_matrix, domain=attended)
 @row("LogSoftmax", rounding=ABSOLUTE, judge=of_matrix, domain=attended)
 @row("Hardmax", rounding=EXACT, judge=of_matrix, domain=attended)
-def over_an_axis(d: Draw) -> Made:
+def over_an_axis(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3, 4))
     axis = d.axis(x) if d.opset >= 11 else d.integer(0, x.rank - 1)
     no_default = x.rank == 1 and d.opset < 13  # it would be the second one
-    return Made([x], {"axis": axis} if no_default else d.optional(axis=axis))
+    return NodeSpec([x], {"axis": axis} if no_default else d.optional(axis=axis))
 
 
 # ---- products
@@ -111,16 +111,16 @@ def small(*xs: np.ndarray | None, **_: Any) -> bool:
 
 
 @row("MatMul", finite=True, domain=small)
-def matmul(d: Draw) -> Made:
+def matmul(d: Draw) -> NodeSpec:
     a = d.value(rank=(1, 2, 3, 4))
     columns = d.extent()
     inner = (a.shape[-1],) if d.chance(0.2) else (a.shape[-1], columns)
     lead = tuple(n if d.chance(0.7) else 1 for n in a.shape[:-2]) if d.chance(0.5) else ()
-    return Made([a, d.like(a, inner if len(inner) == 1 else (*lead, *inner))], {})
+    return NodeSpec([a, d.like(a, inner if len(inner) == 1 else (*lead, *inner))], {})
 
 
 @row("Gemm", finite=True, domain=small)
-def gemm(d: Draw) -> Made:
+def gemm(d: Draw) -> NodeSpec:
     a = d.value(rank=2)
     turned = d.optional(transA=d.integer(0, 1), transB=d.integer(0, 1))
     m, k = a.shape[::-1] if turned.get("transA") else a.shape
@@ -134,8 +134,8 @@ def gemm(d: Draw) -> Made:
     )
     options = turned | d.optional(alpha=alpha, beta=beta)
     if d.opset >= 11 and d.chance(0.2):
-        return Made([a, b], options)
-    return Made([a, b, d.like(a, d.of(((m, n), (1, n), (n,), (m, 1), (1,), ())))], options)
+        return NodeSpec([a, b], options)
+    return NodeSpec([a, b, d.like(a, d.of(((m, n), (1, n), (n,), (m, 1), (1,), ())))], options)
 
 
 EQUATIONS = (
@@ -146,7 +146,7 @@ EQUATIONS = (
 
 
 @row("Einsum", finite=True, domain=small)
-def einsum(d: Draw) -> Made:
+def einsum(d: Draw) -> NodeSpec:
     equation, *ranks = d.of(EQUATIONS)
     extents: dict[str, int] = {}
     dtype = d.dtype()
@@ -154,10 +154,10 @@ def einsum(d: Draw) -> Made:
     for term, rank in zip(equation.split("->")[0].replace(" ", "").split(","), ranks, strict=True):
         letters = term.replace("...", "zyx"[: rank - len(term.replace("...", ""))])
         values.append(d.value(dtype=dtype, shape=tuple(extents.setdefault(c, d.integer(1, 3)) for c in letters)))
-    return Made(values, {"equation": equation})
+    return NodeSpec(values, {"equation": equation})
 
 
 @row("Det")
-def det(d: Draw) -> Made:
+def det(d: Draw) -> NodeSpec:
     n = d.integer(1, 3)
-    return Made([d.value(dtype=d.dtype(), shape=(*d.shape(d.integer(0, 1)), n, n))], {})
+    return NodeSpec([d.value(dtype=d.dtype(), shape=(*d.shape(d.integer(0, 1)), n, n))], {})

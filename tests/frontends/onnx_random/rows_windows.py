@@ -12,13 +12,13 @@ from tests.frontends.onnx_random.draw import F32, F64, Draw
 from tests.frontends.onnx_random.numbers import ABSOLUTE, EXACT
 from tests.frontends.onnx_random.rows_manipulation import vector
 from tests.frontends.onnx_random.rows_reductions import small
-from tests.frontends.onnx_random.run import Value
-from tests.frontends.onnx_random.table import Made, row
+from tests.frontends.onnx_random.run import DrawnValue
+from tests.frontends.onnx_random.table import NodeSpec, row
 
 Options = dict[str, Any]
 
 
-def image(d: Draw, place: int = 0, channels: int | None = None, most: int = 3, least: int = 1, **kw: Any) -> Value:
+def image(d: Draw, place: int = 0, channels: int | None = None, most: int = 3, least: int = 1, **kw: Any) -> DrawnValue:
     """[batch, channels, *spatial]"""
     ok = lambda v: v.size and (channels is None or v.shape[1] == channels)  # noqa: E731
     if d.chance(0.6):
@@ -60,7 +60,7 @@ def fits(extents: tuple[int, ...], kernel: list[int], dilations: list[int], opti
     )
 
 
-def window(d: Draw, x: Value, dilated: bool, pooled: bool = False) -> tuple[list[int], Options] | None:
+def window(d: Draw, x: DrawnValue, dilated: bool, pooled: bool = False) -> tuple[list[int], Options] | None:
     extents = x.shape[2:]
     kernel = [d.integer(1, min(3, n + 1)) for n in extents]
     dilations = [d.of((1, 1, 1, 2)) if dilated and n > 2 else 1 for n in extents]
@@ -69,7 +69,7 @@ def window(d: Draw, x: Value, dilated: bool, pooled: bool = False) -> tuple[list
 
 
 @row("Conv", finite=True)
-def conv(d: Draw) -> Made | None:
+def conv(d: Draw) -> NodeSpec | None:
     x = image(d)
     found = window(d, x, True)
     if found is None:
@@ -80,11 +80,11 @@ def conv(d: Draw) -> Made | None:
     w = d.like(x, (filters, x.shape[1] // group, *kernel))
     options |= {"group": group} if group > 1 or d.chance(0.2) else {}
     options |= d.optional(kernel_shape=kernel)
-    return Made([x, w, d.like(x, (filters,)) if d.chance(0.5) else None], options)
+    return NodeSpec([x, w, d.like(x, (filters,)) if d.chance(0.5) else None], options)
 
 
 @row("ConvTranspose", finite=True, judge=lambda *_, group=1, **__: "onnxruntime" if group > 1 else None)
-def conv_transpose(d: Draw) -> Made | None:
+def conv_transpose(d: Draw) -> NodeSpec | None:
     x = image(d, most=2)
     rank = x.rank - 2
     group = d.of([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
@@ -105,13 +105,13 @@ def conv_transpose(d: Draw) -> Made | None:
     options |= d.optional(kernel_shape=kernel)
     filters = d.integer(1, 2)
     w = d.like(x, (x.shape[1], filters, *kernel))
-    return Made([x, w, d.like(x, (filters * group,)) if d.chance(0.5) else None], options)
+    return NodeSpec([x, w, d.like(x, (filters * group,)) if d.chance(0.5) else None], options)
 
 
 # ---- pooling
 
 
-def pooling(d: Draw, dilated: int, ceiling: int) -> tuple[Value, Options] | None:
+def pooling(d: Draw, dilated: int, ceiling: int) -> tuple[DrawnValue, Options] | None:
     """An image and options of a pooling operator that has dilations and ceil_mode since these opsets."""
     x = image(d)
     found = window(d, x, d.opset >= dilated, pooled=True)
@@ -123,47 +123,47 @@ def pooling(d: Draw, dilated: int, ceiling: int) -> tuple[Value, Options] | None
 
 
 @row("MaxPool", rounding=EXACT, finite=True, judge="onnxruntime")  # the indices of the reference count one image
-def max_pool(d: Draw) -> Made | None:
+def max_pool(d: Draw) -> NodeSpec | None:
     found = pooling(d, dilated=10, ceiling=10)
     if found is None:
         return None
     x, options = found
     outputs = d.of((1, 1, 2))
     options |= d.optional(0.3, storage_order=d.integer(0, 1))
-    return Made([x], options, outputs)
+    return NodeSpec([x], options, outputs)
 
 
 @row("AveragePool", finite=True, judge="onnxruntime")  # the reference loses dilations
-def average_pool(d: Draw) -> Made | None:
+def average_pool(d: Draw) -> NodeSpec | None:
     found = pooling(d, dilated=19, ceiling=10)
     if found is None:
         return None
     x, options = found
-    return Made([x], options | d.optional(count_include_pad=d.integer(0, 1)))
+    return NodeSpec([x], options | d.optional(count_include_pad=d.integer(0, 1)))
 
 
 @row("LpPool", finite=True, judge=lambda *_, ceil_mode=0, **__: "onnxruntime" if ceil_mode else None)
-def lp_pool(d: Draw) -> Made | None:
+def lp_pool(d: Draw) -> NodeSpec | None:
     found = pooling(d, dilated=18, ceiling=18)
     if found is None:
         return None
     x, options = found
-    return Made([x], options | d.optional(p=d.integer(1, 3)))
+    return NodeSpec([x], options | d.optional(p=d.integer(1, 3)))
 
 
 @row("GlobalAveragePool")
 @row("GlobalMaxPool", rounding=EXACT, finite=True, judge="onnxruntime")  # the reference drops axes
-def global_pool(d: Draw) -> Made:
-    return Made([image(d)], {})
+def global_pool(d: Draw) -> NodeSpec:
+    return NodeSpec([image(d)], {})
 
 
 @row("GlobalLpPool")
-def global_lp_pool(d: Draw) -> Made:
-    return Made([image(d)], d.optional(p=d.integer(1, 3)))
+def global_lp_pool(d: Draw) -> NodeSpec:
+    return NodeSpec([image(d)], d.optional(p=d.integer(1, 3)))
 
 
 @row("MaxUnpool", rounding=EXACT)
-def max_unpool(d: Draw) -> Made:
+def max_unpool(d: Draw) -> NodeSpec:
     x = image(d, dtype=F32, most=2)
     rank = x.rank - 2
     kernel, strides = [d.integer(1, 3) for _ in range(rank)], [d.integer(1, 3) for _ in range(rank)]
@@ -172,11 +172,11 @@ def max_unpool(d: Draw) -> Made:
     at = d.rng.permutation(math.prod(shape))[: x.size].reshape(x.shape)
     options: Options = {"kernel_shape": kernel}
     options |= {"strides": strides} if strides != [1] * rank or d.chance(0.3) else {}
-    return Made([x, d.new(at.astype(np.int64))], options)
+    return NodeSpec([x, d.new(at.astype(np.int64))], options)
 
 
 @row("Col2Im", judge="reference")
-def col2im(d: Draw) -> Made | None:
+def col2im(d: Draw) -> NodeSpec | None:
     rank = d.integer(1, 2)
     extents, block = [d.integer(2, 5) for _ in range(rank)], [d.integer(1, 3) for _ in range(rank)]
     dilations, strides = [d.of((1, 1, 2)) for _ in range(rank)], [d.integer(1, 2) for _ in range(rank)]
@@ -189,7 +189,7 @@ def col2im(d: Draw) -> Made | None:
         return None
     x = d.value(dtype=d.dtype(), shape=(d.integer(1, 2), d.integer(1, 2) * math.prod(block), math.prod(counts)))
     options = {"dilations": dilations, "strides": strides, "pads": pads}
-    return Made([x, vector(d, extents), vector(d, block)], options)
+    return NodeSpec([x, vector(d, extents), vector(d, block)], options)
 
 
 # ---- resizing and sampling
@@ -202,7 +202,7 @@ def resizer(opset: int, x: np.ndarray, *_: Any, coordinate_transformation_mode: 
 
 
 @row("Resize", finite=True, rounding=ABSOLUTE, domain=lambda x, *_, **__: small(x), judge=resizer)
-def resize(d: Draw) -> Made | None:
+def resize(d: Draw) -> NodeSpec | None:
     x = image(d, most=2) if d.chance(0.7) else d.value(rank=(1, 2, 3), ok=lambda v: v.size)
     if dtypes.kind(x.dtype) not in "iuf":
         return None
@@ -216,7 +216,7 @@ def resize(d: Draw) -> Made | None:
         return None
     scales = d.const(np.array(factors, np.float32))
     if d.opset < 11:
-        return Made([x, scales], {"mode": mode})
+        return NodeSpec([x, scales], {"mode": mode})
     options: Options = {"mode": mode}
     transforms = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
     transforms += ["half_pixel_symmetric"] if d.opset >= 19 else []
@@ -237,19 +237,19 @@ def resize(d: Draw) -> Made | None:
             new, scales = [new[a] for a in axes], d.const(np.array([factors[a] for a in axes], np.float32))
     if by_size:
         nothing = None if d.opset >= 13 else d.const(np.zeros(0, np.float32))
-        return Made([x, roi, nothing, vector(d, new)], options)
-    return Made([x, roi, scales], options)
+        return NodeSpec([x, roi, nothing, vector(d, new)], options)
+    return NodeSpec([x, roi, scales], options)
 
 
 @row("Upsample", until=9)
-def upsample(d: Draw) -> Made:
+def upsample(d: Draw) -> NodeSpec:
     x = image(d, most=2)
     factors = [1.0, 1.0, *(d.of((1.0, 1.5, 2.0, 3.0)) for _ in x.shape[2:])]
-    return Made([x, d.const(np.array(factors, np.float32))], d.optional(mode=d.of(("nearest", "linear"))))
+    return NodeSpec([x, d.const(np.array(factors, np.float32))], d.optional(mode=d.of(("nearest", "linear"))))
 
 
 @row("GridSample", finite=True, rounding=ABSOLUTE, judge="onnxruntime")  # the reference pads the grid, not the image
-def grid_sample(d: Draw) -> Made:
+def grid_sample(d: Draw) -> NodeSpec:
     x = image(d, most=3 if d.opset >= 20 else 2, least=2, dtype=d.dtype(0, [F32]))
     rank = x.rank - 2
     out = tuple(d.integer(1, 3) for _ in range(rank))
@@ -257,18 +257,18 @@ def grid_sample(d: Draw) -> Made:
     modes = ["nearest", "linear"] if d.opset >= 20 else ["nearest", "bilinear"]
     modes += [] if rank > 2 else ["cubic" if d.opset >= 20 else "bicubic"]
     paddings = ("zeros", "border", "reflection")
-    return Made(
+    return NodeSpec(
         [x, grid], d.optional(0.8, mode=d.of(modes), padding_mode=d.of(paddings), align_corners=d.integer(0, 1))
     )
 
 
 @row("AffineGrid", finite=True, rounding=ABSOLUTE)
-def affine_grid(d: Draw) -> Made:
+def affine_grid(d: Draw) -> NodeSpec:
     rank = d.integer(2, 3)
     batch = d.integer(1, 2)
     theta = d.value(dtype=F32, shape=(batch, rank, rank + 1))
     size = vector(d, [batch, d.integer(1, 3), *(d.integer(2, 3) for _ in range(rank))])
-    return Made([theta, size], d.optional(align_corners=d.integer(0, 1)))
+    return NodeSpec([theta, size], d.optional(align_corners=d.integer(0, 1)))
 
 
 def aligner(opset: int, *_: Any, **__: Any) -> str | None:
@@ -277,7 +277,7 @@ def aligner(opset: int, *_: Any, **__: Any) -> str | None:
 
 
 @row("RoiAlign", finite=True, rounding=ABSOLUTE, judge=aligner)
-def roi_align(d: Draw) -> Made:
+def roi_align(d: Draw) -> NodeSpec:
     x = image(d, most=2, least=2, dtype=d.dtype(0, [F32, F64]))
     scale = d.of((1.0, 0.5))
     corners = d.rng.uniform(-0.9, 0.9, (d.integer(1, 3), 2, 2)) + [n / 2 for n in reversed(x.shape[2:])]
@@ -288,4 +288,4 @@ def roi_align(d: Draw) -> Made:
     if d.opset >= 16:
         options |= d.optional(coordinate_transformation_mode=d.of(("half_pixel", "output_half_pixel")))
     known = not options.get("sampling_ratio")  # how many points there are is then told by the regions
-    return Made([x, d.const(rois) if known else d.new(rois), d.new(images)], options)
+    return NodeSpec([x, d.const(rois) if known else d.new(rois), d.new(images)], options)

@@ -1,7 +1,7 @@
 """A model run node by node by both judges, beside runs in which every rounding is a little different.
 
-In: nodes and the values of inputs. Out: for every name a `Value`: what is right, and how far from it an implementation
-may be. What the judges leave open shows where the disturbed runs differ: an ill-conditioned sum, a tie that rounding
+In: nodes and the values of inputs. Out: for every name a `DrawnValue`: what is right, and how far from it an
+implementation may be. What the judges leave open shows where the disturbed runs differ: an ill-conditioned sum, a tie that rounding
 breaks, an index that depends on it.
 """
 
@@ -16,7 +16,7 @@ import onnx
 
 from eqfuse import dtypes
 from tests.frontends.onnx_random.judges import Array, Refused, model_of, onnxruntime, read_as, reference
-from tests.frontends.onnx_random.numbers import Rounding, largest, least, misses, moderate, safe, special
+from tests.frontends.onnx_random.numbers import Tolerance, largest, least, misses, moderate, safe, special
 
 RUNS = 8  # disturbed ones
 
@@ -32,7 +32,7 @@ class Disagreement(AssertionError):
 
 
 @dataclass(frozen=True)
-class Value:
+class DrawnValue:
     """What a name holds: `array` is right; `disturbed` are other runs' values, None where such a run left the
     operator's domain; `cautious` is NaN where a number was met whose products and sums may not be finite. `known`: it
     depends on no input."""
@@ -65,21 +65,21 @@ class Value:
         return self.array.size
 
 
-class Run:
+class ModelRun:
     """The values of a model so far."""
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, DrawnValue] = {}
         self.onnxruntime = True  # does it run every node to the values here?
         self._noise = [(np.random.default_rng(i // 2), 1 - i % 2 * 2) for i in range(RUNS)]  # each and its negative
 
-    def give(self, name: str, array: Array, known: bool) -> Value:
+    def give(self, name: str, array: Array, known: bool) -> DrawnValue:
         """A value from outside, which is exact."""
-        self.values[name] = Value(name, array, (array,) * RUNS, safe(array), known)
+        self.values[name] = DrawnValue(name, array, (array,) * RUNS, safe(array), known)
         return self.values[name]
 
-    def apply(self, n: onnx.NodeProto) -> list[Value]:
+    def apply(self, n: onnx.NodeProto) -> list[DrawnValue]:
         """The outputs of `n`. Refused where no judge runs it, or its result is left open for these values."""
         from tests.frontends.onnx_random.table import TABLE
 
@@ -103,13 +103,13 @@ class Run:
         for at, (name, array) in enumerate(zip(n.output, right, strict=True)):
             others = tuple(None if d is None else d[at] for d in disturbed)
             doubted = None if cautious is None else cautious[at]
-            made.append(Value(name, array, others, doubted, known, is_option=n.op_type == "Optional"))
+            made.append(DrawnValue(name, array, others, doubted, known, is_option=n.op_type == "Optional"))
             if name:
                 self.values[name] = made[-1]
         return made
 
     def _cautious(
-        self, n: onnx.NodeProto, row: Any, inputs: Mapping[str, Value], right: list[Array], judge: Any
+        self, n: onnx.NodeProto, row: Any, inputs: Mapping[str, DrawnValue], right: list[Array], judge: Any
     ) -> list[Array] | None:
         if all(v.cautious is v.array for v in inputs.values()):
             return [safe(x) for x in right]
@@ -137,7 +137,7 @@ class Run:
         scale = largest([*given.values(), *made]) if rounding.absolute else 0
         return [self._noisy(x, rounding, scale, i) for x in made] if rounding.ulps else made
 
-    def _noisy(self, x: Array, rounding: Rounding, scale: float, i: int) -> Array:
+    def _noisy(self, x: Array, rounding: Tolerance, scale: float, i: int) -> Array:
         """`x` with every float a few units in the last place away, of itself or of `scale`; what may be zero then is
         zero now and then."""
         if isinstance(x, list):
@@ -184,7 +184,7 @@ class Run:
                 return result, runs[judge], judge is onnxruntime
         raise Refused("; ".join(refusals) or "no judge is right")
 
-    def _alike(self, rounding: Rounding, inputs: Mapping[str, Array], results: Any, runs: Any) -> bool:
+    def _alike(self, rounding: Tolerance, inputs: Mapping[str, Array], results: Any, runs: Any) -> bool:
         """Do the two judges agree, as far as rounding allows?"""
         got, right = results[onnxruntime], results[reference]
         scale = largest([*inputs.values(), *right]) if rounding.absolute else 0

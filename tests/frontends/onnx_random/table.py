@@ -12,15 +12,15 @@ from typing import Any
 import onnx
 
 from tests.frontends.onnx_random.judges import Array
-from tests.frontends.onnx_random.numbers import COMPUTED, Rounding, moderate
-from tests.frontends.onnx_random.run import Value
+from tests.frontends.onnx_random.numbers import COMPUTED, Tolerance, moderate
+from tests.frontends.onnx_random.run import DrawnValue
 
 
 @dataclass(frozen=True)
-class Made:
+class NodeSpec:
     """What a row has drawn: inputs (None where one is left out), attributes, and how many outputs."""
 
-    inputs: Sequence[Value | None]
+    inputs: Sequence[DrawnValue | None]
     attributes: Mapping[str, Any]
     outputs: int = 1
 
@@ -30,12 +30,12 @@ Judge = Callable[..., str | None]  # of the opset version, the inputs' arrays, a
 
 
 @dataclass(frozen=True)
-class Row:
+class CaseRow:
     """One operator. `domain`: for which values the standard says what it gives; `finite`: only for moderate ones.
     `judge`: where the judges differ, which of them is right, "reference" or "onnxruntime", by the standard's text."""
 
-    draw: Callable[[Any], Made | None]
-    rounding: Rounding
+    draw: Callable[[Any], NodeSpec | None]
+    rounding: Tolerance
     finite: bool
     domain: Domain | None
     judge: Judge | str | None
@@ -55,11 +55,11 @@ class Row:
         return self.judge(opset, *(arrays[i] if i else None for i in n.input), **attributes(n))
 
 
-TABLE: dict[str, Row] = {}
+TABLE: dict[str, CaseRow] = {}
 
 
 def row(
-    *names: str, rounding: Rounding = COMPUTED, finite: bool = False, domain: Domain | None = None,
+    *names: str, rounding: Tolerance = COMPUTED, finite: bool = False, domain: Domain | None = None,
     judge: Judge | str | None = None, until: int = 99,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # fmt: skip
     """Make the decorated function how nodes of the operators `names` are drawn."""
@@ -67,7 +67,7 @@ def row(
     def add(draw: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             since = min(s.since_version for s in _versions(name))
-            TABLE[name] = Row(draw, rounding, finite, domain, judge, since, until)
+            TABLE[name] = CaseRow(draw, rounding, finite, domain, judge, since, until)
         return draw
 
     return add

@@ -1,7 +1,7 @@
 """How convolutions are cut: blocks of rows, columns and filters that are units of work, tiles of sums in registers.
 
-In: `Convolution`, a device. Out: `Blocks`. Next stop: `schedule.py`, which prices them. The order in which terms are
-added depends on extents alone, never on blocks or threads.
+In: `Convolution`, a device. Out: `ConvolutionBlocks`. Next stop: `schedule.py`, which prices them. The order in which
+terms are added depends on extents alone, never on blocks or threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNIT = 150  # cycles to begin a unit
 
 
 @dataclass(frozen=True)
-class Blocks:
+class ConvolutionBlocks:
     """A unit computes `rows` x `columns` places of windows of `filters`, for `results` rows of what is pooled of these,
     or else of themselves; `pitch`: elements from row to row of a copy of
     the image, and of sums; `width`: of sums of one filter; `channels` are copied at a time. `tiles`: of the rows of
@@ -71,7 +71,7 @@ class Blocks:
         return self.image_elements(c) + self.filters * self.width
 
 
-def blocks_of(c: Convolution, device: Device) -> Blocks:
+def blocks_of(c: Convolution, device: Device) -> ConvolutionBlocks:
     """Those that take the fewest cycles. UnsupportedOp where the buffers of one row are too large."""
     limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // c.dtype.itemsize
     found = [blocks for blocks in _cuts(c) if blocks.elements(c) <= limit]
@@ -80,13 +80,13 @@ def blocks_of(c: Convolution, device: Device) -> Blocks:
     return min(found, key=lambda blocks: _together(c, blocks, device))
 
 
-def units(c: Convolution, b: Blocks) -> int:
+def units(c: Convolution, b: ConvolutionBlocks) -> int:
     *above, high, wide = c.blocked
     blocks = -(-high // b.results) * -(-wide // b.columns) * -(-c.filters_of_group // b.filters)
     return c.conv.shape[0] * c.groups * math.prod(above) * blocks
 
 
-def _cuts(c: Convolution) -> Iterator[Blocks]:
+def _cuts(c: Convolution) -> Iterator[ConvolutionBlocks]:
     size = c.dtype.itemsize
     *_, high, wide = c.blocked
     down, across = c.shifts
@@ -99,7 +99,8 @@ def _cuts(c: Convolution) -> Iterator[Blocks]:
         for filters in [c.filters_of_group // part for part in PARTS if c.filters_of_group % part == 0]:
             tiles = tiles_for(filters, (rows - 1) * pitch + columns, vector_bytes(), size)
             lines = -(-((rows - 1) * pitch + columns) // tiles[0].columns) * tiles[0].columns
-            yield Blocks(results, rows, columns, filters, channels, pitch, stride_of(lines, size), rows + down, tiles)
+            stride = stride_of(lines, size)
+            yield ConvolutionBlocks(results, rows, columns, filters, channels, pitch, stride, rows + down, tiles)
 
 
 @lru_cache(maxsize=4096)
@@ -123,21 +124,21 @@ def cycles(tiles: tuple[RegisterTile, ...], filters: int, places: int) -> float:
     return -(-places // tiles[0].columns) * (whole + sum(t.cycles for t in tiles[1:]))
 
 
-def multiplied(c: Convolution, b: Blocks) -> float:
+def multiplied(c: Convolution, b: ConvolutionBlocks) -> float:
     """Cycles of the tiles of a unit."""
     calls = b.across * -(-b.filters // b.tiles[0].rows) * -(-c.channels // b.channels)
     ending = sum(t.ending for t in b.tiles[:1])
     return cycles(b.tiles, b.filters, b.lines) * c.terms + calls * (CALLED + ending)
 
 
-def around(c: Convolution, b: Blocks) -> float:
+def around(c: Convolution, b: ConvolutionBlocks) -> float:
     """Cycles to copy what a unit reads of the image, and to compute what follows its sums, at least."""
     rows = c.channels * c.planes * len(c.phases) * b.high
     results = b.filters * b.rows
     return (rows * (b.pitch + COPY) + results * (b.columns + COPY)) * COPIED + UNIT
 
 
-def _together(c: Convolution, b: Blocks, device: Device) -> float:
+def _together(c: Convolution, b: ConvolutionBlocks, device: Device) -> float:
     """Cycles until the threads have done all units."""
     turns = -(-units(c, b) // device.threads)
     return turns * (multiplied(c, b) + around(c, b))

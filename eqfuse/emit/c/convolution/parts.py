@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.emit.c.convolution.phases import Phase, phases, shift, taps
 from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import SHORT, Access, Dim, collapsed
-from eqfuse.emit.c.product.parts import Part
+from eqfuse.emit.c.product.parts import BlockPart
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.sliding.axes import Axis
 from eqfuse.emit.c.sliding.parts import Windows, checked, ordered, part, windows_of
@@ -33,7 +33,7 @@ class Copied:
 
     rows: Phase
     columns: Phase
-    part: Part | None
+    part: BlockPart | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,8 @@ class Convolution:
     groups: int
     axes: tuple[Axis, ...]
     phases: tuple[Copied, ...]
-    filters: Part
-    rest: Part
+    filters: BlockPart
+    rest: BlockPart
     result: Node
     windows: Windows | None = None
 
@@ -183,7 +183,7 @@ def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:
 
 
 def loops_over(
-    c: Convolution, part: Part, rows: int, columns: int, written: Sequence[Access] | None = None
+    c: Convolution, part: BlockPart, rows: int, columns: int, written: Sequence[Access] | None = None
 ) -> Loops:
     """The loops over blocks of the rows and columns of images; over rows within columns where those are short."""
     first = 2 + len(c.above)
@@ -199,7 +199,7 @@ def loops_over(
     return part.loops(tuple(dims), d - 1 if turned else d, (d,) if turned else (), places)
 
 
-def loops_over_filters(part: Part) -> Loops:
+def loops_over_filters(part: BlockPart) -> Loops:
     """The loops that copy filters, in as few dimensions as they allow."""
     written = Access(0, ordered(part.space))
     dims = [*collapsed(part.space, (), [*part.arrays.values(), written])]

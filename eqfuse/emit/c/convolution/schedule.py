@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.c.convolution.blocks import Blocks, around, blocks_of, multiplied, units
+from eqfuse.emit.c.convolution.blocks import ConvolutionBlocks, around, blocks_of, multiplied, units
 from eqfuse.emit.c.convolution.parts import Convolution, convolution_of, loops_over, loops_over_filters
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, place_of
@@ -29,7 +29,7 @@ class ConvolutionSchedule(CompiledSchedule):
 
     body: Graph
     convolution: Convolution
-    blocks: Blocks
+    blocks: ConvolutionBlocks
     copies: tuple[Loops | None, ...]
     filters: Loops | None
     rest: Loops | None

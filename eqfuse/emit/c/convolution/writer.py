@@ -16,7 +16,7 @@ from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
-from eqfuse.emit.c.product.piece import Piece
+from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.product.tile import RegisterTile
 from eqfuse.emit.c.sliding.writer import WindowsWriter
 from eqfuse.emit.c.writer import Text, called, function, used
@@ -51,7 +51,7 @@ class _Writer:
         lines = [*copied, run if s.chunks > 1 else f"{self.name}_chunk(arrays, 0);"]
         return Text(source + called(self.name, self.parameters, lines, s.seconds), self.parameters)
 
-    def _piece(self, name: str, piece: Piece, buffer: str) -> Function:
+    def _piece(self, name: str, piece: BlockLines, buffer: str) -> Function:
         """A function of an index in each outer dimension and the ends of a block."""
         outer = NAMES[: piece.down]
         ends = [f"{NAMES[d]}_{end}" for d in (piece.down, piece.down + 1) for end in ("begin", "end")]
@@ -64,7 +64,7 @@ class _Writer:
         loops = self.schedule.filters
         if loops is None:
             return []
-        piece = Piece(loops, self.rounds, self.parameters, {}, [""])
+        piece = BlockLines(loops, self.rounds, self.parameters, {}, [""])
         piece.kept = [f"p0[{piece.index(loops.written[0])}]"]
         lines = piece.kernel()
         for d in reversed(range(piece.down)):
@@ -130,7 +130,7 @@ class _Writer:
             found = [f"const long {i} = number, {j} = {channel};", f"{self.type.computed} *const own = {sums};"]
             return loop(head, [*found, *self.pooling.unit()])
         assert self.schedule.rest is not None
-        piece = Piece(self.schedule.rest, self.rounds, self.parameters, self._incoming())
+        piece = BlockLines(self.schedule.rest, self.rounds, self.parameters, self._incoming())
         made = self._piece("rest", piece, "sums")
         ends = ["row_begin", "row_end", "column_begin", "column_end"]
         return loop(head, [f"{made.name}({', '.join(['arrays', 'number', channel, *self.above, *ends, sums])});"])
@@ -209,7 +209,7 @@ class _Writer:
         if copied.part is None or loops is None:
             return f"__builtin_memset({{target}}, 0, {size} * sizeof *planes);"
         kept = f"planes[({{row}} + first) * {b.pitch} + {{column}} + left]"
-        piece = Piece(loops, self.rounds, self.parameters, {}, [kept])
+        piece = BlockLines(loops, self.rounds, self.parameters, {}, [kept])
         outer = NAMES[: piece.down]
         names = [f"{NAMES[d]}_{end}" for d in (piece.down, piece.down + 1) for end in ("begin", "end")]
         head = []

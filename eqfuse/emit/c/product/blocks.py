@@ -1,7 +1,7 @@
 """How products are cut: blocks of rows and columns that are units of work, tiles in registers, what is copied.
 
-In: `Parts`, a device. Out: `Blocks`. Next stop: `schedule.py`, which prices them. The order in which terms are added
-depends on extents alone, never on threads.
+In: `ProductParts`, a device. Out: `ProductBlocks`. Next stop: `schedule.py`, which prices them. The order in which terms
+are added depends on extents alone, never on threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.nest import Access
-from eqfuse.emit.c.product.parts import Part, Parts
+from eqfuse.emit.c.product.parts import BlockPart, ProductParts
 from eqfuse.emit.c.product.tile import MOST_DOTS, MOST_ROWS, RegisterTile, dots_for, tile_for
 from eqfuse.emit.c.product.tile import terms as cycles_of
 from eqfuse.errors import UnsupportedOp
@@ -31,7 +31,7 @@ FEW = 4  # tiles across from which on a left operand is copied to lie together
 
 
 @dataclass(frozen=True)
-class Step:
+class ProductStep:
     """One product. `tile`: sums in registers; `columns` and `depth`: of a block. Operands are read where they lie
     (`left`, `right`), or copied: the left one into a buffer that holds `held` terms, all or a block of them, with
     `stride` elements from row to row, or from term to term where it is `turned`; the right one before all units, into
@@ -49,16 +49,16 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class ProductBlocks:
     """`rows` of a unit, and what it does with them. The second left operand of a chain takes the place of the sums that
     it is made of."""
 
     rows: int
-    steps: tuple[Step, ...]
+    steps: tuple[ProductStep, ...]
 
-    def is_chained(self, at: int) -> bool:
-        """Does a unit compute one block of terms for product `at` after another, and multiply it at once?"""
-        return at > 0 and self.steps[at - 1].columns == self.steps[at].depth < self.steps[at].held
+    def is_chained(self, number: int) -> bool:
+        """Does a unit compute one block of terms for product `number` after another, and multiply it at once?"""
+        return number > 0 and self.steps[number - 1].columns == self.steps[number].depth < self.steps[number].held
 
     @property
     def columns(self) -> int:
@@ -82,7 +82,7 @@ class Blocks:
         return self.left_elements + self.high * sum(s.width for s in self.steps)
 
 
-def blocks_of(parts: Parts, device: Device, seconds: float) -> Blocks:
+def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
     """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
     limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // parts.dtype.itemsize
     most = max(1, min(int(seconds / UNIT), UNITS * device.threads)) if device.threads > 1 else 1
@@ -99,7 +99,7 @@ def blocks_of(parts: Parts, device: Device, seconds: float) -> Blocks:
     return found
 
 
-def units(parts: Parts, blocks: Blocks) -> int:
+def units(parts: ProductParts, blocks: ProductBlocks) -> int:
     across = -(-parts.out[-1] // blocks.columns)
     return math.prod(dim.extent for dim in parts.outer) * -(-parts.height // blocks.rows) * across
 
@@ -110,7 +110,7 @@ def heights(extent: int, rows: int) -> tuple[tuple[int, int], ...]:
     return ((rows, whole),) * (whole > 0) + ((last, 1),) * (last > 0)
 
 
-def _cuts(parts: Parts) -> Iterator[tuple[int, int]]:
+def _cuts(parts: ProductParts) -> Iterator[tuple[int, int]]:
     """Rows and columns of a unit, at most, from large ones to small ones."""
     rows, across = HIGH, parts.out[-1]
     whole = parts.rest.reduces or len(parts.products) > 1
@@ -127,69 +127,70 @@ def _cuts(parts: Parts) -> Iterator[tuple[int, int]]:
             return
 
 
-def _blocks(parts: Parts, rows: int, columns: int, device: Device) -> Blocks:
+def _blocks(parts: ProductParts, rows: int, columns: int, device: Device) -> ProductBlocks:
     high = _even(parts.height, rows, MOST_ROWS if rows > MOST_ROWS else 1)
     if len(parts.products) == 1:
-        return Blocks(high, (_step(parts, 0, high, columns, device),))
+        return ProductBlocks(high, (_step(parts, 0, high, columns, device),))
     across = parts.products[0].shape[-1]
     whole = parts.lefts[1].reduces and parts.online is None
     between = across if whole else BETWEEN // parts.dtype.itemsize
     first = _step(parts, 0, high, between, device, between < across)
     by_block = first.columns if first.columns < across else None
-    return Blocks(high, (first, _step(parts, 1, high, columns, device, by_block=by_block)))
+    return ProductBlocks(high, (first, _step(parts, 1, high, columns, device, by_block=by_block)))
 
 
 def _step(
-    parts: Parts, at: int, rows: int, columns: int, device: Device, again: bool = False, by_block: int | None = None
-) -> Step:
+    parts: ProductParts, number: int, rows: int, columns: int, device: Device, again: bool = False,
+    by_block: int | None = None,
+) -> ProductStep:  # fmt: skip
     """`again`: the left operand is read for one block of columns after another. `by_block`: so many terms are at hand
     at a time."""
-    size, left, right = parts.dtype.itemsize, parts.lefts[at], parts.rights[at]
-    terms, across = left.space[-1], parts.products[at].shape[-1]
+    size, left, right = parts.dtype.itemsize, parts.lefts[number], parts.rights[number]
+    terms, across = left.space[-1], parts.products[number].shape[-1]
     depth = by_block or _even(terms, DEPTH // size, 1)
     last, _ = heights(parts.height, rows)[-1]
     place = _right_place(right, parts, device)
     high = min(rows, last) if last * 2 > rows else rows
     tile = tile_for(high, heights(parts.height, rows), min(columns, across), vector_bytes(), size, place is not None)
-    if across <= MOST_DOTS and not (at and parts.online) and not (at == 0 and _is_turned(left)):
-        tile, depth, place = _unless_dots(tile, depth, place, parts, at, rows, last)
+    if across <= MOST_DOTS and not (number and parts.online) and not (number == 0 and _is_turned(left)):
+        tile, depth, place = _unless_dots(tile, depth, place, parts, number, rows, last)
         depth = by_block or depth
     columns = _even(across, max(columns, tile.columns), tile.columns)
     end = across - (-(-across // columns) - 1) * columns
     if place is not None and across % tile.columns and (depth < terms or end < tile.columns):
         place = None
-    source = None if at else left.plain(parts.dtype)
+    source = None if number else left.plain(parts.dtype)
     if source is not None and tile.dots and source.strides[-1] != 1:
         source = None  # vectors lie along the terms
     if source is not None and rows % tile.rows + last % tile.rows and (depth < terms or last < tile.rows):
         source = None
     if source is not None and across > FEW * tile.columns and parts.height * terms * size > device.l2_bytes // 2:
         source = None
-    turned = source is None and not at and _is_turned(left)
-    held = terms if again or left.reduces or at > 0 else depth
+    turned = source is None and not number and _is_turned(left)
+    held = terms if again or left.reduces or number > 0 else depth
     high = -(-rows // tile.rows) * tile.rows
-    return Step(
+    return ProductStep(
         tile, columns, depth, source, place, held, turned, stride_of(high if turned else held, size),
         stride_of(-(-columns // tile.columns) * tile.columns, size),
     )  # fmt: skip
 
 
 def _unless_dots(
-    tile: RegisterTile, depth: int, place: Access | None, parts: Parts, at: int, rows: int, last: int
+    tile: RegisterTile, depth: int, place: Access | None, parts: ProductParts, number: int, rows: int, last: int
 ) -> tuple[RegisterTile, int, Access | None]:
     """The tile, the depth and the place of the right operand; those of dot products where these take fewer cycles."""
-    size, across, terms = parts.dtype.itemsize, parts.products[at].shape[-1], parts.lefts[at].space[-1]
+    size, across, terms = parts.dtype.itemsize, parts.products[number].shape[-1], parts.lefts[number].space[-1]
     deep = _even(terms, DEPTH // size * (vector_bytes() // size), 1)
     blocks = heights(parts.height, rows)
     dots = dots_for(math.gcd(rows, last) if deep < terms else min(rows, last), blocks, across, vector_bytes(), size)
     cycles = [cycles_of(t, blocks, across) * (terms + t.ending / t.cycles) for t in (tile, dots)]
     if terms < 2 * dots.lanes or cycles[0] <= cycles[1]:
         return tile, depth, place
-    found = parts.rights[at].plain(parts.dtype)
+    found = parts.rights[number].plain(parts.dtype)
     return dots, deep, found if found is not None and found.strides[-2] == 1 else None
 
 
-def _right_place(right: Part, parts: Parts, device: Device) -> Access | None:
+def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Access | None:
     """Where the right operand is read in place: it lies along its rows, and is near, or read once or twice."""
     found = right.plain(parts.dtype)
     terms, across = right.space[-2:]
@@ -199,7 +200,7 @@ def _right_place(right: Part, parts: Parts, device: Device) -> Access | None:
     return found if near or parts.height <= 2 * MOST_ROWS else None
 
 
-def _is_turned(left: Part) -> bool:
+def _is_turned(left: BlockPart) -> bool:
     """Do the arrays of a left operand lie along its columns? Then so does the copy."""
     steps = [a.strides[-2:] for a in left.arrays.values()]
     return not left.reduces and any(abs(m) == 1 for m, _ in steps) and not any(abs(k) == 1 for _, k in steps)

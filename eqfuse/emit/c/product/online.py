@@ -1,7 +1,7 @@
 """A softmax between two products, made of one block of columns after another: no row is held whole.
 
-In: a body of kind back_to_back. Out: `Parts` with `Online` (online softmax: Milakov and Gimelshein 2018; in attention:
-Dao et al. 2022). Next stop: `blocks.py`. Where a mask leaves nothing of a block, it is passed over.
+In: a body of kind back_to_back. Out: `ProductParts` with `Online` (online softmax: Milakov and Gimelshein 2018; in
+attention: Dao et al. 2022). Next stop: `blocks.py`. Where a mask leaves nothing of a block, it is passed over.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.emit.c.product.parts import Online, Part, Parts, part_of, parts_of, rows_of
+from eqfuse.emit.c.product.parts import BlockPart, Online, ProductParts, part_of, parts_of, rows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.kinds.softmax import SoftmaxRows, rows_between
 from eqfuse.ops.types import Shape
 
 
-def online_parts_of(body: Graph) -> Parts:
+def online_parts_of(body: Graph) -> ProductParts:
     """UnsupportedOp where no softmax of the dtype of the sums is between two products."""
     whole = parts_of(body)
     if len(whole.products) != 2 or whole.products[0].dtype != whole.dtype:
@@ -63,7 +63,7 @@ def _weighted(rows: SoftmaxRows, top: Node, before: Node, scores: Node) -> tuple
     return (*made, node(rows.function, (distance,)))
 
 
-def _live(rows: SoftmaxRows, first: Node, space: Shape) -> Part | None:
+def _live(rows: SoftmaxRows, first: Node, space: Shape) -> BlockPart | None:
     """Has a row anything in a block that no mask makes -infinity? None where there is no mask, or more than the
     exponentials are multiplied: what is masked then need not be 0."""
     conditions, at = [], rows.scores

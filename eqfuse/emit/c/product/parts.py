@@ -1,7 +1,7 @@
 """The parts of a body with a product, or with two in a chain: what is computed before, between and after them.
 
-In: a body of kind contract or back_to_back. Out: `Parts`: a graph for each operand and one for the results, over rows
-and columns; a product that a part reads is an input there. Next stop: `blocks.py`.
+In: a body of kind contract or back_to_back. Out: `ProductParts`: a graph for each operand and one for the results, over
+rows and columns; a product that a part reads is an input there. Next stop: `blocks.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eqfuse.ops.types import Shape
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class BlockPart:
     """What is computed over `space`, whose last two axes are those of an operand or of the results, in one `form`."""
 
     body: Graph
@@ -62,23 +62,23 @@ class Online:
     has a row anything in a block? None where no block is passed over. The second left operand is that of a block, with
     the sums of its terms and the factor of the sums before; carried are the maxima and the sums of rows."""
 
-    tops: Part
-    live: Part | None
+    tops: BlockPart
+    live: BlockPart | None
     scores: Node
     before: Node
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ProductParts:
     """`products` in order, and what each multiplies; `rest`: what follows the last. `results`: the inputs that stand
     for products; `carried`: those that stand for values of a row which the left operand of the second product computes
     beside itself and the rest reads. `rows`: dimensions of all axes but the last, of which the last is that of rows,
     along which no right operand differs."""
 
     products: tuple[Node, ...]
-    lefts: tuple[Part, ...]
-    rights: tuple[Part, ...]
-    rest: Part
+    lefts: tuple[BlockPart, ...]
+    rights: tuple[BlockPart, ...]
+    rest: BlockPart
     results: tuple[Node, ...]
     carried: tuple[Node, ...]
     rows: tuple[Dim, ...]
@@ -105,7 +105,7 @@ class Parts:
         return self.products[-1].shape
 
 
-def parts_of(body: Graph) -> Parts:
+def parts_of(body: Graph) -> ProductParts:
     """UnsupportedOp where kernels of this target do not hold it."""
     products = tuple(n for n in body.nodes if row(n.op).role is Role.CONTRACTION)
     _check(body, products)
@@ -122,7 +122,7 @@ def parts_of(body: Graph) -> Parts:
         rights.append(_part((right,), (*stem, *right.shape[-2:]), {}, ()))
     rest = _part(body.outputs, products[-1].shape, row_values | stand_ins, (*results, *row_values.values()))
     rows = rows_of((*stem, products[-1].shape[-2]), [*lefts, rest], rights, (*results, *row_values.values()))
-    return Parts(products, tuple(lefts), tuple(rights), rest, results, tuple(row_values.values()), rows)
+    return ProductParts(products, tuple(lefts), tuple(rights), rest, results, tuple(row_values.values()), rows)
 
 
 def _check(body: Graph, products: Sequence[Node]) -> None:
@@ -166,18 +166,18 @@ def _carried(body: Graph, products: Sequence[Node]) -> tuple[Node, ...]:
     return tuple(dict.fromkeys(read))
 
 
-def _part(outputs: Sequence[Node], space: Shape, stand_ins: dict[Node, Node], results: Sequence[Node]) -> Part:
+def _part(outputs: Sequence[Node], space: Shape, stand_ins: dict[Node, Node], results: Sequence[Node]) -> BlockPart:
     return part_of(tuple(substitute(outputs, stand_ins)), space, tuple(results))
 
 
 @lru_cache(maxsize=256)  # a search multiplies the same operands in many bodies
-def part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...]) -> Part:
+def part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...]) -> BlockPart:
     """`results`: the inputs that stand for products and for values of rows."""
     graph = pushed(Graph(tuple([n for n in topological(outputs) if n.op == "input"]), outputs))
     if any(is_reduction(n) and (n.attr("axes") != (-1,) or n.args[0].shape != space) for n in graph.nodes):
         raise UnsupportedOp("reductions around a product are over its whole rows")
     (form,) = forms_of(graph, space)
-    part = Part(graph, space, form)
+    part = BlockPart(graph, space, form)
     for n, found in part.arrays.items():
         leaf, _ = leaf_chain(n)
         if leaf in results and n.shape[-1] > 1 and found != aligned(0, contiguous(space), space, space):
@@ -186,7 +186,7 @@ def part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...]) 
 
 
 def rows_of(
-    shape: Shape, by_rows: Sequence[Part], rights: Sequence[Part], results: Sequence[Node]
+    shape: Shape, by_rows: Sequence[BlockPart], rights: Sequence[BlockPart], results: Sequence[Node]
 ) -> tuple[Dim, ...]:
     """As few dimensions as all arrays in memory allow."""
     arrays = [(n, a) for p in by_rows for n, a in p.arrays.items()]

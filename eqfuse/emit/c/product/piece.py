@@ -19,7 +19,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain
 
 
-class Piece(Lines):
+class BlockLines(Lines):
     """`incoming`: elements of buffers, by the input that stands for them; `stored`: where outputs are kept that are no
     results of the kernel. Both are written over `row` and `column`, places within the block."""
 

@@ -17,9 +17,9 @@ from eqfuse.emit.c.calls import tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, place_of
 from eqfuse.emit.c.nest import SHORT, Access, Dim
-from eqfuse.emit.c.product.blocks import Blocks, Step, blocks_of, heights, units
+from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, blocks_of, heights, units
 from eqfuse.emit.c.product.online import online_parts_of
-from eqfuse.emit.c.product.parts import Part, Parts, parts_of
+from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import terms
 from eqfuse.emit.c.rates import work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
@@ -47,8 +47,8 @@ class ProductSchedule(CompiledSchedule):
     product. Of a softmax that is made block by block, `tops` are the maxima, and `live` tells which blocks to take."""
 
     body: Graph
-    parts: Parts
-    blocks: Blocks
+    parts: ProductParts
+    blocks: ProductBlocks
     lefts: tuple[Loops | None, ...]
     rights: tuple[Loops | None, ...]
     rest: Loops
@@ -118,7 +118,7 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
     return min(made, key=lambda s: s.seconds)
 
 
-def schedule_of(body: Graph, parts: Parts, device: Device) -> ProductSchedule:
+def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSchedule:
     """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     blocks = blocks_of(parts, device, rough)
@@ -138,25 +138,28 @@ def schedule_of(body: Graph, parts: Parts, device: Device) -> ProductSchedule:
     return _priced(made, device)
 
 
-def outer_of(parts: Parts, at: int) -> tuple[Dim, ...]:
+def outer_of(parts: ProductParts, number: int) -> tuple[Dim, ...]:
     """The outer dimensions along which a right operand differs."""
-    arrays = parts.rights[at].arrays.values()
+    arrays = parts.rights[number].arrays.values()
     return tuple(dim for dim in parts.outer if any(dim.step(a) for a in arrays))
 
 
-def _panels(parts: Parts, at: int, step: Step) -> TensorType:
+def _panels(parts: ProductParts, number: int, step: ProductStep) -> TensorType:
     """The copy of a right operand: panels of the columns of a tile, one after another, each by terms."""
-    *_, terms_, across = parts.rights[at].space
-    outer = math.prod(dim.extent for dim in outer_of(parts, at))
+    *_, terms_, across = parts.rights[number].space
+    outer = math.prod(dim.extent for dim in outer_of(parts, number))
     return TensorType(parts.dtype, (outer, -(-across // step.tile.columns), terms_, step.tile.columns))
 
 
-def _left(parts: Parts, at: int, blocks: Blocks) -> Loops:
-    step = blocks.steps[at]
-    return _over_rows(parts, parts.lefts[at], blocks, step.depth if blocks.is_chained(at) else step.held, step.turned)
+def _left(parts: ProductParts, number: int, blocks: ProductBlocks) -> Loops:
+    step = blocks.steps[number]
+    terms = step.depth if blocks.is_chained(number) else step.held
+    return _over_rows(parts, parts.lefts[number], blocks, terms, step.turned)
 
 
-def _over_rows(parts: Parts, part: Part, blocks: Blocks, columns: int, turned: bool = False) -> Loops:
+def _over_rows(
+    parts: ProductParts, part: BlockPart, blocks: ProductBlocks, columns: int, turned: bool = False
+) -> Loops:
     """The loops over the rows of a unit and `columns` of them; over rows within columns where `turned`, or rows are
     short."""
     last, rows = len(part.space) - 1, replace(parts.rows[-1], block=min(blocks.rows, parts.height))
@@ -171,12 +174,12 @@ def _over_rows(parts: Parts, part: Part, blocks: Blocks, columns: int, turned: b
     return part.loops(dims, vector, inside, written)
 
 
-def _right(parts: Parts, at: int, step: Step) -> Loops:
+def _right(parts: ProductParts, number: int, step: ProductStep) -> Loops:
     """The loops over the terms and columns of a panel; along the one by which its arrays lie."""
-    part = parts.rights[at]
+    part = parts.rights[number]
     *_, terms_, across = part.space
     last, wide = len(part.space) - 1, step.tile.columns
-    dims = (*outer_of(parts, at), Dim((last - 1,), terms_, False, terms_), Dim((last,), across, False, wide))
+    dims = (*outer_of(parts, number), Dim((last - 1,), terms_, False, terms_), Dim((last,), across, False, wide))
     d = len(dims) - 1
     by_terms = any(abs(a.strides[-2]) == 1 for a in part.arrays.values()) and terms_ >= SHORT
     by_terms = by_terms and not any(abs(a.strides[-1]) == 1 for a in part.arrays.values())

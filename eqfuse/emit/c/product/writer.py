@@ -16,9 +16,9 @@ from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import NAMES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product import online_lines
-from eqfuse.emit.c.product.blocks import Step
+from eqfuse.emit.c.product.blocks import ProductStep
 from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
-from eqfuse.emit.c.product.piece import Piece
+from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.product.schedule import ProductSchedule, outer_of
 from eqfuse.emit.c.writer import Text, called, function, used
 
@@ -52,32 +52,32 @@ class _Writer:
 
     # Copies of right operands
 
-    def _panels(self, at: int) -> tuple[str, list[str], int]:
+    def _panels(self, product: int) -> tuple[str, list[str], int]:
         """The function that copies a panel."""
-        loops, step = self.schedule.rights[at], self.blocks.steps[at]
+        loops, step = self.schedule.rights[product], self.blocks.steps[product]
         assert loops is not None
         *outer, _, columns = loops.nest.dims
         place = f"{{row}} * {step.tile.columns} + {{column}}"
         if step.tile.dots:
             place = f"{{column}} * {loops.space[-2]} + {{row}}"
-        piece = Piece(loops, self.rounds, self.parameters, {}, [f"panel[{place}]"])
+        piece = BlockLines(loops, self.rounds, self.parameters, {}, [f"panel[{place}]"])
         lines = piece.kernel()
         d, count = len(outer) + 1, columns.blocks
         wide, terms = step.tile.columns, loops.space[-2]
         head = decoded("chunk", [*((NAMES[i], dim.extent) for i, dim in enumerate(outer)), ("number", count)])
         if columns.blocks > 1:
             head += range_of(NAMES[d], "number", wide, columns.extent)
-        head.append(f"{self.type.computed} *panel = {self._workspace(at)} + chunk * {wide * terms};")
+        head.append(f"{self.type.computed} *panel = {self._workspace(product)} + chunk * {wide * terms};")
         if columns.extent % wide:
             head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide * terms} * sizeof *panel);"]
-        name = f"{self.name}_right{at}"
+        name = f"{self.name}_right{product}"
         chunks = count
         for dim in outer:
             chunks *= dim.extent
         return name, [*head, *lines], chunks
 
-    def _workspace(self, at: int) -> str:
-        return f"p{sum(loops is not None for loops in self.schedule.rights[:at])}"
+    def _workspace(self, product: int) -> str:
+        return f"p{sum(loops is not None for loops in self.schedule.rights[:product])}"
 
     # Units
 
@@ -121,13 +121,13 @@ class _Writer:
         incoming = self._incoming(parts.results[-1], len(blocks.steps) - 1)
         incoming |= {n: f"{name}[{{row}}]" for n, name in zip(parts.carried, self._carried(), strict=True)}
         buffers = [f"sums{len(blocks.steps) - 1}", *self._carried()]
-        rest = self._function("rest", Piece(self.schedule.rest, self.rounds, self.parameters, incoming), buffers)
+        rest = self._function("rest", BlockLines(self.schedule.rest, self.rounds, self.parameters, incoming), buffers)
         return [*lines, rest.call()]
 
-    def _incoming(self, result: object, at: int) -> dict:
-        return {result: f"sums{at}[{{row}} * {self.blocks.steps[at].width} + {{column}}]"}
+    def _incoming(self, result: object, product: int) -> dict:
+        return {result: f"sums{product}[{{row}} * {self.blocks.steps[product].width} + {{column}}]"}
 
-    def _function(self, name: str, piece: Piece, buffers: list[str]) -> Function:
+    def _function(self, name: str, piece: BlockLines, buffers: list[str]) -> Function:
         made = Function(f"{self.name}_{name}", piece.block(), buffers, piece.kernel())
         self.functions.append(made)
         return made
@@ -160,13 +160,14 @@ class _Writer:
         assert self.parts.online is not None
         scores = self._incoming(self.parts.results[0], 0)
         incoming = scores | {self.parts.online.before: "before[{row}]"}
-        piece = Piece(tops, self.rounds, self.parameters, incoming, ["carried0[{row}]", *scores.values()])
+        piece = BlockLines(tops, self.rounds, self.parameters, incoming, ["carried0[{row}]", *scores.values()])
         newer = self._function("tops", piece, ["sums0", "before", "carried0"])
         by_block = [*newer.block[:-2], "from1", "to1"]
         lines = [*first, *online_lines.weighted(rows, buffer, newer.call(by_block), weights), *second]
         live = self.schedule.live
         if live is not None:
-            alive = self._function("live", Piece(live, self.rounds, self.parameters, {}, ["alive[{row}]"]), ["alive"])
+            alive_lines = BlockLines(live, self.rounds, self.parameters, {}, ["alive[{row}]"])
+            alive = self._function("live", alive_lines, ["alive"])
             lines = [*online_lines.passed_over(rows, alive.call(by_block), self._nothing()), *lines]
         return [
             *online_lines.begun(rows, self.type.computed, buffer[0], live is not None),
@@ -183,93 +184,96 @@ class _Writer:
         call = f"{line}(to1 - from1, &zero, 0, 0, {self._right_tile(1)}, nothing + column, 0, 1);"
         return loop(f"for (long across = 0; across < {across}; across += {step.tile.columns})", [*columns, call])
 
-    def _by_depth(self, at: int, lines: list[str]) -> list[str]:
+    def _by_depth(self, product: int, lines: list[str]) -> list[str]:
         """`lines` for one block of terms after another."""
-        depth, terms, name = self.blocks.steps[at].depth, self.parts.lefts[at].space[-1], f"from{at}"
+        depth, terms, name = self.blocks.steps[product].depth, self.parts.lefts[product].space[-1], f"from{product}"
         if depth == terms:
             return lines
         end = f"{name} + {depth}"
         end = end if terms % depth == 0 else f"{end} < {terms} ? {end} : {terms}"
         head = f"for (long {name} = 0; {name} < {terms}; {name} += {depth})"
-        return loop(head, [f"const long to{at} = {end};", *lines])
+        return loop(head, [f"const long to{product} = {end};", *lines])
 
-    def _left(self, at: int) -> Function | None:
+    def _left(self, product: int) -> Function | None:
         """What computes or copies a left operand into its buffer."""
-        loops, step = self.schedule.lefts[at], self.blocks.steps[at]
+        loops, step = self.schedule.lefts[product], self.blocks.steps[product]
         if loops is None:
             return None
-        if at:
-            width = self.blocks.steps[at - 1].width
-            incoming = self._incoming(self.parts.results[at - 1], at - 1)
+        if product:
+            width = self.blocks.steps[product - 1].width
+            incoming = self._incoming(self.parts.results[product - 1], product - 1)
             made, online = self._carried(), self.parts.online
             if online is not None:
                 incoming = self._incoming(online.scores, 0)
                 incoming |= {self.parts.carried[0]: "carried0[{row}]", online.before: "before[{row}]"}
                 made = ["added", "scale"]
-            kept = [f"sums{at - 1}[{{row}} * {width} + {{column}}]", *(f"{x}[{{row}}]" for x in made)]
-            buffers = [f"sums{at - 1}", *made, *(["carried0", "before"] if online is not None else [])]
+            kept = [f"sums{product - 1}[{{row}} * {width} + {{column}}]", *(f"{x}[{{row}}]" for x in made)]
+            buffers = [f"sums{product - 1}", *made, *(["carried0", "before"] if online is not None else [])]
         else:
             place = f"{{column}} * {step.stride} + {{row}}" if step.turned else f"{{row}} * {step.stride} + {{column}}"
             incoming, kept, buffers = {}, [f"left[{place}]"], ["left"]
-        return self._function(f"left{at}", Piece(loops, self.rounds, self.parameters, incoming, kept), buffers)
+        lines = BlockLines(loops, self.rounds, self.parameters, incoming, kept)
+        return self._function(f"left{product}", lines, buffers)
 
-    def _tiles(self, at: int) -> list[str]:
+    def _tiles(self, product: int) -> list[str]:
         """All tiles of sums of a block of terms."""
-        step, across = self.blocks.steps[at], self.parts.products[at].shape[-1]
-        t, several = step.tile, step.depth < self.parts.lefts[at].space[-1]
+        step, across = self.blocks.steps[product], self.parts.products[product].shape[-1]
+        t, several = step.tile, step.depth < self.parts.lefts[product].space[-1]
         begin, end = f"{self.column}_begin", f"{self.column}_end"
-        if at < len(self.blocks.steps) - 1:
-            begin, end = (f"from{at + 1}", f"to{at + 1}") if self.blocks.is_chained(at + 1) else ("0", str(across))
-        depth, more = (f"to{at} - from{at}", f"from{at} > 0") if several else (str(step.depth), "0")
-        more = "1" if at and self.schedule.tops is not None else more
-        sums = sum_of(f"sums{at}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
+        if product < len(self.blocks.steps) - 1:
+            following = product + 1
+            chained = self.blocks.is_chained(following)
+            begin, end = (f"from{following}", f"to{following}") if chained else ("0", str(across))
+        depth, more = (f"to{product} - from{product}", f"from{product} > 0") if several else (str(step.depth), "0")
+        more = "1" if product and self.schedule.tops is not None else more
+        sums = sum_of(f"sums{product}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
         rows = _clipped("row", t.rows, f"{self.row}_end", step.left is not None and self._has_short_tiles(step))
         columns = _clipped("column", t.columns, end, step.right is not None and across % t.columns > 0)
-        operands = f"{self._left_tile(at)}, {self._right_tile(at)}"
+        operands = f"{self._left_tile(product)}, {self._right_tile(product)}"
         call = f"{t.function(self.type.suffix)}({depth}, {operands}, {sums}, {step.width}, {more});"
         inside = loop(f"for (long first = {self.row}_begin; first < {self.row}_end; first += {t.rows})", [*rows, call])
         return loop(f"for (long across = {begin}; across < {end}; across += {t.columns})", [*columns, *inside])
 
-    def _has_short_tiles(self, step: Step) -> bool:
+    def _has_short_tiles(self, step: ProductStep) -> bool:
         return self.blocks.rows % step.tile.rows > 0 or self.parts.height % step.tile.rows > 0
 
-    def _term(self, at: int) -> str:
+    def _term(self, product: int) -> str:
         """The first of the terms that are added."""
-        return f"from{at}" if self.blocks.steps[at].depth < self.parts.lefts[at].space[-1] else "0"
+        return f"from{product}" if self.blocks.steps[product].depth < self.parts.lefts[product].space[-1] else "0"
 
-    def _left_tile(self, at: int) -> str:
+    def _left_tile(self, product: int) -> str:
         """Where the rows of a tile begin, and the steps to the next row and term."""
-        step, term, row = self.blocks.steps[at], self._term(at), f"(row - {self.row}_begin)"
+        step, term, row = self.blocks.steps[product], self._term(product), f"(row - {self.row}_begin)"
         if step.left is not None:
-            leaf = self.parameters.leaf(self.parts.lefts[at].body.outputs[0])
+            leaf = self.parameters.leaf(self.parts.lefts[product].body.outputs[0])
             by_row, by_term = self.parts.rows[-1].step(step.left), step.left.strides[-1]
             return f"{sum_of(leaf, *self._outer(step.left), ('row', by_row), (term, by_term))}, {by_row}, {by_term}"
-        if step.held < self.parts.lefts[at].space[-1] or self.blocks.is_chained(at):
+        if step.held < self.parts.lefts[product].space[-1] or self.blocks.is_chained(product):
             term = "0"
-        if at:
-            width = self.blocks.steps[at - 1].width
-            return f"{sum_of(f'sums{at - 1}', (row, width), (term, 1))}, {width}, 1"
+        if product:
+            width = self.blocks.steps[product - 1].width
+            return f"{sum_of(f'sums{product - 1}', (row, width), (term, 1))}, {width}, 1"
         by_row, by_term = (1, step.stride) if step.turned else (step.stride, 1)
         return f"{sum_of('left', (row, by_row), (term, by_term))}, {by_row}, {by_term}"
 
-    def _right_tile(self, at: int) -> str:
+    def _right_tile(self, product: int) -> str:
         """Where the columns of a tile begin, and the step to the next term, or column."""
-        step, part, term = self.blocks.steps[at], self.parts.rights[at], self._term(at)
+        step, part, term = self.blocks.steps[product], self.parts.rights[product], self._term(product)
         if step.right is not None:
             leaf = self.parameters.leaf(part.body.outputs[0])
             by_term, by_column = step.right.strides[-2:]
             place = sum_of(leaf, *self._outer(step.right), (term, by_term), ("column", by_column))
             return f"{place}, {by_column if step.tile.dots else by_term}"
-        wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, at)
+        wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, product)
         number = _joined([(NAMES[self.parts.outer.index(dim)], dim) for dim in varied])
         matrix = -(-part.space[-1] // wide) * wide * terms
         by_term = 1 if step.tile.dots else wide
-        place = sum_of(self._workspace(at), (number, matrix), ("column", terms), (term, by_term))
+        place = sum_of(self._workspace(product), (number, matrix), ("column", terms), (term, by_term))
         return f"{place}, {terms if step.tile.dots else wide}"
 
-    def _outer(self, found: Access) -> list[tuple[str, int]]:
+    def _outer(self, access: Access) -> list[tuple[str, int]]:
         """Where the matrix of an operand begins."""
-        return [(str(found.offset), 1), *((NAMES[d], dim.step(found)) for d, dim in enumerate(self.parts.outer))]
+        return [(str(access.offset), 1), *((NAMES[d], dim.step(access)) for d, dim in enumerate(self.parts.outer))]
 
 
 def _clipped(name: str, size: int, end: str, clips: bool) -> list[str]:

@@ -13,7 +13,7 @@ from eqfuse.emit.c.forms import forms_of
 from eqfuse.emit.c.loops import Loops, pushed
 from eqfuse.emit.c.nest import SHORT, Access, Dim, aligned
 from eqfuse.emit.c.ops import emits
-from eqfuse.emit.c.product.parts import Part
+from eqfuse.emit.c.product.parts import BlockPart
 from eqfuse.emit.c.sliding.axes import Axis
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
@@ -35,8 +35,8 @@ class Windows:
     window: Node
     reduction: str
     axes: tuple[Axis, ...]
-    image: Part
-    rest: Part
+    image: BlockPart
+    rest: BlockPart
     result: Node
     is_incoming: bool = False
 
@@ -101,11 +101,11 @@ def flat(shape: Shape) -> Shape:
     return (1,) * (2 - len(shape)) + shape
 
 
-def part(body: Graph, outputs: Sequence[Node], space: Shape, results: Sequence[Node]) -> Part:
+def part(body: Graph, outputs: Sequence[Node], space: Shape, results: Sequence[Node]) -> BlockPart:
     """What is computed over `space`; `results`: inputs that stand for what is computed before, in its order."""
     graph = pushed(Graph((*body.inputs, *results), tuple(outputs)))
     (form,) = forms_of(graph, space)
-    made = Part(graph, space, form)
+    made = BlockPart(graph, space, form)
     for n, found in made.arrays.items():
         if leaf_chain(n)[0] in results and found != Access(0, ordered(space)):
             raise UnsupportedOp("what windows give is read in its own order in its kernel")
@@ -117,7 +117,7 @@ def ordered(space: Shape) -> tuple[int, ...]:
     return tuple([0 if n == 1 else s for n, s in zip(space, contiguous(space), strict=True)])
 
 
-def loops_over(part: Part, rows: int, columns: int, written: bool) -> Loops:
+def loops_over(part: BlockPart, rows: int, columns: int, written: bool) -> Loops:
     """The loops over blocks of the last two axes; over rows within columns where those are short. `written`: its
     outputs are results of the kernel."""
     *outer, high, wide = part.space

@@ -16,7 +16,7 @@ from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
-from eqfuse.emit.c.product.piece import Piece
+from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.sliding.axes import Axis
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
 from eqfuse.emit.c.writer import Text, called, function, used
@@ -28,7 +28,7 @@ def write(schedule: WindowsSchedule, name: str, rounds: bool) -> Text:
 
 
 class WindowsWriter:
-    """`incoming`: elements of buffers that the image is computed from, as `Piece` has them, and `given`, these
+    """`incoming`: elements of buffers that the image is computed from, as `BlockLines` has them, and `given`, these
     buffers. `functions` are added to."""
 
     def __init__(
@@ -91,7 +91,7 @@ class WindowsWriter:
         block = [*self.outer, *ends, "from", "to", "left", "right"]
         found = Function(f"{self.name}_windows", block, buffers, self._windows())
         place = f"reduced[{{row}} * ({self.column}_end - {self.column}_begin) + {{column}}]"
-        rest = Piece(s.rest, self.rounds, self.parameters, {self.windows.result: place})
+        rest = BlockLines(s.rest, self.rounds, self.parameters, {self.windows.result: place})
         after = Function(f"{self.name}_rest", [*self.outer, *ends], ["reduced"], rest.kernel())
         self.functions += [found, after]
         return [*lines, found.call(), after.call()]
@@ -103,7 +103,7 @@ class WindowsWriter:
         s = self.schedule
         assert s.before is not None
         kept = f"image[{{row}} * {s.read_columns} + {{column}}]"
-        piece = Piece(s.before, self.rounds, self.parameters, self.incoming, [kept])
+        piece = BlockLines(s.before, self.rounds, self.parameters, self.incoming, [kept])
         ends = [f"{name}_{end}" for name in (self.row, self.column) for end in ("begin", "end")]
         made = Function(f"{self.name}_image", [*self.outer, *ends], [*self.given, "image"], piece.kernel())
         self.functions.append(made)

@@ -144,10 +144,10 @@ def _operands(node: Node, device: Device) -> Operands:
     return Operands(node, operands, product, *_readings(operands, product, device))
 
 
-def _by_batch(of: Operands, device: Device) -> Operands:
-    """`of`, every entry of the batch apart, also where one tall matrix would do."""
-    product = replace(of.product, batch=math.prod(of.node.shape[:-2]), rows=of.node.shape[-2])
-    return Operands(of.node, of.operands, product, *_readings(of.operands, product, device))
+def _by_batch(operands: Operands, device: Device) -> Operands:
+    """`operands`, every entry of the batch apart, also where one tall matrix would do."""
+    product = replace(operands.product, batch=math.prod(operands.node.shape[:-2]), rows=operands.node.shape[-2])
+    return Operands(operands.node, operands.operands, product, *_readings(operands.operands, product, device))
 
 
 def _readings(operands: tuple[Node, Node], product: Product, device: Device) -> tuple[Reading, Reading]:

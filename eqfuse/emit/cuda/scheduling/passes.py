@@ -55,7 +55,7 @@ def levels(body: Graph) -> tuple[tuple[Node, ...], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class _PassFacts:
     """Of one value: the axes, counted from the end, along which its elements differ; and the reductions below it, by
     the pass that can compute them."""
 
@@ -63,10 +63,10 @@ class _Facts:
     levels: tuple[tuple[Node, ...], ...]
 
 
-_facts: WeakKeyDictionary[Node, _Facts] = WeakKeyDictionary()
+_facts: WeakKeyDictionary[Node, _PassFacts] = WeakKeyDictionary()
 
 
-def _facts_of(n: Node) -> _Facts:
+def _facts_of(n: Node) -> _PassFacts:
     stack = [n]
     while n not in _facts:
         at = stack[-1]
@@ -76,7 +76,7 @@ def _facts_of(n: Node) -> _Facts:
             continue
         stack.pop()
         axes = _axes(at, [_facts[a].axes for a in at.args])
-        _facts[at] = _Facts(axes, _merged([_with_itself(a) for a in at.args]))
+        _facts[at] = _PassFacts(axes, _merged([_with_itself(a) for a in at.args]))
     return _facts[n]
 
 
@@ -136,7 +136,7 @@ def _next(before: Passes | None, roots: Iterable[Node], reduced: frozenset[int],
     if not ready.isdisjoint(new.apart) or not ready.isdisjoint(new.once):
         met, taken = _met(roots, ready)
         apart = frozenset([n for n in met if n in new.apart])
-        new = _Region(frozenset(met) - apart, apart, new.loads.intersection(met))
+        new = _Reads(frozenset(met) - apart, apart, new.loads.intersection(met))
     held = dict.fromkeys(before.held) if before else {}
     held |= dict.fromkeys([n for n in taken if not reduced.isdisjoint(_facts_of(n).axes)])
     elements = dict(before.elements) if before else {}
@@ -146,7 +146,7 @@ def _next(before: Passes | None, roots: Iterable[Node], reduced: frozenset[int],
 
 
 @dataclass(frozen=True, slots=True)
-class _Region:
+class _Reads:
     """What must be loaded or computed for some values, results of reductions at hand: values of a whole row, and those
     `apart`, of single elements. `loads`: those of them that are loaded."""
 
@@ -155,12 +155,12 @@ class _Region:
     loads: frozenset[Node]
 
 
-_NOTHING = _Region(frozenset(), frozenset(), frozenset())
+_NOTHING = _Reads(frozenset(), frozenset(), frozenset())
 # Of the arguments of a value, all together: a value that stood in its own entry would never be freed
-_regions: WeakKeyDictionary[Node, dict[frozenset[int], _Region]] = WeakKeyDictionary()
+_regions: WeakKeyDictionary[Node, dict[frozenset[int], _Reads]] = WeakKeyDictionary()
 
 
-def _region(root: Node, reduced: frozenset[int]) -> _Region:
+def _region(root: Node, reduced: frozenset[int]) -> _Reads:
     """Of one value; where axes `reduced` differ, elements are apart."""
     stack = [root]
     while stack:
@@ -179,20 +179,20 @@ def _region(root: Node, reduced: frozenset[int]) -> _Region:
     return _united([_own(root, reduced), _regions[root][reduced]])
 
 
-def _own(n: Node, reduced: frozenset[int]) -> _Region:
+def _own(n: Node, reduced: frozenset[int]) -> _Reads:
     """Of `n` without its arguments."""
     if _is_at_hand(n):
         return _NOTHING
     own, none = frozenset([n]), frozenset[Node]()
     is_apart = not reduced.isdisjoint(_facts_of(n).axes)
-    return _Region(none if is_apart else own, own if is_apart else none, own if _is_load(n) else none)
+    return _Reads(none if is_apart else own, own if is_apart else none, own if _is_load(n) else none)
 
 
-def _united(regions: list[_Region]) -> _Region:
+def _united(regions: list[_Reads]) -> _Reads:
     if len(regions) == 1:
         return regions[0]
     each = [(r.once, r.apart, r.loads) for r in regions]
-    return _Region(*[frozenset().union(*same) for same in zip(*each, strict=True)]) if each else _NOTHING
+    return _Reads(*[frozenset().union(*same) for same in zip(*each, strict=True)]) if each else _NOTHING
 
 
 def _is_at_hand(n: Node) -> bool:
@@ -241,16 +241,16 @@ def values_behind(held: Iterable[Node]) -> frozenset[Node]:
     return frozenset(found)
 
 
-def _axes(n: Node, of: Sequence[frozenset[int]]) -> frozenset[int]:
-    """The axes, counted from the end, along which the elements of `n` differ, and those of its arguments `of`."""
+def _axes(n: Node, arguments: Sequence[frozenset[int]]) -> frozenset[int]:
+    """The axes, counted from the end, along which the elements of `n` differ; `arguments`: those of its arguments."""
     role, long = row(n.op).role, frozenset(a for a in range(-n.type.rank, 0) if n.type.extent(a) != 1)
     if role is Role.ELEMENTWISE:
-        return frozenset().union(*of)
+        return frozenset().union(*arguments)
     if role is Role.REDUCTION:
-        return of[0] & long
+        return arguments[0] & long
     if role is not Role.VIEW:
         return long
-    source = of[0]
+    source = arguments[0]
     if n.op == "transpose":
         order = n.attr("axes")
         return frozenset(i - len(order) for i, a in enumerate(order) if a - len(order) in source)

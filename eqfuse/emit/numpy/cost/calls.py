@@ -97,15 +97,15 @@ def _element_work(
     return replace(found, seconds=touched(op, attrs, out, types, found.flops) * each)
 
 
-def _multiplied(found: Work, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
+def _multiplied(work: Work, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
     """Seconds of a matrix product: in whole blocks of BLAS, or by NumPy's own loop for the smallest matrices."""
-    by_numbers = found.flops * device.call_seconds / NUMBERS / device.threads
+    by_numbers = work.flops * device.call_seconds / NUMBERS / device.threads
     one = math.prod(types[1].shape[:-2]) == 1  # matrix on the right: the stack on the left is its rows
     rows = math.prod(types[0].shape[:-1]) if one else types[0].extent(-2)
-    seconds = found.seconds * _padded(rows, types)
+    seconds = work.seconds * _padded(rows, types)
     if rows > 1 < types[1].extent(-1):  # BLAS copies the left operand, which few columns do not make up for
         seconds += types[0].size * device.element_seconds("transpose", types[0].dtype.name)
-    seconds = min(seconds, found.seconds + by_numbers)
+    seconds = min(seconds, work.seconds + by_numbers)
     matrices = 1 if one else math.prod(out.shape[:-2])
     if matrices > 1:  # one call of BLAS, or of that loop, for each
         seconds += matrices * device.call_seconds / PRODUCTS / device.threads

@@ -18,12 +18,12 @@ from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.elementwise import UFUNCS, broadcast_shapes, loop_dtypes
 from eqfuse.ops.types import Shape, TensorType
 
-Operand = Union["Term", float, int, complex, bool]
+Operand = Union["Expr", float, int, complex, bool]
 NARROW = frozenset({np.dtype(np.float16), *ADDED})  # floats whose sums are taken in float32
 FLOAT32 = np.dtype(np.float32)
 
 
-class Term:
+class Expr:
     """A node in a formula."""
 
     __slots__ = ("node",)
@@ -44,67 +44,67 @@ class Term:
         return self.node.type.rank
 
     def __repr__(self) -> str:
-        return f"Term({self.node})"
+        return f"Expr({self.node})"
 
-    def __neg__(self) -> Term:
-        return Term(self.node.args[0]) if self.node.op == "negative" else f("negative", self)
+    def __neg__(self) -> Expr:
+        return Expr(self.node.args[0]) if self.node.op == "negative" else f("negative", self)
 
-    def __add__(self, other: Operand) -> Term:
+    def __add__(self, other: Operand) -> Expr:
         return f("add", self, other)
 
-    def __radd__(self, other: Operand) -> Term:
+    def __radd__(self, other: Operand) -> Expr:
         return f("add", other, self)
 
-    def __sub__(self, other: Operand) -> Term:
+    def __sub__(self, other: Operand) -> Expr:
         return f("subtract", self, other)
 
-    def __rsub__(self, other: Operand) -> Term:
+    def __rsub__(self, other: Operand) -> Expr:
         return f("subtract", other, self)
 
-    def __mul__(self, other: Operand) -> Term:
+    def __mul__(self, other: Operand) -> Expr:
         return product(self, other)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Operand) -> Term:
+    def __truediv__(self, other: Operand) -> Expr:
         return f("divide", self, other)
 
-    def __rtruediv__(self, other: Operand) -> Term:
+    def __rtruediv__(self, other: Operand) -> Expr:
         return f("divide", other, self)
 
-    def __matmul__(self, other: Term) -> Term:
-        return Term(node("matmul", (self.node, other.node)))
+    def __matmul__(self, other: Expr) -> Expr:
+        return Expr(node("matmul", (self.node, other.node)))
 
-    def __gt__(self, other: Operand) -> Term:
+    def __gt__(self, other: Operand) -> Expr:
         return f("greater", self, other)
 
-    def __lt__(self, other: Operand) -> Term:
+    def __lt__(self, other: Operand) -> Expr:
         return f("less", self, other)
 
-    def __ge__(self, other: Operand) -> Term:
+    def __ge__(self, other: Operand) -> Expr:
         return f("greater_equal", self, other)
 
-    def __le__(self, other: Operand) -> Term:
+    def __le__(self, other: Operand) -> Expr:
         return f("less_equal", self, other)
 
-    def equals(self, other: Operand) -> Term:
+    def equals(self, other: Operand) -> Expr:
         return f("equal", self, other)
 
 
 # ---- elementwise
 
 
-def f(op: str, *operands: Operand) -> Term:
+def f(op: str, *operands: Operand) -> Expr:
     """The elementwise operator `op`, of which at least one operand is a term: numbers are floats, where any term is."""
-    dtypes = [o.dtype for o in operands if isinstance(o, Term)]
+    dtypes = [o.dtype for o in operands if isinstance(o, Expr)]
     dtype = next((d for d in dtypes if kind(d) in "fc"), dtypes[0])
-    nodes = [o.node if isinstance(o, Term) else const(o, dtype) for o in operands]
+    nodes = [o.node if isinstance(o, Expr) else const(o, dtype) for o in operands]
     if op not in UFUNCS:
-        return Term(tidy.elementwise(op, nodes))
+        return Expr(tidy.elementwise(op, nodes))
     wanted, result = _loop(op, [n.dtype for n in nodes])
     made = tidy.elementwise(op, [tidy.cast(n, d) for n, d in zip(nodes, wanted, strict=True)])
     back = kind(result) in "fc" and wanted != [n.dtype for n in nodes]
-    return Term(tidy.cast(made, dtype) if back else made)
+    return Expr(tidy.cast(made, dtype) if back else made)
 
 
 def _loop(op: str, dtypes: Sequence[np.dtype]) -> tuple[list[np.dtype], np.dtype]:
@@ -115,13 +115,13 @@ def _loop(op: str, dtypes: Sequence[np.dtype]) -> tuple[list[np.dtype], np.dtype
     return wanted[: len(dtypes)], result
 
 
-def product(a: Operand, b: Operand) -> Term:
+def product(a: Operand, b: Operand) -> Expr:
     """``a * b``, where a factor 1 or -1 is none."""
     for one, other in ((a, b), (b, a)):
         value = known_number(one)
-        if value in (1, -1) and isinstance(other, Term):
+        if value in (1, -1) and isinstance(other, Expr):
             spread = other
-            if isinstance(one, Term):
+            if isinstance(one, Expr):
                 spread = spread_to(other, broadcast_shapes(one.shape, other.shape))
             return spread if value == 1 else -spread
     return f("multiply", a, b)
@@ -129,83 +129,83 @@ def product(a: Operand, b: Operand) -> Term:
 
 def known_number(value: Operand) -> Any:
     """The number that a term is everywhere; None where that is not known."""
-    if not isinstance(value, Term):
+    if not isinstance(value, Expr):
         return value
     n = value.node
     n = n.args[0] if n.op == "broadcast_to" else n
     return n.literal.array[()] if n.op == "const" and n.shape == () else None
 
 
-def where(condition: Term, yes: Operand, no: Operand, dtype: np.dtype | None = None) -> Term:
+def where(condition: Expr, yes: Operand, no: Operand, dtype: np.dtype | None = None) -> Expr:
     """`yes` or `no`, numbers as `dtype` where neither is a term."""
-    dtype = dtype or next(v.dtype for v in (yes, no) if isinstance(v, Term))
-    a, b = (v.node if isinstance(v, Term) else const(v, dtype) for v in (yes, no))
-    return Term(tidy.elementwise("where", [condition.node, a, b]))
+    dtype = dtype or next(v.dtype for v in (yes, no) if isinstance(v, Expr))
+    a, b = (v.node if isinstance(v, Expr) else const(v, dtype) for v in (yes, no))
+    return Expr(tidy.elementwise("where", [condition.node, a, b]))
 
 
-def real(x: Term) -> Term:
-    return Term(tidy.part("real", x.node)) if x.dtype.kind == "c" else x
+def real(x: Expr) -> Expr:
+    return Expr(tidy.part("real", x.node)) if x.dtype.kind == "c" else x
 
 
-def imag(x: Term) -> Term:
-    return Term(tidy.part("imag", x.node))
+def imag(x: Expr) -> Expr:
+    return Expr(tidy.part("imag", x.node))
 
 
-def complex_of(re: Term, im: Term) -> Term:
-    return Term(node("complex", (re.node, im.node)))
+def complex_of(re: Expr, im: Expr) -> Expr:
+    return Expr(node("complex", (re.node, im.node)))
 
 
-def conj(x: Term) -> Term:
+def conj(x: Expr) -> Expr:
     return f("conj", x) if x.dtype.kind == "c" else x
 
 
-def cast(x: Term, dtype: np.dtype) -> Term:
+def cast(x: Expr, dtype: np.dtype) -> Expr:
     """`x` as `dtype`; of complex numbers the real part, where that is real."""
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = real(x)
-    return Term(tidy.cast(x.node, dtype))
+    return Expr(tidy.cast(x.node, dtype))
 
 
 # ---- shapes
 
 
-def filled(value: float | complex, type: TensorType) -> Term:
-    return Term(tidy.broadcast_to(const(value, type.dtype), type.shape))
+def filled(value: float | complex, type: TensorType) -> Expr:
+    return Expr(tidy.broadcast_to(const(value, type.dtype), type.shape))
 
 
-def zeros(like: Node) -> Term:
+def zeros(like: Node) -> Expr:
     return filled(0, like.type)
 
 
-def spread_to(x: Term, shape: Shape) -> Term:
-    return Term(tidy.broadcast_to(x.node, shape))
+def spread_to(x: Expr, shape: Shape) -> Expr:
+    return Expr(tidy.broadcast_to(x.node, shape))
 
 
-def reshape(x: Term, shape: Shape) -> Term:
+def reshape(x: Expr, shape: Shape) -> Expr:
     n = x.node.args[0] if x.node.op == "broadcast_to" else x.node
-    return spread_to(Term(n), shape) if n.shape == () else Term(tidy.reshape(x.node, shape))
+    return spread_to(Expr(n), shape) if n.shape == () else Expr(tidy.reshape(x.node, shape))
 
 
-def transpose(x: Term, axes: Sequence[int]) -> Term:
-    return Term(tidy.transpose(x.node, axes))
+def transpose(x: Expr, axes: Sequence[int]) -> Expr:
+    return Expr(tidy.transpose(x.node, axes))
 
 
-def swapped(x: Term) -> Term:
+def swapped(x: Expr) -> Expr:
     """`x` with its last two axes exchanged."""
     r = x.rank
     return transpose(x, (*range(r - 2), r - 1, r - 2))
 
 
-def total(x: Term, axes: Sequence[int]) -> Term:
+def total(x: Expr, axes: Sequence[int]) -> Expr:
     """The sum over `axes` (negative), which stay with extent 1; of narrow floats it is taken in float32."""
     axes = sorted(a for a in axes if x.shape[a] != 1)
     if not axes:
         return x
     wide = cast(x, FLOAT32) if x.dtype in NARROW else x
-    return cast(Term(tidy.reduce("sum", wide.node, axes)), x.dtype)
+    return cast(Expr(tidy.reduce("sum", wide.node, axes)), x.dtype)
 
 
-def summed_to(x: Term, shape: Shape) -> Term:
+def summed_to(x: Expr, shape: Shape) -> Expr:
     """The sum of `x` over the axes along which an array of `shape` is spread to the shape of `x`."""
     if x.shape == shape:
         return x
@@ -215,7 +215,7 @@ def summed_to(x: Term, shape: Shape) -> Term:
     return reshape(total(x, spread), shape)
 
 
-def sum_of(terms: Sequence[Term]) -> Term:
+def sum_of(terms: Sequence[Expr]) -> Expr:
     """The sum of terms of one type, which narrow floats round once."""
     first = terms[0]
     wide = first.dtype in NARROW and len(terms) > 2
