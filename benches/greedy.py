@@ -52,19 +52,19 @@ class Predicted:
     operators: int
     nodes: int
     saturation: float
-    found: Choices
+    choices: Choices
     verdict: str
 
     def to_json(self) -> dict[str, Any]:
         ablations = {
             name: {"extractor": c.extractor, "seconds": c.seconds, "kernels": c.kernels, "search_seconds": c.search}
-            for name, c in self.found.ablations().items()
+            for name, c in self.choices.ablations().items()
         }
         return {
             "id": self.subject.id, "group": self.subject.group, "device": self.device, "operators": self.operators,
             "egraph_nodes": self.nodes, "saturation_seconds": self.saturation, "ablations": ablations,
-            "extractors": {name: c.seconds for name, c in self.found.by.items()},
-            "unmapped": self.found.unmapped.seconds, "factor": self.found.factor, "gap": self.found.gap,
+            "extractors": {name: c.seconds for name, c in self.choices.by.items()},
+            "unmapped": self.choices.unmapped.seconds, "factor": self.choices.factor, "gap": self.choices.gap,
             "verdict": self.verdict,
         }  # fmt: skip
 
@@ -99,12 +99,12 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
     found: dict[str, Any] = {"devices": {}}
     for name in dict.fromkeys(p.device for p in predicted):
         rows = [p for p in predicted if p.device == name]
-        gaps = {p.subject.id: p.found.gap for p in rows if p.found.gap is not None}
+        gaps = {p.subject.id: p.choices.gap for p in rows if p.choices.gap is not None}
         worst = max(gaps, key=gaps.__getitem__, default=None)
         found["devices"][name] = {
             "rows": len(rows),
-            "costlier_than_greedy": [p.subject.id for p in rows if p.found.factor < 1 - 1e-9],
-            "factors": {name: _factors({p.subject.id: p.found.over(name) for p in rows}) for name in ABLATIONS},
+            "costlier_than_greedy": [p.subject.id for p in rows if p.choices.factor < 1 - 1e-9],
+            "factors": {name: _factors({p.subject.id: p.choices.over(name) for p in rows}) for name in ABLATIONS},
             "largest_gap": None if worst is None else {"id": worst, "gap": gaps[worst], "of": len(gaps)},
         }
     if measured:

@@ -37,7 +37,7 @@ class KernelCase:
     name: str
     kind: str
     body: Graph
-    plain: Callable[..., object]
+    reference: Callable[..., object]
     target: float = 0.95
 
 
@@ -202,7 +202,7 @@ def bench(case: KernelCase, device: Device) -> tuple[float, float]:
         if not np.allclose(got, wanted, rtol=1e-3, atol=1e-4 * scale):
             raise SystemExit(f"{case.name}: the kernel is wrong\n{emitted.source}")
     times: tuple[list[float], list[float]] = ([], [])
-    functions = (lambda: case.plain(*arrays), ours)
+    functions = (lambda: case.reference(*arrays), ours)
     started = time.perf_counter()
     while time.perf_counter() - started < 2.0 or len(times[0]) < 15:
         for samples, function in zip(times, functions, strict=True):

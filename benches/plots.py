@@ -51,7 +51,7 @@ def _ablation(axes: Axes, device: str, rows: Sequence[Predicted]) -> None:
     names = [name for name in ABLATIONS if name != "greedy"]
     width = 0.8 / len(names)
     for i, name in enumerate(names):
-        heights = [p.found.over(name) for p in rows]
+        heights = [p.choices.over(name) for p in rows]
         axes.bar(np.arange(len(rows)) + i * width, heights, width, bottom=0, label=name)
     axes.set_yscale("log")
     axes.axhline(1, color="black", linewidth=0.5)

@@ -47,7 +47,7 @@ def predicted(device: str, rows: Sequence[Predicted]) -> Table:
     table = _table(f"predicted on {device}", [*headings, *(["verdict"] if textbook else [])], ("which", "verdict"))
     table.caption, table.caption_justify = Text(GREEDY_NOTE if textbook else ""), "left"
     for row in rows:
-        found, id = row.found, row.subject.id
+        found, id = row.choices, row.subject.id
         gap = "" if found.gap is None else f"{100 * found.gap:.2f} %"
         joint = found.ablation("joint")
         cells = [id, str(row.operators), *(duration(found.ablation(name).seconds) for name in ABLATIONS)]
@@ -69,7 +69,7 @@ def searched(rows: Sequence[Predicted]) -> Table | str:
     headings = ("", "operators", "e-graph nodes", "saturation", "extraction", "eqfuse", "TENSAT", "TASO")
     table = _table("search, seconds", headings)
     for row in rows:
-        extraction = row.found.ablation("joint").search
+        extraction = row.choices.ablation("joint").search
         times = [row.saturation, extraction, row.saturation + extraction]
         theirs = row.subject.searched
         cells = [f"{t:.2f}" for t in times] + (["", ""] if theirs is None else [f"{theirs[1]:g}", f"{theirs[0]:g}"])

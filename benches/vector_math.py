@@ -50,7 +50,7 @@ class Error:
     """The largest error met, and the arguments that it was met at."""
 
     ulps: float
-    at: tuple[float, ...] = ()
+    arguments: tuple[float, ...] = ()
     got: float = math.nan
 
 

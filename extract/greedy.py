@@ -152,9 +152,9 @@ class _Fusing:
 
     def __init__(self, cover: Cover) -> None:
         self.cover = cover
-        self.order = cover.order()
-        self.readers: dict[int, dict[int, None]] = {c: {} for c in self.order}
-        for c in self.order:
+        self.classes = cover.stored()
+        self.readers: dict[int, dict[int, None]] = {c: {} for c in self.classes}
+        for c in self.classes:
             self._note(c)
 
     def _note(self, c: int) -> None:
@@ -211,7 +211,7 @@ def inlined(cover: Cover) -> Cover:
 def _inlined(cover: Cover, runs: Callable[[Cut], bool]) -> Cover:
     """`inlined`, step by step, where all kernels of a step are `runs`."""
     fusing = _Fusing(cover.copy())
-    for eclass in fusing.order:
+    for eclass in fusing.classes:
         kind = fusing.cover.choice[eclass].state.template
         if kind.pointwise or kind.reduces or len(fusing.readers[eclass]) == 1:
             changed = fusing.fused(eclass)
@@ -223,7 +223,7 @@ def _inlined(cover: Cover, runs: Callable[[Cut], bool]) -> Cover:
 
 def _single_reader(cover: Cover, deepest: int | None) -> None:
     fusing = _Fusing(cover)
-    for eclass in fusing.order:
+    for eclass in fusing.classes:
         if eclass in cover.roots or len(fusing.readers[eclass]) != 1:
             continue
         changed = fusing.fuse(eclass)
@@ -241,7 +241,7 @@ def _depth(cut: Cut) -> int:
 
 def _cloning(cover: Cover) -> None:
     fusing = _Fusing(cover)
-    for eclass in fusing.order:
+    for eclass in fusing.classes:
         if eclass in cover.roots or not cover.choice[eclass].state.template.pointwise:
             continue
         if any(cover.choice[r].state.is_view for r in fusing.readers[eclass]):
@@ -261,7 +261,8 @@ def _traffic(cut: Cut) -> int:
 
 def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
-    place = {eclass: at for at, eclass in enumerate(fusing.order)}  # what comes first goes first where as much is saved
+    # where as much is saved, what comes first goes first
+    place = {eclass: at for at, eclass in enumerate(fusing.classes)}
     queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
 
@@ -274,11 +275,11 @@ def _by_saving(cover: Cover) -> None:
             if saving > 0:
                 heapq.heappush(queue, (-saving, place[eclass], version[eclass], changed))
 
-    for eclass in fusing.order:
+    for eclass in fusing.classes:
         offer(eclass)
     while queue:
         _, at, made, changed = heapq.heappop(queue)
-        eclass = fusing.order[at]
+        eclass = fusing.classes[at]
         if made != version[eclass] or eclass not in cover.choice or not all(cut.runs for cut in changed.values()):
             continue
         for other in sorted(fusing.commit(eclass, changed)):

@@ -122,17 +122,17 @@ class _Costs:
 
     def __init__(self, segment: Segment, device: Device) -> None:
         self._classes, self._device = segment.classes, device
-        self._found: dict[Hashable, float] = {}
+        self._by_node: dict[Hashable, float] = {}
 
     def __call__(self, eclass: int, enode: ENode) -> float:
         if self._classes[eclass].constant or enode.op == "input":
             return 0.0
         args = [self._argument(i, a) for i, a in enumerate(enode.args)]
         n = enode.over(args)
-        if n not in self._found:
+        if n not in self._by_node:
             inputs = tuple(dict.fromkeys(a for a in args if a.op == "input"))
-            self._found[n] = self._seconds(Graph(inputs, (n,)))
-        return self._found[n]
+            self._by_node[n] = self._seconds(Graph(inputs, (n,)))
+        return self._by_node[n]
 
     def _argument(self, place: int, eclass: int) -> Node:
         """A scalar constant stands in the kernel that reads it; anything else is read."""

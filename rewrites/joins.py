@@ -156,7 +156,7 @@ _OF_REALS = [
         concat(x.slice(computed(_of_first, x, y, axis, s)), y.slice(computed(_of_first, y, x, axis, s))),
         exactness=EXACT),
     Law("transpose_out_of_concat", concat(x.transpose(p), y.transpose(p)),
-        concat(x, y, at=computed(moved_axis, p, axis)).transpose(p), exactness=EXACT),
+        concat(x, y, along=computed(moved_axis, p, axis)).transpose(p), exactness=EXACT),
     Law("flip_of_parts", concat(x.flip(p), y.flip(p)), concat(x, y).flip(p),
         (guard("the axis is not flipped", _not_along, axis, p),), EXACT),
     Law("flip_of_swapped_parts", concat(x.flip(p), y.flip(p)), concat(y, x).flip(p),

@@ -57,9 +57,9 @@ def fold(asked: int, op: int, *values: int) -> int:
     return _asked[asked].fold(op, values)
 
 
-def made(asked: int, answer: int, position: int) -> int:
+def right_value(asked: int, answer: int, position: int) -> int:
     """Called by a match of a law: the number of one value of an answer."""
-    return _asked[asked].made[answer][position]
+    return _asked[asked].right_values[answer][position]
 
 
 def derive(asked: int, op: int, *values: int) -> int:
@@ -89,7 +89,7 @@ class Callbacks:
         self._numbers: dict[Any, int] = {}
         self.number(None)  # 0 says no
         self.rules: dict[int, Rule] = {}
-        self.made: list[tuple[int, ...]] = [()]  # what the right side of each match needs
+        self.right_values: list[tuple[int, ...]] = [()]  # what the right side of each match needs
         self.snaps = False
         self.partial = self.begun = False  # whether there are laws of class APPROXIMATE, and whether laws were applied
         self.cut: str | None = None  # the limit at which the last round began to decline matches
@@ -109,7 +109,7 @@ class Callbacks:
     @property
     def numbers(self) -> int:
         """How many numbers stand for something, or more."""
-        return len(self._objects) + len(self.made)
+        return len(self._objects) + len(self.right_values)
 
     def limit(self, room: float, size: int, allowance: Allowance) -> None:
         """Set the limits of the round that begins with `size` nodes."""
@@ -150,8 +150,8 @@ class Callbacks:
         values_made = self.rules[rule].judge(*[self._objects[v] for v in values])
         if values_made is None:
             return 0
-        self.made.append(tuple(map(self.number, values_made)))
-        return len(self.made) - 1
+        self.right_values.append(tuple(map(self.number, values_made)))
+        return len(self.right_values) - 1
 
     def offer_again(self, rule: int) -> None:
         """Let all matches of a rule be tried anew: those that it was charged for are not charged again."""

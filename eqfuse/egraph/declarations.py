@@ -58,7 +58,7 @@ class Declarations:
         self._marked: dict[str, None] | None = None
         self.run_once([_HEADER.format(meet=function_text("meet"), asked=self.number)])
         self.run_once([f"(let $asked (py-from-int {self.number}))", "(let $no (py-from-int 0))"])
-        for f in ("judge", "made", "fold", "derive", "mirror"):
+        for f in ("judge", "right_value", "fold", "derive", "mirror"):
             self.run_once([f'(let ${f} (py-eval "{function_text(f)}" (py-dict) (py-dict)))'])
 
     def require(self, *texts: str, kept: bool = False) -> None:
@@ -164,7 +164,7 @@ def declaration(op: str, arity: int) -> str:
 def law_texts(rule: Rule, name: str) -> Texts:
     """A ruleset of one rule, under `name`."""
     text = rule.text.replace("{number}", str(rule.number)).replace("{name}", name)
-    return (f"(ruleset law{name})", _callback("judge", rule.number, "made"), text)
+    return (f"(ruleset law{name})", _callback("judge", rule.number, "right_value"), text)
 
 
 def _callback(function: str, number: int, second: str = "no") -> str:

@@ -18,7 +18,15 @@ from eqfuse.ir.graph import Node
 from eqfuse.ops import row
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Guard, Law, Term, walk
-from eqfuse.rewrites.language.match import FAULTS, VariableTypes, faulty, literal_matches, made_values, order, term_key
+from eqfuse.rewrites.language.match import (
+    FAULTS,
+    VariableTypes,
+    construction_order,
+    faulty,
+    literal_matches,
+    made_values,
+    term_key,
+)
 from eqfuse.rewrites.procedures.chains import reordered
 from eqfuse.rewrites.procedures.short_axes import in_slices
 
@@ -180,7 +188,7 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
     made = _made_texts(rights, variable_text, variables)
     unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
     text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
-    return Rule(name, law, text, judge, _signatures(lefts), _signatures(rights), len(order(rights)))
+    return Rule(name, law, text, judge, _signatures(lefts), _signatures(rights), len(construction_order(rights)))
 
 
 def _idle(lefts: tuple[Term, ...]) -> list[tuple[Term, Term]]:
@@ -232,7 +240,7 @@ def _made_texts(rights: tuple[Term, ...], variable_text: Any, variables: dict[An
     """The made terms; what the match holds already is passed on, the rest is fetched from the judge's answer."""
     position = 0
     texts: dict[Term, str] = {}
-    for term in order(rights):
+    for term in construction_order(rights):
         keys: list[Any] = [a if isinstance(a, Attr) else None for a in term.attrs]
         keys += [("type", a.name) if a.op == VARIABLE else None for a in term.args]
         fetched = [f"(py-call pm pq pc (py-from-int {position + i}))" for i in range(len(keys))]

@@ -104,9 +104,9 @@ class DifferentiatedCall:
                 name = names[chosen.index(place)]
                 raise TraceError(f"{what}: the argument {name} holds no arrays to differentiate in")
         arrays = [self._array(leaf, path) for leaf, path in zip(leaves, self.paths, strict=True)]
-        self.given = [a.node for a in arrays]
+        self.arguments = [a.node for a in arrays]
         self.scalars = [a.scalar for a in arrays]
-        self.stand_ins = stand_ins(self.paths, [n.type for n in self.given])
+        self.stand_ins = stand_ins(self.paths, [n.type for n in self.arguments])
         with outer.within(f"{name_of(fn)}, which {what} differentiates,") as self.trace:
             self.trace.places, self.trace.fixed = {}, {}
             passed = list(map(own_arrays, args))
@@ -117,7 +117,7 @@ class DifferentiatedCall:
             result, aux = self._pair(result) if has_aux else (result, None)
             self.result, self.aux = ResultTree(result), ResultTree(aux)
         note_places(self.trace.places, [*self.result.nodes, *self.aux.nodes])
-        self._values = dict(zip(self.stand_ins, self.given, strict=True))
+        self._values = dict(zip(self.stand_ins, self.arguments, strict=True))
         for value, stand_in in self.trace.fixed.items():
             self._values[stand_in] = fixed(*self.back([value]))  # it is one for derivatives taken around this one too
         around = differentiated()

@@ -87,7 +87,7 @@ def _one_number(call: DifferentiatedCall, holomorphic: bool) -> Node:
         )
         raise DtypeError(f"{call.what}: {name} returns a result of {loss.dtype.name}, which has no gradient: {instead}")
     if holomorphic:
-        for path, n in zip(call.paths, call.given, strict=True):
+        for path, n in zip(call.paths, call.arguments, strict=True):
             if n.dtype.kind != "c":
                 raise DtypeError(f"{call.what} with holomorphic=True: the argument {path} is {n.type}, and not complex")
     return loss

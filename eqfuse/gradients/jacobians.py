@@ -66,7 +66,7 @@ def _jacobian(
 def _of_one_kind(call: DifferentiatedCall, holomorphic: bool) -> None:
     """DtypeError for complex numbers in a function that is not said to be holomorphic, and others in one that is."""
     of_results = zip(call.result.paths, call.result.nodes, strict=True)
-    for path, n in [*zip(call.paths, call.given, strict=True), *of_results]:
+    for path, n in [*zip(call.paths, call.arguments, strict=True), *of_results]:
         if (n.dtype.kind == "c") != holomorphic:
             says = "is not complex" if holomorphic else "is complex: say holomorphic=True, where that is true"
             raise DtypeError(f"{call.what} with holomorphic={holomorphic}: {path}, of {n.type}, {says}")

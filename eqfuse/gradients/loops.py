@@ -83,11 +83,11 @@ class _Scan:
     shared: Sequence[Node]
     first: Sequence[Node]
     arrays: Sequence[Node]
-    given: Sequence[Node]
+    shared_arguments: Sequence[Node]
     outputs: Sequence[Node]
 
     @classmethod
-    def of(cls, n: Node) -> _Scan:
+    def parts_of(cls, n: Node) -> _Scan:
         graph, c, s = n.attr("body").graph, n.attr("carries"), n.attr("stacked")
         index, *inside = graph.inputs
         first, arrays, given = n.args[:c], n.args[c : c + s], n.args[c + s :]
@@ -108,7 +108,7 @@ def _scan(
 
 
 def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Mapping[Node, Node]]:
-    p = _Scan.of(n)
+    p = _Scan.parts_of(n)
     c, s = len(p.carries), len(p.rows)
     inside = [*p.carries, *p.rows, *p.shared]
     steps = dict(zip(inside, _changing(inside), strict=True))
@@ -124,7 +124,7 @@ def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
     rows = {steps[r]: x for r, x in zip(p.rows, d[c : c + s], strict=True) if x is not None}
     rows |= dict(zip(read, stacks, strict=True)) | dict(zip(p.rows, p.arrays, strict=True))
     shared = {steps[r]: x for r, x in zip(p.shared, d[c + s :], strict=True) if x is not None}
-    shared |= dict(zip(p.shared, p.given, strict=True))
+    shared |= dict(zip(p.shared, p.shared_arguments, strict=True))
     made = _scan(n, outputs, p.index, carries, rows, shared) if outputs else []  # type: ignore[arg-type]
     changes = dict(zip([*changing, *stacked], made, strict=True))
     return [changes.get(k) for k in range(len(p.outputs))], instead
@@ -143,7 +143,7 @@ def _stacked(n: Node, p: _Scan, carries: Sequence[Node]) -> tuple[list[Node], Ma
 def _scan_transpose(
     n: Node, cts: Mapping[int, Expr], linear: set[int], transpose: GraphTranspose
 ) -> dict[int, Expr]:
-    p = _Scan.of(n)
+    p = _Scan.parts_of(n)
     c, s = len(p.carries), len(p.rows)
     inside = [*p.carries, *p.rows, *p.shared]
     rows = [r for i, r in enumerate(p.rows) if c + i in linear]
@@ -160,7 +160,7 @@ def _scan_transpose(
     known = dict(zip(p.rows, p.arrays, strict=True))
     stacks = {g: cts[j].node for g, j in zip(given, stacked, strict=True)}
     arrays = stacks | {r: x for r, x in known.items() if r not in rows}
-    shared = {r: x for r, x in zip(p.shared, p.given, strict=True) if r not in summed}
+    shared = {r: x for r, x in zip(p.shared, p.shared_arguments, strict=True) if r not in summed}
     outputs = [*found[:c], *added, *found[c : c + len(rows)]]
     made = _scan(n, outputs, p.index, carries, arrays, shared, turned=True)
     parts = dict(zip([*p.carries, *summed, *rows], made, strict=True))

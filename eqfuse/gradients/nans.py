@@ -99,7 +99,7 @@ def _first(graph: Graph, values: dict[Node, Any], origins: dict[Node, Origin]) -
         stack += _arguments(n)
         if n.args and not any(_is_nan(values[a]) for a in _arguments(n)):
             makes.append(n)
-    return min(makes, key=lambda n: origins.get(n, Origin(None)).of is not None, default=None)
+    return min(makes, key=lambda n: origins.get(n, Origin(None)).operator is not None, default=None)
 
 
 def _arguments(n: Node) -> tuple[Node, ...]:
@@ -109,6 +109,6 @@ def _arguments(n: Node) -> tuple[Node, ...]:
 def _said(n: Node, value: Any, origin: Origin) -> str:
     op = n.args[0].op if n.op == "loop_result" else n.op
     at = "" if n.shape == () else f" at {tuple(map(int, np.argwhere(np.isnan(value))[0]))}"
-    within = "" if origin.of is None else f", in the derivative of {origin.of}"
-    line = "" if origin.place is None else f"\n  {'made' if origin.of is None else 'differentiated'} at "
+    within = "" if origin.operator is None else f", in the derivative of {origin.operator}"
+    line = "" if origin.place is None else f"\n  {'made' if origin.operator is None else 'differentiated'} at "
     return f"{op} makes the first NaN, of {n.type}{at}{within}" + (line + line_of(origin.place) if origin.place else "")

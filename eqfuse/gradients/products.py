@@ -39,7 +39,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 
 def _jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool) -> Any:
     call = DifferentiatedCall("ef.jvp", fun, primals, {}, range(len(primals)), has_aux)
-    given = nodes_of("the tangents of ef.jvp", tangents, call.structure, [n.type for n in call.given])
+    given = nodes_of("the tangents of ef.jvp", tangents, call.structure, [n.type for n in call.arguments])
     found = tangents_of(call, given)
     result, aux = call.result.tree(call.back(call.result.nodes)), call.aux.tree(call.back(call.aux.nodes))
     change = call.result.tree(found)
@@ -121,13 +121,13 @@ class Pullback:
 
     def __init__(self, call: DifferentiatedCall, body: Body, residuals: Sequence[Any]) -> None:
         self._call, self._body, self.residuals = call, body, tuple(residuals)
-        self._derived = Derived("ef.vjp", call.fn, lambda args, _: self._of(*args), range, ["cotangent"])
+        self._derived = Derived("ef.vjp", call.fn, lambda args, _: self._pulled_back(*args), range, ["cotangent"])
 
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
         made: tuple[Any, ...] = self._derived(cotangent)
         return made
 
-    def _of(self, cotangent: Any) -> tuple[Any, ...]:
+    def _pulled_back(self, cotangent: Any) -> tuple[Any, ...]:
         kept = [r if isinstance(r, Node) else const(r) for r in self.residuals]
         return of_cotangents(self._call, self._body, kept, cotangent)
 

@@ -98,10 +98,10 @@ class Correspondence:
                 if missing:
                     stack.extend(missing)
                 else:
-                    self._nodes[n] = self._made(n)
+                    self._nodes[n] = self._counterpart(n)
         return self._nodes[old]
 
-    def _made(self, n: Node) -> Node:
+    def _counterpart(self, n: Node) -> Node:
         if n.op == "const":
             return node("const", (), (self._literals.get(n.literal, n.literal),))
         names = row(n.op).attrs

@@ -208,8 +208,9 @@ def split_static(
 
 
 def static_names(parameters: str | Iterable[str]) -> frozenset[str]:
-    several = isinstance(parameters, Iterable) and not isinstance(parameters, str)
-    names = tuple(parameters) if several else (parameters,)
+    names: tuple[Any, ...] = (parameters,)
+    if isinstance(parameters, Iterable) and not isinstance(parameters, str):
+        names = tuple(parameters)
     if not all(isinstance(name, str) for name in names):
         raise OptionError(f"static_argnames is {parameters!r}: give the name of a parameter, or a tuple of names")
     return frozenset(names)

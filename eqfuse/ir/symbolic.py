@@ -27,7 +27,7 @@ class SymbolicSpec:
     def __str__(self) -> str:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
-    def at(self, sizes: dict[str, int]) -> TensorType:
+    def type_at(self, sizes: dict[str, int]) -> TensorType:
         """The type where the symbols have these sizes."""
         return TensorType(self.dtype, tuple(sizes[n] if isinstance(n, str) else n for n in self.shape))
 

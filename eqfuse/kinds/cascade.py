@@ -81,7 +81,7 @@ class _Derivation:
 
     def __init__(self, body: Graph, below: set[Node], reductions: list[Node]) -> None:
         self.below, self.reductions = below, reductions
-        self.order = {n: i for i, n in enumerate(body.nodes)}
+        self.positions = {n: i for i, n in enumerate(body.nodes)}
         first = reductions[0]
         self.length = math.prod([first.args[0].shape[a] for a in first.attr("axes")])
         self.parts = {r: input_node(f"part {i}", r.type) for i, r in enumerate(reductions)}
@@ -89,7 +89,7 @@ class _Derivation:
         self.dtype = next(n.dtype for n in below if n.dtype != np.bool_)
         self.count = input_node("count", TensorType(self.dtype, ()))
         self.anchors: dict[Node, Node] = {}
-        self.known = {self.factors(r.args[0]): r for r in reductions if r.op == "sum"}
+        self.sums = {self.factors(r.args[0]): r for r in reductions if r.op == "sum"}
 
     def cascade(self, stages: list[int]) -> Cascade | None:
         shares: dict[Node, Node] = {}
@@ -121,8 +121,8 @@ class _Derivation:
 
     def summed(self, product: Factors) -> Node | None:
         """The sum of `product` over a part: a reduction, a number so many times, or 0 of distances from a mean."""
-        if product in self.known:
-            return self.parts[self.known[product]]
+        if product in self.sums:
+            return self.parts[self.sums[product]]
         numbers = [_number(n) for n in product]
         others = [n for n, value in zip(product, numbers, strict=True) if value is None]
         if not others:
@@ -152,7 +152,7 @@ class _Derivation:
         """Those of a product, as `terms` of products join them."""
         if n in self.below and n.op in ("multiply", "square", "power") and not self.is_base(n):
             found = [f for a in self.multiplied(n) or () for f in self.factors(a)]
-            return tuple(sorted(found, key=self.order.__getitem__)) if found else (n,)
+            return tuple(sorted(found, key=self.positions.__getitem__)) if found else (n,)
         return (n,)
 
     def multiplied(self, n: Node) -> tuple[Node, ...] | None:
@@ -257,7 +257,7 @@ def _of_product(d: _Derivation, n: Node) -> Sum | None:
         made: Sum = {}
         for left, a in whole.items():
             for right, b in found.items():
-                product = tuple(sorted([*left, *right], key=d.order.__getitem__))
+                product = tuple(sorted([*left, *right], key=d.positions.__getitem__))
                 _add(made, product, _times(a, b), d)
         whole = made
     return whole

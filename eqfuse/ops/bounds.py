@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ops.facts import INFINITY, Fact, of_dtype, order
+from eqfuse.ops.facts import INFINITY, Fact, of_dtype, sort_key
 from eqfuse.ops.types import TensorType
 
 
@@ -58,7 +58,7 @@ def between(lower: float, upper: float, out: TensorType, nan: bool, zero: bool =
 
 
 def hull(values: Sequence[float], out: TensorType, nan: bool) -> Fact:
-    return between(min(values, key=order), max(values, key=order), out, nan)
+    return between(min(values, key=sort_key), max(values, key=sort_key), out, nan)
 
 
 def times(x: float, y: float) -> float:

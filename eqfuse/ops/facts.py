@@ -20,7 +20,7 @@ LARGEST = sys.float_info.max
 SMALLEST = math.ulp(0.0)  # no dtype has a positive number below it
 
 
-def order(value: float) -> tuple[float, float]:
+def sort_key(value: float) -> tuple[float, float]:
     """The key that puts -0.0 below +0.0."""
     return (value, math.copysign(1.0, value))
 
@@ -44,7 +44,7 @@ class Fact:
         object.__setattr__(self, "zero", self.zero and self.lower <= 0 <= self.upper)
 
     def _key(self) -> tuple:
-        return order(self.lower), order(self.upper), self.nan, self.zero, self.symmetric
+        return sort_key(self.lower), sort_key(self.upper), self.nan, self.zero, self.symmetric
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fact) and self._key() == other._key()
@@ -55,8 +55,8 @@ class Fact:
     def within(self, wanted: Fact) -> bool:
         """Whether `wanted` allows every array that this allows."""
         return (
-            order(wanted.lower) <= order(self.lower)
-            and order(self.upper) <= order(wanted.upper)
+            sort_key(wanted.lower) <= sort_key(self.lower)
+            and sort_key(self.upper) <= sort_key(wanted.upper)
             and self.nan <= wanted.nan
             and self.zero <= wanted.zero
             and self.symmetric >= wanted.symmetric
@@ -64,28 +64,28 @@ class Fact:
 
     def meet(self, other: Fact) -> Fact:
         """Both hold. Where they contradict each other, as a rounding apart they may, this one."""
-        lower = max(self.lower, other.lower, key=order)
-        upper = min(self.upper, other.upper, key=order)
-        if order(lower) > order(upper):
+        lower = max(self.lower, other.lower, key=sort_key)
+        upper = min(self.upper, other.upper, key=sort_key)
+        if sort_key(lower) > sort_key(upper):
             return self
         return Fact(lower, upper, self.nan and other.nan, self.zero and other.zero, self.symmetric or other.symmetric)
 
     def join(self, other: Fact) -> Fact:
         """Each element is as one of them says."""
-        lower = min(self.lower, other.lower, key=order)
-        upper = max(self.upper, other.upper, key=order)
+        lower = min(self.lower, other.lower, key=sort_key)
+        upper = max(self.upper, other.upper, key=sort_key)
         return Fact(lower, upper, self.nan or other.nan, self.zero or other.zero)
 
     @property
     def above(self) -> Fact:
         """What is at least as large as any element. Of two zeros of different sign, NumPy's maximum gives either."""
-        mixed = self.upper == 0 and order(self.lower) < (0, 1)
+        mixed = self.upper == 0 and sort_key(self.lower) < (0, 1)
         return Fact(lower=SMALLEST if mixed else self.upper)
 
     @property
     def below(self) -> Fact:
         """What is at most as large as any element."""
-        mixed = self.lower == 0 and order(self.upper) > (0, -1)
+        mixed = self.lower == 0 and sort_key(self.upper) > (0, -1)
         return Fact(upper=-SMALLEST if mixed else self.lower)
 
     @property
@@ -117,8 +117,8 @@ class Fact:
             values = values.astype(np.float64)
         minus, zeros = np.signbit(values), values == 0
         inside = (values >= self.lower) & (values <= self.upper)
-        inside &= ~(zeros & minus) | (order(self.lower) <= (0, -1))
-        inside &= ~(zeros & ~minus) | (order(self.upper) >= (0, 1))
+        inside &= ~(zeros & minus) | (sort_key(self.lower) <= (0, -1))
+        inside &= ~(zeros & ~minus) | (sort_key(self.upper) >= (0, 1))
         inside |= np.isnan(values) & self.nan
         return found & (inside.all(-1) if array.dtype.kind == "c" else inside)
 
@@ -170,7 +170,7 @@ def of_array(array: np.ndarray) -> Fact:
         return replace(of_dtype(array.dtype), symmetric=symmetric)
     values = array.reshape(-1).tolist()
     numbers = [v for v in values if v == v]
-    lower, upper = (min(numbers, key=order), max(numbers, key=order)) if numbers else (INFINITY, -INFINITY)
+    lower, upper = (min(numbers, key=sort_key), max(numbers, key=sort_key)) if numbers else (INFINITY, -INFINITY)
     return Fact(lower, upper, len(numbers) < len(values), 0 in numbers, symmetric)
 
 

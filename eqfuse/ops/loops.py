@@ -163,7 +163,7 @@ def _do_scan(*given: Any) -> np.ndarray:
     *arrays, body, carries, count, length, start, reverse = given
     state, stacked, shared = arrays[:carries], arrays[carries : carries + count], arrays[carries + count :]
     stacks = [np.empty((length, *t.shape), t.dtype) for t in body.gives[carries:]]
-    for i in order(length, reverse):
+    for i in scan_indices(length, reverse):
         made = body(np.asarray(start + i), *state, *(x[i] for x in stacked), *shared)
         state = made[:carries]
         for stack, value in zip(stacks, made[carries:], strict=True):
@@ -171,7 +171,7 @@ def _do_scan(*given: Any) -> np.ndarray:
     return _packed([*state, *stacks], [*body.gives[:carries], *(TensorType(s.dtype, s.shape) for s in stacks)])
 
 
-def order(length: int, reverse: bool) -> range:
+def scan_indices(length: int, reverse: bool) -> range:
     """The indices of a scan, in the order of its steps."""
     return range(length - 1, -1, -1) if reverse else range(length)
 

@@ -18,7 +18,7 @@ import numpy as np
 from eqfuse.dtypes import FLOAT8, epsilon, kind
 from eqfuse.ops import row
 from eqfuse.ops.bounds import between, hull, number, times
-from eqfuse.ops.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, order
+from eqfuse.ops.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, sort_key
 from eqfuse.ops.row import Role, Types
 from eqfuse.ops.types import TensorType
 
@@ -96,7 +96,7 @@ def _quotient(x: float, y: float) -> list[float]:
 def _divide(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a, b = facts
     nan = a.nan or b.nan or (a.zero and b.zero) or (a.infinite and b.infinite)
-    one_sign = order(b.lower) >= (0, 1) or order(b.upper) <= (0, -1)
+    one_sign = sort_key(b.lower) >= (0, 1) or sort_key(b.upper) <= (0, -1)
     corners = [q for x in (a.lower, a.upper) for y in (b.lower, b.upper) for q in _quotient(x, y)]
     return hull(corners, out, nan) if one_sign else Fact(nan=nan)
 
@@ -126,14 +126,14 @@ def _fmod(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
     """Of the dividend's sign, and no larger than it. Whole numbers by 0 give 0."""
     a, b = facts
     size = min(_magnitude(a).upper, _magnitude(b).upper)
-    lower, upper = (-size if order(a.lower) < (0, 1) else 0.0), (size if order(a.upper) >= (0, 1) else -0.0)
+    lower, upper = (-size if sort_key(a.lower) < (0, 1) else 0.0), (size if sort_key(a.upper) >= (0, 1) else -0.0)
     return between(lower, upper, out, a.nan or b.nan or a.infinite or b.zero)
 
 
 def _power(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a, b = facts
     even = b.lower == b.upper and b.lower % 2 == 0
-    if kind(out.dtype) == "f" and (even or order(a.lower) >= (0, 1)):
+    if kind(out.dtype) == "f" and (even or sort_key(a.lower) >= (0, 1)):
         return Fact(0.0, INFINITY, a.nan or b.nan)
     return of_dtype(out.dtype)
 
@@ -143,8 +143,8 @@ def _power(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
 
 def _larger(x: float, y: float) -> float:
     """The lower bound of a maximum: of zeros NumPy gives any."""
-    found = max(x, y, key=order)
-    return -0.0 if found == 0 and order(min(x, y, key=order)) < (0, 1) else found
+    found = max(x, y, key=sort_key)
+    return -0.0 if found == 0 and sort_key(min(x, y, key=sort_key)) < (0, 1) else found
 
 
 def _same_kind(lower: float, upper: float, out: TensorType, nan: bool, zero: bool) -> Fact:
@@ -154,14 +154,14 @@ def _same_kind(lower: float, upper: float, out: TensorType, nan: bool, zero: boo
 
 def _maximum(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a, b = facts
-    upper = max(a.upper, b.upper, key=order)
+    upper = max(a.upper, b.upper, key=sort_key)
     return _same_kind(_larger(a.lower, b.lower), upper, out, a.nan or b.nan, a.zero or b.zero)
 
 
 def _minimum(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
     a, b = facts
     upper = -_larger(-a.upper, -b.upper)
-    return _same_kind(min(a.lower, b.lower, key=order), upper, out, a.nan or b.nan, a.zero or b.zero)
+    return _same_kind(min(a.lower, b.lower, key=sort_key), upper, out, a.nan or b.nan, a.zero or b.zero)
 
 
 def _passing_nan(rule: RangeRule) -> RangeRule:
@@ -273,7 +273,7 @@ def _sqrt(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
 
 def _sign(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     (a,) = facts
-    lower = -1 if a.lower < 0 else 1 if a.lower > 0 else min(0.0, a.lower, key=order)
+    lower = -1 if a.lower < 0 else 1 if a.lower > 0 else min(0.0, a.lower, key=sort_key)
     upper = 1 if a.upper > 0 else -1 if a.upper < 0 else 0.0
     return _same_kind(lower, upper, out, a.nan, a.zero)
 
@@ -315,7 +315,7 @@ def _sum(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
 def _prod(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
     """In any order. Products of some elements may vanish where those of others overflow."""
     a = facts[0]
-    if kind(out.dtype) != "f" or order(a.lower) < (0, 1):
+    if kind(out.dtype) != "f" or sort_key(a.lower) < (0, 1):
         return of_dtype(out.dtype)
     bounded = a.upper <= 1 and _count(types, out) > 0
     return Fact(0.0, 1.0 if bounded else INFINITY, a.nan or (a.lower < 1 < a.upper))

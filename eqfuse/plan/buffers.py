@@ -62,8 +62,8 @@ def layout(
         last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
     for v, part in parts.items():
         del first[v]
-        if part.of in first:
-            first[part.of] = min(first[part.of], part.maker)
+        if part.whole in first:
+            first[part.whole] = min(first[part.whole], part.maker)
     fresh: dict[int, None] = {}
     outputs = []
     for at, v in enumerate(plan.outputs):

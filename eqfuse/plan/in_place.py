@@ -19,13 +19,14 @@ from eqfuse.plan.plan import Kernel, Plan
 
 @dataclass(frozen=True)
 class PlacedSlice:
-    """Written by kernel `maker` as a `slice` of the value `of`, into which kernel `user` would copy its value `at`."""
+    """Written by kernel `maker` as a `slice` of the value `whole`, into which kernel `user` would copy its value
+    number `position`."""
 
-    of: int
+    whole: int
     slice: Node
     maker: int
     user: int
-    at: int
+    position: int
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class _Placements:
 
     def _copied(self, n: Node, parts: dict[int, PlacedSlice]) -> int:
         """Elements that the update copies from values."""
-        written = {part.at for part in parts.values()}
+        written = {part.position for part in parts.values()}
         return sum(a.type.size for at, a in enumerate(n.args[1:]) if at not in written)
 
     def _is_free(self, i: int, k: Kernel, n: Node, base: int, leaf: Node) -> bool:

@@ -90,7 +90,7 @@ class Family:
     def make(self, sizes: Sizes, layouts: Sequence[Strides] | None = None) -> Version:
         """The program for `sizes`, of arrays in C order or as `layouts` says."""
         started = time.perf_counter()
-        graph = self._trace(self.pattern.at(sizes), layouts)
+        graph = self._trace(self.pattern.types_at(sizes), layouts)
         if not sizes:
             return self._version(compile_graph(graph, **self.options), graph, "nothing has changed its extent")
         try:
@@ -105,7 +105,7 @@ class Family:
         """
         primes = _primes(len(self.pattern.symbols))
         candidates = [tuple(times * p for p in primes) for times in FIRST]
-        chosen, graph = candidates[0], self._trace(self.pattern.at(candidates[0]), None)
+        chosen, graph = candidates[0], self._trace(self.pattern.types_at(candidates[0]), None)
         for sizes in candidates[1:]:
             try:
                 chosen, graph = sizes, self._alike(sizes, graph)
@@ -135,7 +135,7 @@ class Family:
         reason: NotTransferred | None = None
         for planned in near:
             try:
-                return self._at(planned, graph, sizes, started)
+                return self._at_sizes(planned, graph, sizes, started)
             except NotTransferred as why:
                 reason = why
             if planned.transfer is None:
@@ -145,15 +145,15 @@ class Family:
         chosen = self._representative(sizes, [p.sizes for p in near])
         made = self._planned(chosen, graph if chosen == sizes else self._alike(chosen, graph))
         self.plans = [*self.plans, made][-PLANS:]
-        return self._at(made, graph, sizes, started)
+        return self._at_sizes(made, graph, sizes, started)
 
-    def _at(self, planned: Planned, graph: Graph, sizes: Sizes, started: float) -> Version:
+    def _at_sizes(self, planned: Planned, graph: Graph, sizes: Sizes, started: float) -> Version:
         """`planned` at other sizes."""
         if planned.sizes == sizes and _same(planned.program.plan.graph, graph):
             return self._version(planned.program, graph, "planned at this size")
         if planned.transfer is None:
             raise NotTransferred(planned.why)
-        plan = planned.transfer.at(graph)
+        plan = planned.transfer.plan_for(graph)
         debug.show_plan(plan)
         program = emit(plan)
         debug.show_source(program.source)
@@ -197,7 +197,7 @@ class Family:
     def _alike(self, sizes: Sizes, graph: Graph) -> Graph:
         """The function traced at `sizes`. NotTransferred when it does other things there than in `graph`."""
         try:
-            traced = self._trace(self.pattern.at(sizes), None)
+            traced = self._trace(self.pattern.types_at(sizes), None)
         except Exception as error:  # the user's function may raise anything at a size that no call has
             raise NotTransferred(f"the function cannot be traced at {self.pattern.said(sizes)}: {error}") from error
         with suppress(Ambiguous):

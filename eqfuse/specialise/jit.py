@@ -137,7 +137,7 @@ class Jitted(Summarised, Generic[P, R]):
             with self._lock:
                 found = self._versions.get(self._with_layouts(key, leaves))
                 if found is None:
-                    found = self._made(key, args, kwargs)
+                    found = self._compiled(key, args, kwargs)
                     if found.layouts:
                         self._asked[key] = self._asked.get(key, frozenset()) | {i for i, _ in found.layouts}
                     self._keep(self._with_layouts(key, leaves), found)
@@ -151,7 +151,7 @@ class Jitted(Summarised, Generic[P, R]):
         arrays = [leaf for leaf in leaves if not is_apart(leaf)]
         return key._replace(layouts=tuple((i, layout_of(arrays[i])) for i in sorted(asked)))
 
-    def _made(self, key: CallKey, args: tuple, kwargs: dict[str, Any]) -> Version:
+    def _compiled(self, key: CallKey, args: tuple, kwargs: dict[str, Any]) -> Version:
         call = FunctionCall(self.fn, self._static, args, kwargs)
         if not self.dynamic:
             meter = Meter(budget_of(self.options["budget"]))

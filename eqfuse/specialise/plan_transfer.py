@@ -51,7 +51,7 @@ class PlanTransfer:
         more = f" and {len(names) - 4} more laws" if len(names) > 4 else ""
         return f"proved equal with {', '.join(names[:4])}{more}"
 
-    def at(self, graph: Graph) -> Plan:
+    def plan_for(self, graph: Graph) -> Plan:
         """The plan for `graph`, the same function traced at another size."""
         try:
             plan = self._transferred(graph)

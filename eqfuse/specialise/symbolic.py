@@ -50,10 +50,10 @@ class Pattern:
         """``n = 3, m = 4``."""
         return ", ".join(f"{s} = {size}" for s, size in zip(self._places, sizes, strict=True))
 
-    def at(self, sizes: Sizes) -> list[TensorType | None]:
+    def types_at(self, sizes: Sizes) -> list[TensorType | None]:
         """The types of the arrays where the symbols have these sizes."""
         named = dict(zip(self._places, sizes, strict=True))
-        return [None if spec is None else spec.at(named) for spec in self.specs]
+        return [None if spec is None else spec.type_at(named) for spec in self.specs]
 
     def sizes(self, shapes: Sequence[Shape | None]) -> Sizes:
         """The sizes of the symbols in a call with arrays of `shapes`; ShapeError says what does not fit the pattern."""

@@ -54,14 +54,14 @@ class SymbolicProgram(Program):
         """The program of these sizes of the symbols alone (to look at, or to save)."""
         if set(sizes) != set(self.pattern.symbols):
             raise ShapeError(f"the symbols are {', '.join(self.pattern.symbols)}; give each its size")
-        found: Program = self._at(tuple(int(sizes[s]) for s in self.pattern.symbols)).program
+        found: Program = self._version(tuple(int(sizes[s]) for s in self.pattern.symbols)).program
         return found
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. ShapeError when they do not fit the pattern."""
         given = iter(arrays)
         leaves = [None if i in self._apart else next(given, None) for i in range(len(self.pattern.specs))]
-        results: tuple[Any, ...] = self._at(self._sizes(leaves)).program.run(arrays)
+        results: tuple[Any, ...] = self._version(self._sizes(leaves)).program.run(arrays)
         return results
 
     def call(self, leaves: Sequence[Any]) -> Sequence[Any]:
@@ -95,13 +95,13 @@ class SymbolicProgram(Program):
         return self._for_leaves(signature.flatten(args, kwargs))
 
     def _for_leaves(self, leaves: Sequence[Any]) -> Program:
-        program: Program = self._at(self._sizes(leaves), leaves).program
+        program: Program = self._version(self._sizes(leaves), leaves).program
         return program
 
     def _sizes(self, leaves: Sequence[Any]) -> Sizes:
         return self.pattern.sizes([getattr(leaf, "shape", ()) for leaf in leaves])
 
-    def _at(self, sizes: Sizes, leaves: Sequence[Any] | None = None) -> Version:
+    def _version(self, sizes: Sizes, leaves: Sequence[Any] | None = None) -> Version:
         found = self._versions.get(sizes)
         if found is None:
             with self._lock:

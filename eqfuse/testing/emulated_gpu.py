@@ -29,7 +29,7 @@ class Launches:
         self.names: list[str] = []
         self._inside = False
 
-    def of(self, name: str, work: Callable[[], Any]) -> Any:
+    def record(self, name: str, work: Callable[[], Any]) -> Any:
         """What `work` returns, which starts `name`."""
         if self._inside:
             return work()
@@ -49,30 +49,30 @@ class DeviceArray(np.ndarray):
     """An array in the emulated device's memory."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        LAUNCHES.of("copy", lambda: super(DeviceArray, self).__setitem__(key, value))
+        LAUNCHES.record("copy", lambda: super(DeviceArray, self).__setitem__(key, value))
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
-        return LAUNCHES.of("astype", lambda: super(DeviceArray, self).astype(*args, **kwargs))
+        return LAUNCHES.record("astype", lambda: super(DeviceArray, self).astype(*args, **kwargs))
 
     def get(self) -> np.ndarray:
         """A copy on the host."""
         return np.array(_host(self))
 
     def copy(self, *args: Any, **kwargs: Any) -> Any:
-        return LAUNCHES.of("copy", lambda: super(DeviceArray, self).copy(*args, **kwargs))
+        return LAUNCHES.record("copy", lambda: super(DeviceArray, self).copy(*args, **kwargs))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", ())
         arrays = [_host(a) for a in _on_device((*inputs, *out))]
         if out:
             kwargs["out"] = tuple(arrays[len(inputs) :])
-        result = LAUNCHES.of(ufunc.__name__, lambda: getattr(ufunc, method)(*arrays[: len(inputs)], **kwargs))
+        result = LAUNCHES.record(ufunc.__name__, lambda: getattr(ufunc, method)(*arrays[: len(inputs)], **kwargs))
         return out[0] if out else _marked(result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         list(_on_device((*args, *kwargs.values())))
         run = super().__array_function__
-        return _marked(LAUNCHES.of(func.__name__, lambda: run(func, types, args, kwargs)))
+        return _marked(LAUNCHES.record(func.__name__, lambda: run(func, types, args, kwargs)))
 
 
 def _marked(value: Any) -> Any:
@@ -82,8 +82,8 @@ def _marked(value: Any) -> Any:
 class EmulatedGpu:
     """One device with one stream."""
 
-    arrays = StandIn("cupy", np, _marked, LAUNCHES.of)
-    special = StandIn("special", scipy.special, _marked, LAUNCHES.of)
+    arrays = StandIn("cupy", np, _marked, LAUNCHES.record)
+    special = StandIn("special", scipy.special, _marked, LAUNCHES.record)
 
     def here(self) -> tuple[Hashable, Hashable]:
         return 0, 0

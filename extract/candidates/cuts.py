@@ -28,7 +28,7 @@ from eqfuse.kinds.map import stored
 from eqfuse.ops import Role, row
 
 LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
-T = TypeVar("Found")
+T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)

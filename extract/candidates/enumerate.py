@@ -56,14 +56,14 @@ class Candidates:
         self._cheapest: dict[int, Cut | None] = {}  # flows no longer change when it is asked for
         self.effort = effort(len(grammar.classes))
         self._by_estimates = grammar.prices.goes_by_estimates
-        self._order: list[int] = before._order if before else _leaf_up(grammar)
+        self._leaves_first: list[int] = before._leaves_first if before else _leaf_up(grammar)
         self._base: list[int] = before._base if before else _reshaped(grammar)
-        self._made: dict[tuple, list[Cut]] = before._made if before else {}  # of the cuts that are offered
+        self._joined: dict[tuple, list[Cut]] = before._joined if before else {}  # of the cuts that are offered
         self._now = 0  # classes that were looked at
         self._changed: dict[int, int] = dict.fromkeys(range(len(grammar.classes)), 0)  # when each did last
         self._settled: dict[int, tuple[int, set[int]]] = {}  # when each was, and from which other classes
         for _ in range(self.effort.sweeps):
-            changed = [self._settle(eclass) for eclass in self._order]
+            changed = [self._settle(eclass) for eclass in self._leaves_first]
             if not any(changed):
                 break
 
@@ -146,9 +146,9 @@ class Candidates:
                 others.update(enode.args)
                 offers = self._offered(enode)
                 key = (eclass, id(enode), offers)
-                if key not in self._made:
-                    self._made[key] = self._joins(eclass, enode, offers)
-                found += self._made[key]
+                if key not in self._joined:
+                    self._joined[key] = self._joins(eclass, enode, offers)
+                found += self._joined[key]
         found = [cut for cut in self._promising(found) if cut.estimate < math.inf]
         self._settled[eclass] = self._now, others.union(*[cut.leaves for cut in found])
         different = bool(found) and self._keep(eclass, found)

@@ -96,7 +96,7 @@ def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
     moved: dict[Cut, Cut] = {}
     found = []
     for cover in covers:
-        for cut in below(cover.choice[c] for c in cover.order()):
+        for cut in below(cover.choice[c] for c in cover.stored()):
             made = moved.get(cut) or _moved(cut, moved, number, grammar)
             if made is None:
                 break

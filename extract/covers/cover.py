@@ -22,13 +22,13 @@ WORTH = 1e-12  # seconds; smaller gains are rounding
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """One kernel of the final choice: `cuts` compute its `outputs` together; `size` operators run. `given`: its price,
-    where it is not that of such a kernel. Never changed."""
+    """One kernel of the final choice: `cuts` compute its `outputs` together; `size` operators run. `set_price`: its
+    price, where it is not that of such a kernel, and once it was asked for. Nothing else of it changes."""
 
     cuts: tuple[Cut, ...]
     state: State
     leaves: dict[int, int]
-    given: Price | None = None
+    set_price: Price | None = None
     outputs: tuple[int, ...] = field(init=False)
     size: int = field(init=False)
     _estimate: float | None = field(init=False)
@@ -37,15 +37,15 @@ class Group:
     def __post_init__(self) -> None:
         self.outputs = tuple([c.eclass for c in self.cuts])
         self.size = sum([c.size for c in self.cuts])
-        self._estimate = None if self.given is None else self.given.seconds
+        self._estimate = None if self.set_price is None else self.set_price.seconds
 
     @property
     def price(self) -> Price:
         """Found when it is asked for: most kernels of several outputs are none of the choice."""
-        if self.given is None:
+        if self.set_price is None:
             first, *others = self.cuts
-            self.given = first.prices.kernel(self.cuts, self.state, self.leaves) if others else first.price
-        return self.given
+            self.set_price = first.prices.kernel(self.cuts, self.state, self.leaves) if others else first.price
+        return self.set_price
 
     @property
     def estimate(self) -> float:
@@ -265,14 +265,14 @@ class Cover:
         """Is the root `eclass` just a view, and not read by another kernel, which would need it copied?"""
         return eclass in self._results and self.choice[eclass].state.is_view and self.refs[eclass] == 1
 
-    def order(self) -> list[int]:
+    def stored(self) -> list[int]:
         """Stored classes, producers first."""
         return producers_first(self.roots, lambda c: self.choice[c].reads)
 
     def readers(self) -> dict[int, list[int]]:
         """The stored classes whose kernels read each class."""
         found: dict[int, list[int]] = {}
-        for c in self.order():
+        for c in self.stored():
             for leaf in self.choice[c].leaves:
                 found.setdefault(leaf, []).append(c)
         return found
@@ -286,7 +286,7 @@ class Cover:
         return found
 
     def single_groups(self) -> tuple[Group, ...]:
-        return tuple(self.alone_or_alias(self.choice[c]) for c in self.order())
+        return tuple(self.alone_or_alias(self.choice[c]) for c in self.stored())
 
     def settle(self) -> None:
         """Its groups, and its cost, at the prices of their schedules."""

@@ -86,7 +86,7 @@ def _moves(now: Timeline, candidates: Candidates, before: bool) -> Iterator[list
     full = max(range(len(now.steps)), key=lambda i: (now.arena[i], -i))
     outside = [s.needs.scratch * s.needs.threads + s.needs.passing + s.needs.held for s in now.steps]
     greedy = max(range(len(outside)), key=lambda i: (outside[i], -i))
-    alive = now.at(full)
+    alive = now.alive(full)
     here = {s.eclass for s in alive}
     for value in alive[:WAITING]:
         yield from _of_value(now, candidates, value, full, here)

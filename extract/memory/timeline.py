@@ -132,7 +132,7 @@ class Timeline:
         room = level - self.outside
         return sum([now - room for now in self.arena if now > room])
 
-    def at(self, step: int) -> list[Stretch]:
+    def alive(self, step: int) -> list[Stretch]:
         """The values that take memory at `step`, those first that wait longest to be read."""
         alive = [s for s in self.stretches if s.nbytes > SMALL_BYTES and s.first <= step <= s.last]
         return sorted(alive, key=lambda s: (-s.nbytes * (s.last - s.first), s.first, s.eclass))

@@ -40,7 +40,7 @@ def improve(cover: Cover, candidates: Candidates, met: set[SearchState]) -> bool
 
 
 def _other_cuts(cover: Cover, candidates: Candidates) -> None:
-    for eclass in reversed(cover.order()):
+    for eclass in reversed(cover.stored()):
         if eclass not in cover.choice:
             continue
         for cut in candidates.cuts.get(eclass, ()):
@@ -56,7 +56,7 @@ def _store_or_inline(cover: Cover, candidates: Candidates) -> None:
         if users and len(changed) == len(users):
             cover.attempt(changed, candidates.cheapest)
     readers_of = cover.readers()
-    for eclass in cover.order():
+    for eclass in cover.stored():
         if eclass in cover.choice and eclass not in cover.roots:
             readers = [u for u in readers_of.get(eclass, ()) if u in cover.choice and eclass in cover.choice[u].leaves]
             inlined = fuse(cover, eclass, readers)

@@ -32,7 +32,7 @@ def _program(cover: Cover, segment: Segment) -> Graph:
     """What `cover` computes, as a graph with the inputs of the segment's own."""
     value: dict[int, Node] = {c: n for c, n in zip(segment.inputs, segment.graph.inputs, strict=True) if c >= 0}
 
-    for eclass in cover.order():
+    for eclass in cover.stored():
         made: dict[int, Node] = {}
         for cut in below([cover.choice[eclass]]):
             if cut.enode is None:

@@ -17,7 +17,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.facts import Fact
 from eqfuse.ops.ranges import range_of
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Law, Term
-from eqfuse.rewrites.language.match import literal_matches, order, term_key
+from eqfuse.rewrites.language.match import construction_order, literal_matches, term_key
 
 Bound = dict[Any, Any]  # the node or attribute value that stands for each variable, and the node for each inner term
 
@@ -30,12 +30,12 @@ class Written:
         self.constants: set[Node] = set()  # what is computed when the program is built
         self._facts: dict[Node, Fact] = {}
         self.readers: dict[Node, list[Node]] = {}
-        self.at: dict[str, list[Node]] = {}  # the nodes of each operator that run at every call, arguments first
+        self.by_operator: dict[str, list[Node]] = {}  # the nodes that run at every call, arguments first
         for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
             if self.is_constant(n):
                 self.constants.add(n)
             elif n.args:
-                self.at.setdefault(n.op, []).append(n)
+                self.by_operator.setdefault(n.op, []).append(n)
             self.readers[n] = []
             for a in n.args:
                 self.readers[a].append(n)
@@ -63,7 +63,7 @@ def replacements(written: Written, law: Law, commutes: Collection[str], backward
     save flops.
     """
     _, (wanted,), _ = law.directions[backwards]
-    nodes = written.at.get(wanted.op)
+    nodes = written.by_operator.get(wanted.op)
     if not nodes:
         return {}
     rule = compile_law(law)[backwards]
@@ -73,7 +73,7 @@ def replacements(written: Written, law: Law, commutes: Collection[str], backward
         for bound in _matches([(wanted, n)], {}, commutes):
             inner = _inner(rule, bound)
             apart = taken.isdisjoint(inner) and written.constants.isdisjoint(inner)
-            made = _made(rule, bound, written) if apart and _guarded(rule, bound, written) else None
+            made = _right_side(rule, bound, written) if apart and _guarded(rule, bound, written) else None
             if made is not None and made is not n and _saves(inner, made, written, law.both):
                 found[n] = made
                 taken.update(inner)
@@ -86,7 +86,7 @@ def forms(written: Written, law: Law, n: Node, commutes: Collection[str], backwa
     _, (wanted,), _ = law.directions[backwards]
     rule = compile_law(law)[backwards]
     for bound in _matches([(wanted, n)], {}, commutes):
-        made = _made(rule, bound, written) if _guarded(rule, bound, written) else None
+        made = _right_side(rule, bound, written) if _guarded(rule, bound, written) else None
         if made is not None and made is not n:
             yield made
 
@@ -167,7 +167,7 @@ def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
     return True  # what is `given` stands in the graph, as all that is matched
 
 
-def _made(rule: Rule, bound: Bound, written: Written) -> Node | None:
+def _right_side(rule: Rule, bound: Bound, written: Written) -> Node | None:
     """The made side over the bound nodes; None where the judge declines."""
     match = []
     for what, key in rule.judge.slots:
@@ -183,7 +183,7 @@ def _made(rule: Rule, bound: Bound, written: Written) -> Node | None:
         return None
     made: dict[Term, Node] = {}
     at = 0
-    for term in order(rule.judge.rights):
+    for term in construction_order(rule.judge.rights):
         attrs = values[at : at + len(term.attrs)]
         at += len(term.attrs) + len(term.args)
         args = (bound[term_key(a)] if a.op == VARIABLE else made[a] for a in term.args)

@@ -41,12 +41,12 @@ class Columns:
         self.candidates = candidates
         self.grammar = candidates.grammar
         self.roots = roots
-        self.found: dict[tuple, Column] = {}
+        self.columns: dict[tuple, Column] = {}
         for eclass, cuts in sorted(candidates.cuts.items()):
             for cut in cuts:
                 if eclass in roots and cut.state.is_view:
                     alias = Group((cut,), cut.state, cut.leaves, Price(0.0, 0, 0, 0, "memory"))
-                    self.found[mark(alias)] = Column(alias, 0.0, alias=True)
+                    self.columns[mark(alias)] = Column(alias, 0.0, alias=True)
                 self.add(alone(cut))
         for cover in covers:
             for met in cover.groups if cover.grammar is self.grammar else ():
@@ -55,19 +55,19 @@ class Columns:
     def add(self, kernel: Group) -> bool:
         """Is the kernel new?"""
         kernel = kernel.by_schedule(self.grammar)
-        known = mark(kernel) in self.found
+        known = mark(kernel) in self.columns
         if not known and kernel.price.seconds < math.inf:
-            self.found[mark(kernel)] = Column(kernel, kernel.price.seconds)
+            self.columns[mark(kernel)] = Column(kernel, kernel.price.seconds)
         return not known
 
     def places(self, groups: Iterable[Group]) -> list[int]:
         """The numbers of the columns for these kernels, of those that have one."""
-        place = {key: i for i, key in enumerate(self.found)}
+        place = {key: i for i, key in enumerate(self.columns)}
         return [place[mark(g)] for g in groups if mark(g) in place]
 
     @property
     def all(self) -> list[Column]:
-        return list(self.found.values())
+        return list(self.columns.values())
 
     def program(self) -> tuple[BinaryProgram, list[tuple[int | None, int]]]:
         """A root is computed; a class that a chosen kernel reads is computed, and stored. With each row: the class that
@@ -107,9 +107,9 @@ class Columns:
             if solution.prices is None:
                 return seconds
             prices = {name: p for name, p in zip(names, solution.prices, strict=True) if p > 0}
-            before = len(self.found)
+            before = len(self.columns)
             spent += self._grown(prices, seconds - spent)
-            if len(self.found) == before or spent >= seconds:
+            if len(self.columns) == before or spent >= seconds:
                 break
         return spent
 

@@ -17,7 +17,7 @@ import numpy as np
 from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16, kind
 from eqfuse.ir.evaluate import evaluate, every_value
 from eqfuse.ir.graph import Node
-from eqfuse.ops.facts import Fact, of_array, order
+from eqfuse.ops.facts import Fact, of_array, sort_key
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.agreement import (
     Comparison,
@@ -140,7 +140,8 @@ def _includes(fact: Fact, array: np.ndarray) -> np.ndarray:
     nan, zero, minus = np.isnan(values), values == 0, np.signbit(values)
     inside = (values >= fact.lower) & (values <= fact.upper) & (fact.zero | ~zero)
     if kind(array.dtype) == "f":
-        inside &= ~(zero & minus & (order(fact.lower) == (0, 1))) & ~(zero & ~minus & (order(fact.upper) == (0, -1)))
+        inside &= ~(zero & minus & (sort_key(fact.lower) == (0, 1)))
+        inside &= ~(zero & ~minus & (sort_key(fact.upper) == (0, -1)))
     return inside | (nan & fact.nan)
 
 

@@ -58,7 +58,7 @@ def prove(law: Law) -> Proof:
         return Proof(False, why="unsupported: it is not pointwise")
     translator = _Translator(z3, law)
     try:
-        pairs = [(translator.of(a), translator.of(b)) for a, b in zip(law.lefts, law.rights, strict=True)]
+        pairs = [(translator.translate(a), translator.translate(b)) for a, b in zip(law.lefts, law.rights, strict=True)]
         if any(left.sort() != right.sort() for left, right in pairs):
             raise Unsupported("its sides are a number and a truth value")
         translator.guarded(law)
@@ -109,7 +109,7 @@ class _Translator:
         self.functions: set[str] = set()
         self.truths = _truth_variables(law)
 
-    def of(self, term: Term) -> Any:
+    def translate(self, term: Term) -> Any:
         if term.op == VARIABLE:
             name = term.name
             make = self.z3.Bool if name in self.truths else self.z3.Real
@@ -118,7 +118,7 @@ class _Translator:
             return self._number(term.value)
         if term.op not in ROWS:
             raise Unsupported(f"{term.op} has no meaning here")
-        return ROWS[term.op](self, term, *map(self.of, term.args))
+        return ROWS[term.op](self, term, *map(self.translate, term.args))
 
     def _number(self, value: Any) -> Any:
         if isinstance(value, Computed):
@@ -137,7 +137,7 @@ class _Translator:
         """Take what the law's guards say of values as facts."""
         for g in law.when:
             if g.wanted is not None:
-                subject, *others = map(self.of, g.tensors)
+                subject, *others = map(self.translate, g.tensors)
                 self.facts += _above(g, subject, *others) if others else _bounds(self.z3, subject, g.wanted())
 
     def truth(self, value: Any) -> Any:

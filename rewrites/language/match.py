@@ -102,14 +102,14 @@ class RightSide:
     """Types the made side bottom-up, collecting the values its constructors take."""
 
     def __init__(self, types: VariableTypes, attributes: dict[Attr, Any]) -> None:
-        self.known, self.attributes = types, attributes
+        self.variables, self.attributes = types, attributes
         self.types: dict[Term, TensorType] = {}
         self.values: list[Any] = []
         self.attrs: dict[Term, tuple] = {}
 
     def type(self, term: Term) -> TensorType:
         if term.op == VARIABLE:
-            return self.known[term.name]
+            return self.variables[term.name]
         if term in self.types:
             return self.types[term]
         dtype = None
@@ -141,14 +141,14 @@ class RightSide:
         if isinstance(value, Attr):
             return self.attributes[value]
         if isinstance(value, Computed):
-            result = value.function(*_values(value.args, self.known, self.attributes))
+            result = value.function(*_values(value.args, self.variables, self.attributes))
             if result is None:
                 raise Decline
             return result
         return value
 
 
-def order(rights: tuple[Term, ...]) -> list[Term]:
+def construction_order(rights: tuple[Term, ...]) -> list[Term]:
     """The nodes of right sides as `RightSide` collects their values: operators' literals before the operator."""
     done: list[Term] = []
 

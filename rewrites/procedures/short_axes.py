@@ -119,7 +119,7 @@ def _summed(n: Node) -> Node | None:
     if not _are_of_pairs([left, right], extent, n.type.size):
         return None
     slices = AxisSlices(n.type.size)
-    pairs = [(slices.of(left, -1, i), slices.of(right, -2, i)) for i in range(extent)]
+    pairs = [(slices.sliced(left, -1, i), slices.sliced(right, -2, i)) for i in range(extent)]
     return _joined_by("add", [node("multiply", pair) for pair in pairs])
 
 
@@ -196,7 +196,7 @@ def _is_elementwise(n: Node) -> bool:
 def _slices(body: Node, axis: int) -> list[Node]:
     """The slices of `body` along `axis`, which is kept, computed from slices of what is smaller than one of them."""
     slices = AxisSlices(_pairs(body, axis))
-    return [slices.of(body, axis, i) for i in range(body.type.extent(axis))]
+    return [slices.sliced(body, axis, i) for i in range(body.type.extent(axis))]
 
 
 class AxisSlices:
@@ -204,42 +204,42 @@ class AxisSlices:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.made: dict[tuple[Node, int, int], Node] = {}
+        self.cache: dict[tuple[Node, int, int], Node] = {}
 
-    def of(self, n: Node, axis: int, i: int) -> Node:
+    def sliced(self, n: Node, axis: int, i: int) -> Node:
         """The `i`-th slice of `n` along `axis`; all of it, where it is broadcast along that axis."""
         if n.type.extent(axis) == 1:
             return n
         key = n, axis, i
-        if key not in self.made:
-            self.made[key] = self._of(n, axis, i)
-        return self.made[key]
+        if key not in self.cache:
+            self.cache[key] = self._sliced(n, axis, i)
+        return self.cache[key]
 
-    def _of(self, n: Node, axis: int, i: int) -> Node:
+    def _sliced(self, n: Node, axis: int, i: int) -> Node:
         if row(n.op).role is Role.ELEMENTWISE and n.type.size >= self.size:
-            return n.over([self.of(a, axis, i) for a in n.args])
+            return n.over([self.sliced(a, axis, i) for a in n.args])
         made = _THROUGH[n.op](self, n, axis, i) if n.op in _THROUGH else None
         return made or _of_array(n, axis, i)
 
     def of_broadcast(self, n: Node, axis: int, i: int) -> Node:
-        return node("broadcast_to", (self.of(n.args[0], axis, i),), (_one_at(n.shape, axis),))
+        return node("broadcast_to", (self.sliced(n.args[0], axis, i),), (_one_at(n.shape, axis),))
 
     def of_transpose(self, n: Node, axis: int, i: int) -> Node:
-        return n.over([self.of(n.args[0], moved_axis(n.attr("axes"), axis), i)])
+        return n.over([self.sliced(n.args[0], moved_axis(n.attr("axes"), axis), i)])
 
     def of_reshape(self, n: Node, axis: int, i: int) -> Node | None:
         """None where the reshape merges the axis with others, or splits it."""
         before = through_reshape(n.args[0].type, n.shape, (axis,))
         if before is None or len(before) > 1:
             return None
-        return node("reshape", (self.of(n.args[0], before[0], i),), (_one_at(n.shape, axis),))
+        return node("reshape", (self.sliced(n.args[0], before[0], i),), (_one_at(n.shape, axis),))
 
     def of_concat(self, n: Node, axis: int, i: int) -> Node:
         if n.attr("axis") != axis:
-            return n.over([self.of(a, axis, i) for a in n.args])
+            return n.over([self.sliced(a, axis, i) for a in n.args])
         for a in n.args:
             if i < a.shape[axis]:
-                return self.of(a, axis, i)
+                return self.sliced(a, axis, i)
             i -= a.shape[axis]
         raise IndexError(i)
 

@@ -18,7 +18,7 @@ from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import complex_array
-from eqfuse.ops.facts import Fact, of_array, order
+from eqfuse.ops.facts import Fact, of_array, sort_key
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.cases import drawn
 from eqfuse.rewrites.checking.data import index_limit
@@ -59,10 +59,10 @@ def drawn_fact(dtype: np.dtype, rng: random.Random, symmetric: bool = False) -> 
     ends = [v for v in numbers if v in (0, 1) or v in (min(numbers), max(numbers))]
     some = [rng.choice(ends if rng.random() < 0.5 else numbers) for _ in range(rng.choice((1, 2, 2, 3)))]
     if rng.random() < 0.3:
-        some = [v for v in some if order(v) >= (0, 1)] or [numbers[-1 if dtype.kind == "b" else 1]]
+        some = [v for v in some if sort_key(v) >= (0, 1)] or [numbers[-1 if dtype.kind == "b" else 1]]
     may_be_nan = kind(dtype) == "f" and rng.random() < 0.3
     may_be_zero = rng.random() < 0.7 or not any(some)
-    return Fact(min(some, key=order), max(some, key=order), may_be_nan, may_be_zero, symmetric)
+    return Fact(min(some, key=sort_key), max(some, key=sort_key), may_be_nan, may_be_zero, symmetric)
 
 
 def satisfying(fact: Fact, t: TensorType, rng: random.Random) -> np.ndarray:
@@ -84,7 +84,7 @@ def satisfying(fact: Fact, t: TensorType, rng: random.Random) -> np.ndarray:
 
 
 def _allows(fact: Fact, value: float) -> bool:
-    return order(fact.lower) <= order(value) <= order(fact.upper) and (fact.zero or value != 0)
+    return sort_key(fact.lower) <= sort_key(value) <= sort_key(fact.upper) and (fact.zero or value != 0)
 
 
 def laid_out(array: np.ndarray, rng: random.Random) -> np.ndarray:

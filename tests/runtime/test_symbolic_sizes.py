@@ -204,10 +204,10 @@ def test_a_wrong_guess_is_never_believed(monkeypatch: pytest.MonkeyPatch) -> Non
 
     plan = ef.compile(share, ef.spec((960, 5), np.float32), target=DEVICES["cpu"]).plan
     transfer = PlanTransfer(plan, book())
-    assert transfer.at(ef.trace(share, ef.spec((70, 5), np.float32))).kernels
+    assert transfer.plan_for(ef.trace(share, ef.spec((70, 5), np.float32))).kernels
     monkeypatch.setattr(Correspondence, "compute", lambda *_: None)
     with pytest.raises(NotTransferred, match="does not prove"):
-        transfer.at(ef.trace(share, ef.spec((70, 5), np.float32)))
+        transfer.plan_for(ef.trace(share, ef.spec((70, 5), np.float32)))
 
 
 @pytest.mark.parametrize("limit", [{"seconds": 0.0}, {"rounds": 0}], ids=["seconds", "rounds"])
@@ -227,7 +227,7 @@ def test_a_plan_is_not_transferred_to_another_function() -> None:
     transfer = PlanTransfer(ef.compile(lambda x: np.exp(x) + 1, ef.spec((960,), np.float32)).plan, book())
     for other in (lambda x: np.exp(x) - 1, lambda x: np.exp(x + 1), lambda x: (x, x), lambda x: np.exp(x).sum()):
         with pytest.raises(NotTransferred):
-            transfer.at(ef.trace(other, ef.spec((70,), np.float32)))
+            transfer.plan_for(ef.trace(other, ef.spec((70,), np.float32)))
 
 
 def test_a_size_at_which_an_extent_stands_for_two_is_planned_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

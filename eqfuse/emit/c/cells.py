@@ -82,7 +82,7 @@ class _Value(NamedTuple):
         return self._replace(n=self.n.args[index], is_piece=False)
 
 
-class _Made(NamedTuple):
+class _CellNode(NamedTuple):
     """What a spot is in a cell, and what reads each of the inputs that it is computed from there."""
 
     node: Node
@@ -93,7 +93,7 @@ class _Made(NamedTuple):
 class _Spot:
     """A `value`, and what is the same of it in all cells: what it is computed from; of a concatenation where its pieces
     begin along its axis, and these, and its `own` bits in the code of a cell; what it reads. `mask`: the bits of all
-    concatenations that it is computed from, by which cells differ in what is `made` of it; negative until it is known.
+    concatenations that it is computed from, by which its `cell_nodes` differ; negative until it is known.
     """
 
     value: _Value
@@ -105,7 +105,7 @@ class _Spot:
     own: int = 0
     codes: dict[Node | _Spot, int] = field(default_factory=dict)
     mask: int = -1
-    made: dict[int, _Made] = field(default_factory=dict)
+    cell_nodes: dict[int, _CellNode] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,21 +229,21 @@ class _Walk:
         inputs = tuple([n for n in topological(outputs) if n.op == "input"])
         return _Computed(Graph(inputs, tuple(outputs)), reductions, tuple([readers[n] for n in inputs]))
 
-    def _over(self, root: _Spot, chosen: dict[_Spot, _Spot], code: int) -> _Made:
+    def _over(self, root: _Spot, chosen: dict[_Spot, _Spot], code: int) -> _CellNode:
         """What `root` is in a cell. Cells that have the same pieces below a spot share what it is."""
         stack = [root]
         while stack:
             spot = stack[-1]
             key = code & self._mask(spot)
-            if key not in spot.made:
+            if key not in spot.cell_nodes:
                 below = [chosen[spot]] if spot.pieces else self._below(spot)
-                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & self._mask(s) in s.made)]
+                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & self._mask(s) in s.cell_nodes)]
                 if missing:
                     stack += missing
                     continue
-                spot.made[key] = self._made(spot, below, code)
+                spot.cell_nodes[key] = self._cell_node(spot, below, code)
             stack.pop()
-        return root.made[code & root.mask]
+        return root.cell_nodes[code & root.mask]
 
     def _mask(self, root: _Spot) -> int:
         """The bits of all concatenations that `root` is computed from."""
@@ -261,23 +261,23 @@ class _Walk:
             stack.pop()
         return root.mask
 
-    def _made(self, spot: _Spot, below: list[_Spot], code: int) -> _Made:
+    def _cell_node(self, spot: _Spot, below: list[_Spot], code: int) -> _CellNode:
         value, n = spot.value, spot.value.n
         if spot.is_load and is_number(n):
-            return _Made(leaf_chain(n)[0] if value.path else n, {})
+            return _CellNode(leaf_chain(n)[0] if value.path else n, {})
         if spot.pieces and not below[0].is_load:
-            return below[0].made[code & below[0].mask]
+            return below[0].cell_nodes[code & below[0].mask]
         if spot.is_load or spot.pieces:
             read, _ = self._read(below[0] if spot.pieces else spot)
-            return _Made(read, {read: spot})
-        parts = [s.made[code & s.mask] for s in below]
+            return _CellNode(read, {read: spot})
+        parts = [s.cell_nodes[code & s.mask] for s in below]
         args, readers = [part.node for part in parts], _merged([part.readers for part in parts])
         if row(n.op).role is Role.GATHER:
             read, _ = self._read(spot)
-            return _Made(node("take", (read, *args), (-1,)), {**readers, read: spot})
+            return _CellNode(node("take", (read, *args), (-1,)), {**readers, read: spot})
         if is_reduction(n) and args[0].shape != self.space:
             raise UnsupportedOp("a c kernel reduces no array that is joined of numbers alone")
-        return _Made(n.over(args), readers)
+        return _CellNode(n.over(args), readers)
 
     def _read(self, spot: _Spot) -> tuple[Node, Read]:
         """An input for the elements of an array, or for that which `spot` is gathered from, and where they lie."""

@@ -43,20 +43,20 @@ class Table:
     def array(self, n: Node) -> str:
         """The array, or the number, that `n` is read from."""
         declared = f"const {ops.ctype(n.dtype).stored} *{{name}} = arrays[{{value}}];"
-        return self._found(n, "q", lambda read: self.parameters.leaf(read.leaf), "q", declared)
+        return self._varying(n, "q", lambda read: self.parameters.leaf(read.leaf), "q", declared)
 
     def offset(self, n: Node) -> int | str:
-        return self._found(n, "o", lambda read: read.access.offset, "o", _NUMBER)
+        return self._varying(n, "o", lambda read: read.access.offset, "o", _NUMBER)
 
     def steps(self, n: Node) -> list[int | str]:
         """The strides of `n` along each dimension."""
-        return [self._found(n, d, self._step(d), "s", _NUMBER) for d in range(len(self.nest.dims))]
+        return [self._varying(n, d, self._step(d), "s", _NUMBER) for d in range(len(self.nest.dims))]
 
     def _step(self, d: int) -> Callable[[Read], int]:
         dim = self.nest.dims[d]
         return lambda read: dim.step(read.access)
 
-    def _found(self, n: Node, key: object, quantity: Callable[[Read], Any], letter: str, declared: str) -> Any:
+    def _varying(self, n: Node, key: object, quantity: Callable[[Read], Any], letter: str, declared: str) -> Any:
         values = self.form.by_cell(n, quantity)
         if all(value == values[0] for value in values):
             return values[0]

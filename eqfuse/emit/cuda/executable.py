@@ -122,7 +122,7 @@ class CudaExecutable(Executable):
         state = self._new_state(gpu, loaded)
         taken: list[list[float]] = []
         for _ in range(6):
-            values = self._given(gpu, arrays, state)
+            values = self._initial_values(gpu, arrays, state)
             pairs = zip(loaded.steps, state.workspaces, strict=True)
             with np.errstate(all="ignore"):
                 taken.append([gpu.seconds(partial(step, values, workspace)) for step, workspace in pairs])
@@ -130,13 +130,13 @@ class CudaExecutable(Executable):
         return [s for s, k in zip(medians, self.plan.kernels, strict=True) if not k.is_view]
 
     def _run_on(self, gpu: Gpu, arrays: Sequence[Any], loaded: _Loaded, state: _State) -> tuple[Any, ...]:
-        values = self._given(gpu, arrays, state)
+        values = self._initial_values(gpu, arrays, state)
         with np.errstate(all="ignore"):
             for step, workspace in zip(loaded.steps, state.workspaces, strict=True):
                 step(values, workspace)
         return tuple([values[v].copy(order="C") if copied else values[v] for v, copied in self._layout.outputs])
 
-    def _given(self, gpu: Gpu, arrays: Sequence[Any], state: _State) -> Values:
+    def _initial_values(self, gpu: Gpu, arrays: Sequence[Any], state: _State) -> Values:
         """The values at the start of a call: the arguments on the device, and memory for everything else."""
         values = state.values.copy()
         if self._layout.nbytes > KEPT_BYTES:

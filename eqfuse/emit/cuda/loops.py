@@ -16,7 +16,7 @@ from eqfuse.cost.targets import package
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, taken
 from eqfuse.machine.gpu import Gpu
-from eqfuse.ops.loops import order, parts, results_of
+from eqfuse.ops.loops import parts, results_of, scan_indices
 from eqfuse.plan.loops import is_indexed, loop_schedule, planned_loop, result_at
 from eqfuse.plan.plan import Kernel
 
@@ -95,7 +95,7 @@ def _scan(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Seque
     state, stacked, shared = args[:count], args[count : count + arrays], args[count + arrays :]
     types = results_of("scan", [a.type for a in n.args], n.attrs)[count:]
     stacks = [gpu.empty(t.shape, t.dtype) for t in types]
-    for i in order(length, n.attr("reverse")):
+    for i in scan_indices(length, n.attr("reverse")):
         made = step(_row(indices, i), *state, *(_row(x, i) for x in stacked), *shared)
         state = made[:count]
         for stack, value in zip(stacks, made[count:], strict=True):

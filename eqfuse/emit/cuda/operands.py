@@ -20,14 +20,14 @@ Known = tuple[tuple[Index, Shape, str], ...]
 
 @dataclass(frozen=True)
 class Matrix:
-    """A value as a matrix. `index`: its element in row `slow`, column `fast` of the matrix. `known`: the names of flat
-    offsets that Indices should know, `i` among them, which is `flat`. Runs of `neighbours` elements along `fast` lie
+    """A value as a matrix. `index`: its element in row `slow`, column `fast` of the matrix. `offsets`: the names of
+    flat offsets that Indices should know, with `i`, which is `flat`. Runs of `neighbours` elements along `fast` lie
     side by side from a multiple of that many on. `valid`: what must hold where the value may be read, beyond the
     limits of m, n and k; elsewhere it is 0."""
 
     node: Node
     index: Index
-    known: Known
+    offsets: Known
     flat: str
     slow: str
     fast: str
@@ -48,29 +48,29 @@ class _Matmul:
         node, product = self.node, self.product
         batch, indices = node.shape[:-2], Indices()
         if product.rows == node.shape[-2]:
-            self.at = (*indices.split("z", batch), "m")
-            self.known: Known = ((self.at[:-1], batch, "z"),)
+            self.place = (*indices.split("z", batch), "m")
+            self.offsets: Known = ((self.place[:-1], batch, "z"),)
         else:
-            self.at = indices.split("m", node.shape[:-1])
-            self.known = ((self.at, node.shape[:-1], "m"),)
+            self.place = indices.split("m", node.shape[:-1])
+            self.offsets = ((self.place, node.shape[:-1], "m"),)
 
     def left(self) -> Matrix:
         node, how = self.schedule.operands[0], self.schedule.left
-        index = (*_aligned(self.at, node.shape[:-1]), "k")
+        index = (*_aligned(self.place, node.shape[:-1]), "k")
         if self.product.rows != self.node.shape[-2]:
-            known = (*self.known, (index, node.shape, "i"))
+            known = (*self.offsets, (index, node.shape, "i"))
             return Matrix(node, index, known, f"m * {self.product.depth} + k", how.slow, how.fast, how.width)
         return self._in_order(node, index, how)
 
     def right(self) -> Matrix:
         node = self.schedule.operands[1]
-        index = (*_aligned(self.at[:-1], node.shape[:-2]), "k", "n")
+        index = (*_aligned(self.place[:-1], node.shape[:-2]), "k", "n")
         return self._in_order(node, index, self.schedule.right)
 
     def result(self) -> Matrix:
-        index, columns = (*self.at, "n"), self.product.columns
+        index, columns = (*self.place, "n"), self.product.columns
         row = f"(z * {self.product.rows} + m)" if self.product.batch > 1 else "m"
-        known = (*self.known, (index, self.node.shape, "i"))
+        known = (*self.offsets, (index, self.node.shape, "i"))
         return Matrix(self.node, index, known, f"{row} * {columns} + n", "m", "n", columns)
 
     def _in_order(self, node: Node, index: Index, how: Reading) -> Matrix:
@@ -80,7 +80,7 @@ class _Matmul:
         shape = (*node.shape[:-2], *(node.shape[a] for a in order))
         at = (*index[:-2], *(index[a] for a in order))
         row = how.slow if entry == "0" else f"({entry} * {shape[-2]} + {how.slow})"
-        known = (*self.known, (at, shape, "i"))
+        known = (*self.offsets, (at, shape, "i"))
         return Matrix(node, index, known, f"{row} * {shape[-1]} + {how.fast}", how.slow, how.fast, how.width)
 
 

@@ -108,11 +108,11 @@ class _Writer:
     def _indices(self) -> Indices:
         indices = Indices()
         shape, kept, reduced = self.space.shape, self.space.wide(False), self.space.wide(True)
-        self.at = [""] * len(shape)
+        self.axis_texts = [""] * len(shape)
         for name, half in (("row", False), ("col", True)):
             for a, text in zip(self.space.half(half), indices.split(name, self.space.extents(half)), strict=True):
-                self.at[a] = text
-        full = tuple(self.at)
+                self.axis_texts[a] = text
+        full = tuple(self.axis_texts)
         if not kept or not reduced:
             indices.know(full, shape, "col" if reduced else "row")
         elif kept[-1] < reduced[0]:

@@ -32,7 +32,7 @@ class Sums(Elements):
         self.short_here = {name for name in self.short_here if name.startswith("s")}
         self.indices, self.vector_width = Indices(), width
         self.fast, self.flat = matrix.fast, matrix.flat
-        for index, shape, flat in matrix.known:
+        for index, shape, flat in matrix.offsets:
             self.indices.know(index, shape, flat)
 
     def stored(self, n: Node, index: Index) -> str:

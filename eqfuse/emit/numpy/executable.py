@@ -40,8 +40,8 @@ class NumpyExecutable(Executable):
 
     def __init__(self, plan: Plan, carried: Mapping[int, int] | None = None) -> None:
         super().__init__(plan)
-        self._known = constant_values(plan)
-        kernels = [with_known_places(k, self._known) for k in plan.kernels]
+        self._constants = constant_values(plan)
+        kernels = [with_known_places(k, self._constants) for k in plan.kernels]
         self._emitted = self._kernels(kernels)
         emitted = [(i, k) for i, k in enumerate(self._emitted) if k is not None]
         workspaces = {i: tuple(k.parts.workspaces.values()) for i, k in emitted if k.parts.workspaces}
@@ -54,7 +54,7 @@ class NumpyExecutable(Executable):
         for i in gaps.intersection(part.maker for part in placed.parts.values()):
             self._emitted[i] = self._with_gaps(kernels[i])
         self._layout = layout(plan, placed, returned, workspaces)
-        self._routine = Routine(plan, kernels, self._emitted, self._layout, self._known)
+        self._routine = Routine(plan, kernels, self._emitted, self._layout, self._constants)
         self._ready: list[BoundCall] = []  # bound to small arenas, while no call uses them
         self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
 
@@ -70,11 +70,11 @@ class NumpyExecutable(Executable):
         self._counted(arrays)
         arguments = self._accepted(arrays)
         if self._warns_never:
-            return self._made(arguments)
+            return self._results(arguments)
         with np.errstate(all="ignore"):
-            return self._made(arguments)
+            return self._results(arguments)
 
-    def _made(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    def _results(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         bound, arena = self.take()
         made = bound(arguments)
         self.give(bound, arena)
@@ -135,4 +135,4 @@ class NumpyExecutable(Executable):
 
     def _bound(self, arena: Arena, mark: Callable[[], None] | None = None) -> BoundCall:
         """The function that calls which use `arena` run."""
-        return self._routine.bound(self._known | self._layout.arrays(arena.memory), mark)
+        return self._routine.bound(self._constants | self._layout.arrays(arena.memory), mark)

@@ -17,7 +17,7 @@ from eqfuse.emit.numpy.source import Source
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.ops.loops import INDEX, order, part, places, results_of
+from eqfuse.ops.loops import INDEX, part, places, results_of, scan_indices
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.loops import carried, is_indexed, planned_loop, result_at
 from eqfuse.plan.plan import Kernel
@@ -28,7 +28,8 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     n = planned_loop(kernel)
     source = Source(kernel.body)
     steps: Any = [package(device.target).emit(plan, carried(n, plan)) for plan in kernel.inner]
-    source.names |= {"lend": _lending(steps), "give_back": _giving(steps), "int": int, "order": order, "part": part}
+    source.names |= {"lend": _lending(steps), "give_back": _giving(steps)}
+    source.names |= {"int": int, "order": scan_indices, "part": part}
     source.made_bytes = max(s.peak_bytes for s in steps) + _held(kernel, steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     copied = {_FIRST_CARRY[n.op] + at for at in steps[-1].kept}  # to where the carry lies

@@ -110,10 +110,10 @@ class _Writer:
         self.globals: dict[str, Any] = {"copied": _copied, "result": results.new}
         staying = [v for v in (*constants, *layout.slots) if v < len(plan.types)]
         self.stays: dict[str, np.ndarray | np.generic | int | View] = {f"v{v}": v for v in staying}
-        self.known = {f"v{v}" for v in constants}
+        self.constant_names = {f"v{v}" for v in constants}
         self.roots: dict[str, View] = {}  # of views that stay
         self.names = {v: f"v{v}" for v in range(len(plan.types))}
-        self.made = 2  # k0 and k1 are functions
+        self.count = 2  # k0 and k1 are functions
         self.constants: dict[int, str] = {}
         self.numbers: dict[int, str] = {}
         self.called: dict[int, tuple[str, NumpyKernel]] = {}
@@ -122,7 +122,7 @@ class _Writer:
         self.over = layout.updates.over
         self.written: dict[int, set[int]] = {}  # values that lie where an update would copy them, by kernel
         for part in self.in_parts.values():
-            self.written.setdefault(part.user, set()).add(part.at)
+            self.written.setdefault(part.user, set()).add(part.position)
         self.views: dict[View, str] = {}
         self.parts = [self._part(i, *both) for i, both in enumerate(zip(kernels, emitted, strict=True))]
 
@@ -151,9 +151,9 @@ class _Writer:
             head += f", over {base}"
         part = self.in_parts.get(k.writes[0])
         if part is not None:
-            lines += self._fresh(part.of)
-            lines += self._view(f"v{k.writes[0]}", self.names[part.of], (part.slice,))
-            head += f", into {self.names[part.of]}"
+            lines += self._fresh(part.whole)
+            lines += self._view(f"v{k.writes[0]}", self.names[part.whole], (part.slice,))
+            head += f", into {self.names[part.whole]}"
         for v in k.writes:
             lines += self._fresh(v)
         reads, writes = ([self.names[v] for v in values] for values in (k.reads, k.writes))
@@ -223,7 +223,7 @@ class _Writer:
         root, before = self.roots.get(base, (base, ()))
         if root in self.stays:
             through = (*before, *chain)
-            if root in self.known or free_view(through[0].args[0].type, through):
+            if root in self.constant_names or free_view(through[0].args[0].type, through):
                 self.stays[name], self.roots[name] = (base, chain), (root, through)
                 return []
         for word in ("broadcast_to", "flip", "sliding_window"):
@@ -231,15 +231,15 @@ class _Writer:
         return [f"    {name} = {_text(base, chain)}"]
 
     def _name(self, letter: str) -> str:
-        self.made += 1
-        return f"{letter}{self.made - 1}"
+        self.count += 1
+        return f"{letter}{self.count - 1}"
 
     def _constant(self, array: np.ndarray) -> str:
         name = self.constants.get(id(array))
         if name is None:
             name = self.constants[id(array)] = self._name("k")
             self.stays[name] = array
-            self.known.add(name)
+            self.constant_names.add(name)
         return name
 
     def _number(self, array: np.ndarray) -> str:

@@ -65,7 +65,7 @@ class ScratchArrays:
     def __init__(self, source: Source, block: int, offset: int, size: str, ragged: bool) -> None:
         self._source, self._block, self._size, self._ragged = source, block, size, ragged
         self.offset = offset
-        self.made: list[str] = []
+        self.views: list[str] = []
         self.shorter: list[str] = []
         self.spanned: list[str] = []
 
@@ -78,12 +78,12 @@ class ScratchArrays:
         size = "{1} - {0}".format(*span.bounds) if span else self._size
         for name, dtype in names.items():
             view = f"memory[{self.offset}:{self.offset + nbytes}].view({self._source.dtype(dtype)}).reshape({whole})"
-            self.made.append(f"{'w' if shortened else ''}{name} = {view}")
+            self.views.append(f"{'w' if shortened else ''}{name} = {view}")
             if shortened:
                 index = ", ".join(f":{size}" if d is span else ":" for d in shape)
                 (self.spanned if span else self.shorter).append(f"{name} = w{name}[{index}]")
         self.offset += -(-nbytes // ALIGNMENT) * ALIGNMENT
 
     def bytes(self, name: str, nbytes: int) -> None:
-        self.made.append(f"{name} = memory[{self.offset}:{self.offset + nbytes}]")
+        self.views.append(f"{name} = memory[{self.offset}:{self.offset + nbytes}]")
         self.offset += -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -58,7 +58,7 @@ class Source:
         self.workspaces: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
         self.constants: dict[str, Node] = {}
         self._consts: dict[Node, str] = {}
-        self._made = 0
+        self._names_made = 0
 
     def line(self, text: str, depth: int = 1) -> None:
         self.lines.append("    " * depth + text)
@@ -68,8 +68,8 @@ class Source:
             self.line(text, depth)
 
     def name(self, letter: str) -> str:
-        self._made += 1
-        return f"{letter}{self._made - 1}"
+        self._names_made += 1
+        return f"{letter}{self._names_made - 1}"
 
     def leaf(self, n: Node) -> str:
         if n.op != "const":

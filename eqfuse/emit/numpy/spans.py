@@ -33,15 +33,15 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """`of`: the span of values that are not computed over the tile's own block; `pieces`: of a concatenation along the
-    block's axis, those of its pieces."""
+    """`by_value`: the span of values that are not computed over the tile's own block; `pieces`: of a concatenation
+    along the block's axis, those of its pieces."""
 
-    of: dict[Node, Span]
+    by_value: dict[Node, Span]
     pieces: dict[Node, tuple[Span, ...]]
 
     def reads(self, n: Node, index: int) -> Span | None:
         """The span over which `n` reads its argument `index`."""
-        return self.pieces[n][index] if n in self.pieces else self.of.get(n)
+        return self.pieces[n][index] if n in self.pieces else self.by_value.get(n)
 
     def lines(self, block: Bounds, without: Collection[Node]) -> Iterator[str]:
         """Lines for the bounds of all spans but those `without`, of outer ones first."""

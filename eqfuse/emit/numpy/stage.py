@@ -149,7 +149,7 @@ class Stage:
     # which memory every value lives in
 
     def tile_shape(self, n: Node) -> TileShape:
-        dims, span = self.panel.dims(n.shape), self.spans.of.get(n)
+        dims, span = self.panel.dims(n.shape), self.spans.by_value.get(n)
         return tuple(span if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops)
 
     def row(self, n: Node) -> int:

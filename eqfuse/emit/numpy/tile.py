@@ -262,7 +262,7 @@ class StageText:
         (axis,) = self.panel.kept([n.attr("axis")])
         before = [":"] * sum(a not in self.cut.loops for a in range(axis))
         lines, start = [], 0
-        outer = self.stage.spans.of.get(n)
+        outer = self.stage.spans.by_value.get(n)
         low = outer.bounds[0] if outer else self.span[0]
         spans = self.stage.spans.pieces.get(n) or (None,) * len(args)
         for a, name, span in zip(n.args, args, spans, strict=True):
@@ -337,7 +337,7 @@ class StageText:
         for tile, _, n in (*self.loaded, *self.stored):
             arrays.array({tile: n.dtype}, (self.panel.extents[0], None))
         self.spanned = arrays.spanned
-        return arrays.made, arrays.shorter, arrays.offset
+        return arrays.views, arrays.shorter, arrays.offset
 
     def write(self, depth: int) -> None:
         """The statements of one tile."""

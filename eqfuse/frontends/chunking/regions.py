@@ -22,10 +22,10 @@ class Users:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.of: dict[Node, list[Node]] = {n: [] for n in graph.nodes}
+        self.readers: dict[Node, list[Node]] = {n: [] for n in graph.nodes}
         for n in graph.nodes:
             for a in dict.fromkeys(n.args):
-                self.of[a].append(n)
+                self.readers[a].append(n)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class Region:
         """The members that are stored, block by block: those that are read whole, or are results, or are small and read
         by a later loop."""
         outputs = {*self.users.graph.outputs}
-        return frozenset(n for n in self.members if n in outputs or any(self._keeps(n, u) for u in self.users.of[n]))
+        readers = self.users.readers
+        return frozenset(n for n in self.members if n in outputs or any(self._keeps(n, u) for u in readers[n]))
 
     def _keeps(self, n: Node, user: Node) -> bool:
         if user not in self.members and user not in self.joined:
@@ -81,7 +82,7 @@ class Region:
         """`user`; of a view, those who read it."""
         yield user
         if _is_view(user):
-            for u in self.users.of[user]:
+            for u in self.users.readers[user]:
                 yield from self._behind(u)
 
     def is_small(self, n: Node) -> bool:
@@ -173,7 +174,7 @@ def _spread(users: Users, seed: Node, axis: int) -> tuple[dict[Node, int], dict[
         if own is not None and n not in how:
             how[n] = own
             near += _cut(n, own, axes)
-        for u in users.of[n]:
+        for u in users.readers[n]:
             if u in how:
                 continue
             found = next((s for s in splits(u) if _follows(u, s, n, axes)), None)
@@ -210,7 +211,7 @@ def _between(users: Users, blocked: list[Node], big: set[Node]) -> set[Node]:
             below.add(n)
     above: set[Node] = set()
     for n in reversed(blocked):
-        if any(u in big or u in above for u in users.of[n]):
+        if any(u in big or u in above for u in users.readers[n]):
             above.add(n)
     return big | {n for n in below if n in above or any(a in big for a in n.args)}
 
@@ -224,8 +225,8 @@ def _with_views(
     for n in reversed(users.graph.nodes):
         if n in found or n in outputs or not _is_view(n) or n not in how:
             continue
-        inside = all(u in found or u in joined for u in users.of[n])
-        if inside and all(_reads_block(u, n, how[u], axes) for u in users.of[n]):
+        inside = all(u in found or u in joined for u in users.readers[n])
+        if inside and all(_reads_block(u, n, how[u], axes) for u in users.readers[n]):
             found.add(n)
     return found
 

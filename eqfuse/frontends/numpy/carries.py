@@ -114,7 +114,8 @@ def pair(value: Any) -> tuple[Any, Any]:
 
 def _changed(what: str, before: TensorType, value: Any) -> ShapeError:
     after = type_of(value)
-    made = f" (made at {line_of(value.made)})" if isinstance(value, Tracer) and value.made is not None else ""
+    place = value.user_place if isinstance(value, Tracer) else None
+    made = "" if place is None else f" (made at {line_of(place)})"
     instead = (
         f"Return it as .astype(np.{before.dtype.name}), or begin with one of {after.dtype.name}"
         if before.shape == after.shape

@@ -110,7 +110,7 @@ class Constant(np.ndarray):
     original: np.ndarray | None = None
 
     @staticmethod
-    def of(array: np.ndarray) -> Constant:
+    def from_array(array: np.ndarray) -> Constant:
         made = array.view(Constant)
         made.original = array
         return made

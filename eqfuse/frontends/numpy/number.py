@@ -20,7 +20,7 @@ from eqfuse.ir.graph import Node
 class Number(Operators):
     """Stands for a Python number while a function is traced, as `Tracer` does for an array."""
 
-    __slots__ = ("_trace", "_place", "made", "__weakref__")
+    __slots__ = ("_trace", "_place", "user_place", "__weakref__")
 
     scalar = True
 
@@ -29,7 +29,7 @@ class Number(Operators):
         assert trace is not None
         trace.enter(self)
         self._trace, self._place = trace, place
-        self.made = user_place()
+        self.user_place = user_place()
 
     @property
     def place(self) -> int:

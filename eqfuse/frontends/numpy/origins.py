@@ -17,10 +17,10 @@ Place = tuple[CodeType, int]
 
 
 class Origin(NamedTuple):
-    """`place`: the user's. `of`: the operator that is differentiated there, of a value of its derivative."""
+    """`place`: the user's. `operator`: the one that is differentiated there, of a value of its derivative."""
 
     place: Place | None
-    of: str | None = None
+    operator: str | None = None
 
 
 _noted: ContextVar[dict[Node, Origin] | None] = ContextVar("_noted", default=None)
@@ -67,7 +67,7 @@ def note_derived(source: Node, derivatives: Iterable[Node | None], program: Iter
     while stack:
         m = stack.pop()
         if m not in stops and m not in noted:
-            noted[m] = Origin(origin.place, origin.of or source.op)
+            noted[m] = Origin(origin.place, origin.operator or source.op)
             stack += m.args
 
 

@@ -295,7 +295,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _leak(traced: Tracer | Number, path: str = "") -> TraceError:
-    made = "" if traced.made is None else f", made at {line_of(traced.made)},"
+    made = "" if traced.user_place is None else f", made at {line_of(traced.user_place)},"
     return TraceError(
         f"a traced {traced.tensor_type}{made} is kept {path or _holder(traced)}, outside of the traced function, where "
         "it would stand for no number: each call computes another. Return it from the function instead"

@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.frontends.numpy.carries import Carries, condition, pair
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.evaluate import meaning
-from eqfuse.ops.loops import order
+from eqfuse.ops.loops import scan_indices
 
 Step = Callable[..., Any]
 
@@ -41,7 +41,7 @@ def scan(step: Step, loop: Callable[..., Any], carry: Carries, stacked: Carries,
     state = carry.values
     first: Carries | None = None
     rows: list[list[Any]] = []
-    for i in order(length, reverse):
+    for i in scan_indices(length, reverse):
         after, y = pair(step(carry.tree(state), stacked.tree(_own([x[i] for x in stacked.values]))))
         state = carry.after(after)
         first = first or Carries("ef.scan", "y", y)

@@ -108,7 +108,7 @@ class TracedGenerator:
         draw, place = RandomCall(self._source, method, args, kwargs), len(trace.draws)
         if kind_of(example) is not None:
             trace.draws.append((None, draw))
-            return Number(trace.numbers.given("drawn", place, example))
+            return Number(trace.numbers.argument("drawn", place, example))
         array = np.asarray(example)
         made = input_node(f"{method} #{place}", TensorType(array.dtype, array.shape))
         trace.draws.append((made, draw))

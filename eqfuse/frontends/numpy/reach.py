@@ -51,13 +51,13 @@ def reach(roots: Mapping[str, Any], value_of: Callable[[Namespace, str], Any]) -
     walk = _Walk(roots, value_of)
     while walk.stack:
         walk.visit(*walk.stack.pop())
-    return walk.found
+    return walk.reached
 
 
 class _Walk:
     def __init__(self, roots: Mapping[str, Any], value_of: Callable[[Namespace, str], Any]) -> None:
         self.value_of = value_of
-        self.found = Reached([], {}, [], [])
+        self.reached = Reached([], {}, [], [])
         self.stack = list(roots.items())
         self.seen: dict[Any, Any] = {}  # by identity, kept so that no other object takes it
         self.own = {package(module_of(root)) for root in roots.values()} - _LIBRARIES
@@ -78,7 +78,7 @@ class _Walk:
         elif isinstance(value, (*CONTAINERS, tuple, frozenset)):
             self.container(path, value)
         elif type(value) is np.ndarray or isinstance(value, (np.random.Generator, np.random.RandomState)):
-            self.found.objects.append((path, value))
+            self.reached.objects.append((path, value))
         elif not isinstance(value, types.ModuleType):
             self.instance(path, value)
 
@@ -86,11 +86,11 @@ class _Walk:
         if self.foreign(function.__module__):
             return
         code = list(_nested(function.__code__))
-        self.found.code.extend(code)
+        self.reached.code.extend(code)
         used = {name for c in code for name in c.co_names}
         self.globals(function.__globals__, used)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            self.found.objects.append((name, cell))
+            self.reached.objects.append((name, cell))
             if cell != types.CellType():
                 self.name(cell, name, used)
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
@@ -98,7 +98,7 @@ class _Walk:
         self.attributes(function.__name__ if "<" not in function.__name__ else path, function)
 
     def globals(self, namespace: dict[str, Any], used: set[str]) -> None:
-        known = self.found.used.setdefault(id(namespace), (namespace, set()))[1]
+        known = self.reached.used.setdefault(id(namespace), (namespace, set()))[1]
         for name in used - known:
             known.add(name)
             if name in namespace:
@@ -106,7 +106,7 @@ class _Walk:
 
     def name(self, namespace: Namespace, name: str, used: set[str]) -> None:
         value = self.value_of(namespace, name)
-        self.found.names.append((namespace, name, value))
+        self.reached.names.append((namespace, name, value))
         if isinstance(value, types.ModuleType):
             if not self.foreign(value.__name__):
                 self.globals(vars(value), used)
@@ -116,17 +116,17 @@ class _Walk:
     def type(self, kind: type) -> None:
         for base in kind.__mro__:
             if not self.foreign(base.__module__):
-                self.found.objects.append((base.__name__, base))
+                self.reached.objects.append((base.__name__, base))
                 for name in vars(base):
                     value = self.value_of(base, name)
                     if isinstance(value, CACHED):
-                        self.found.names.append((base, name, value))
+                        self.reached.names.append((base, name, value))
                     if name not in ("__dict__", "__weakref__", "__module__", "__doc__"):
                         self.stack.append((f"{base.__name__}.{name}", value))
 
     def container(self, path: str, value: Any) -> None:
         if isinstance(value, CONTAINERS):
-            self.found.objects.append((path, value))
+            self.reached.objects.append((path, value))
         if len(value) <= MOST:
             pairs = value.items() if isinstance(value, dict) else enumerate(value)
             self.stack += [(f"{path}[{key!r}]", child) for key, child in pairs]
@@ -138,7 +138,7 @@ class _Walk:
             self.stack.append((kind.__name__, kind))
 
     def attributes(self, path: str, value: Any) -> None:
-        self.found.objects.append((path, value))
+        self.reached.objects.append((path, value))
         self.stack += [(f"{path}.{name}", child) for name, child in attributes(value).items() if name != "__wrapped__"]
 
     def foreign(self, module: Any) -> bool:

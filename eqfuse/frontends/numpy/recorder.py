@@ -33,7 +33,7 @@ class Recorder:
         """The example's value."""
         return self._values[place]
 
-    def given(self, op: str, attr: Any, value: Any) -> int:
+    def argument(self, op: str, attr: Any, value: Any) -> int:
         """The place of an argument, or of a number that a generator draws."""
         return self._kept(ScalarOperation(op, (), attr, type(value).__name__), value)
 

@@ -55,14 +55,14 @@ def products_before(outputs: Sequence[Node], inputs: Collection[Node], rows: Row
     of_rows, order = depending(outputs, rows), topological(outputs)
     batch = Batch(rows, depending(outputs, inputs))
     for n in order:
-        if n in of_rows and n not in batch.made:
+        if n in of_rows and n not in batch.arrays:
             batch.add(n)
-    read = {a for n in order if n not in batch.made for a in n.args} | {*outputs}
+    read = {a for n in order if n not in batch.arrays for a in n.args} | {*outputs}
     frontier = [n for n in order if n in batch.multiplied and n in read]
     values = {n: input_node(f"{next(iter(rows)).attr('name')}, product {i}", n.type) for i, n in enumerate(frontier)}
     found = list(substitute(outputs, values)) if values else list(outputs)
     left = {r: array for r, array in rows.items() if r in topological(found)}
-    return found, left | {values[n]: batch.made[n] for n in frontier}
+    return found, left | {values[n]: batch.arrays[n] for n in frontier}
 
 
 class Batch:
@@ -71,7 +71,7 @@ class Batch:
     def __init__(self, rows: Rows, varies: set[Node]) -> None:
         self.length = next(iter(rows.values())).shape[0]
         self.left = varies  # what is computed step by step
-        self.made: Rows = dict(rows)
+        self.arrays: Rows = dict(rows)
         self.multiplied: set[Node] = set()
 
     def add(self, n: Node) -> None:
@@ -80,38 +80,38 @@ class Batch:
         if made is None or made.type != TensorType(n.dtype, (self.length, *n.shape)):
             self.left.add(n)
             return
-        self.made[n] = made
+        self.arrays[n] = made
         if n.op == "matmul" or any(a in self.multiplied for a in n.args):
             self.multiplied.add(n)
 
     def _batched(self, n: Node) -> Node | None:
         role = row(n.op).role
         if n.op == "matmul":
-            return self._product(n, *(a in self.made for a in n.args))
+            return self._product(n, *(a in self.arrays for a in n.args))
         if role is Role.ELEMENTWISE:
             return node(n.op, [self._aligned(a, len(n.shape)) for a in n.args], n.attrs)
         if role is Role.REDUCTION:
-            return node(n.op, [self.made[a] for a in n.args], n.attrs)
+            return node(n.op, [self.arrays[a] for a in n.args], n.attrs)
         return self._view(n) if n.op in _VIEWS else None
 
     def _aligned(self, n: Node, rank: int) -> Node:
         """`n` for all rows, with `rank` axes behind the rows'; what does not change as it is."""
-        if n not in self.made:
+        if n not in self.arrays:
             return n
-        return tidy.reshape(self.made[n], (self.length, *(1,) * (rank - len(n.shape)), *n.shape))
+        return tidy.reshape(self.arrays[n], (self.length, *(1,) * (rank - len(n.shape)), *n.shape))
 
     def _product(self, n: Node, left: bool, right: bool) -> Node | None:
         """Rows times one matrix; a matrix times columns, each of one row, as rows times its transpose."""
         a, b = n.args
         if left and not right and len(b.shape) == 2:
-            return node("matmul", (self.made[a], b))
+            return node("matmul", (self.arrays[a], b))
         if right and not left and len(a.shape) == 2 and b.shape[1:] == (1,):
-            columns = tidy.reshape(self.made[b], (self.length, b.shape[0]))
+            columns = tidy.reshape(self.arrays[b], (self.length, b.shape[0]))
             return tidy.reshape(node("matmul", (columns, tidy.transpose(a, (1, 0)))), (self.length, *n.shape))
         return None
 
     def _view(self, n: Node) -> Node:
-        x = self.made[n.args[0]]
+        x = self.arrays[n.args[0]]
         if n.op == "transpose":
             return tidy.transpose(x, (0, *(axis + 1 for axis in n.attr("axes"))))
         if n.op == "slice":

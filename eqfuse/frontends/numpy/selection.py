@@ -64,7 +64,7 @@ class Selection(NDArrayOperatorsMixin):
         """The mask in the shape of the values."""
         return self.mask.reshape(self.mask.shape + (1,) * (self.ndim - 1))
 
-    def of(self, mask: Tracer) -> bool:
+    def is_by(self, mask: Tracer) -> bool:
         """Is it `mask` that selects?"""
         return self.mask.node is mask.node
 
@@ -103,7 +103,7 @@ class Selection(NDArrayOperatorsMixin):
     def _aligned(self, name: str, value: Any) -> Any:
         """`value` as it meets the values: another selection by this mask, or what broadcasts behind the mask's axes."""
         if isinstance(value, Selection):
-            if not value.of(self.mask):
+            if not value.is_by(self.mask):
                 raise TraceError(f"{name} of selections by two masks: whether they fit together depends on data")
             return value.values
         if not isinstance(value, (bool, int, float, complex)) and lift(value).ndim >= self.ndim:
@@ -113,6 +113,6 @@ class Selection(NDArrayOperatorsMixin):
 
 def assigned(view: Tracer, mask: Tracer, selection: Selection) -> Tracer:
     """`view` after ``view[mask] = selection``."""
-    if not selection.of(mask):
+    if not selection.is_by(mask):
         raise TraceError("x[mask] = y[other mask]: whether they have equally many elements depends on data")
     return elementwise("where", selection.spread, selection.values.astype(view.dtype), view)

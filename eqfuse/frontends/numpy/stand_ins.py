@@ -230,7 +230,7 @@ def _looked_up(cached: Any) -> Callable[..., Any]:
             )
         with untraced():
             found = cached(*args, **kwargs)
-        return Constant.of(found) if type(found) is np.ndarray else found
+        return Constant.from_array(found) if type(found) is np.ndarray else found
 
     for name in ("cache_info", "cache_clear", "cache_parameters"):
         setattr(call, name, getattr(cached, name))
@@ -314,7 +314,7 @@ def _replacement(value: Any) -> Any:
         return TracedGenerator(value, value)
     if isinstance(value, CACHED):
         return _looked_up(value)
-    return Constant.of(value) if type(value) is np.ndarray else _stand_ins().get(id(value))
+    return Constant.from_array(value) if type(value) is np.ndarray else _stand_ins().get(id(value))
 
 
 def original(namespace: Namespace, name: str) -> Any:

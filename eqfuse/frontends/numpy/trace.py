@@ -161,7 +161,7 @@ def _stand_in(run: Trace, leaf: Any, place: int, name: str) -> TracedGenerator |
     """What stands for an argument that is no array."""
     if isinstance(leaf, GENERATORS):
         return TracedGenerator(place, leaf)
-    return Number(run.numbers.given("argument", (place, name), leaf))
+    return Number(run.numbers.argument("argument", (place, name), leaf))
 
 
 def _refuse_changed_containers(structure: Structure, stands: list[Any], arguments: tuple) -> None:

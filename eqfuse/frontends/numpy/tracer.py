@@ -42,7 +42,7 @@ from eqfuse.ops.types import Shape, TensorType
 class Tracer(NdarrayFace):
     """A lazy array: a view of a storage."""
 
-    __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "made", "__weakref__")
+    __slots__ = ("_type", "_node", "_trace", "_storage", "_steps", "_access", "_version", "user_place", "__weakref__")
 
     def __init__(self, type: TensorType, storage: Storage, steps: tuple[ViewStep, ...], access: Rights) -> None:
         trace = current()
@@ -50,11 +50,11 @@ class Tracer(NdarrayFace):
             raise TraceError("a traced array was used outside its trace")
         trace.enter(self)
         self._type, self._trace = type, trace
-        self.made = user_place()
+        self.user_place = user_place()
         self._node: Node | None = None  # the value at `_version`, once somebody has asked for it
         self._storage, self._steps, self._access, self._version = storage, steps, access, storage.version
         if trace.places is not None and not steps:
-            trace.places.setdefault(storage.value, self.made)
+            trace.places.setdefault(storage.value, self.user_place)
 
     @property
     def node(self) -> Node:

@@ -37,7 +37,7 @@ class Trace:
     # and the inputs that stand for them
 
     def __init__(self) -> None:
-        self.made: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
+        self.values: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
         self.written: set[int] = set()  # arguments changed in place
         self.layouts: set[int] = set()  # arguments whose layout in memory the trace relies on
         self.constants: dict[Node, np.ndarray | None] = {}
@@ -52,7 +52,7 @@ class Trace:
         what it makes itself alone."""
         inner = Trace()
         inner.what = what
-        inner.around, inner.made, inner.written, inner.layouts = self, self.made, self.written, self.layouts
+        inner.around, inner.values, inner.written, inner.layouts = self, self.values, self.written, self.layouts
         inner.constants, inner.draws, inner.numbers = self.constants, self.draws, self.numbers
         inner.rules = self.rules
         return inner
@@ -80,8 +80,8 @@ class Trace:
 
     def enter(self, value: Operators) -> None:
         """One traced array or number more."""
-        self.made.append(weakref.ref(value))
-        if len(self.made) > MAX_NODES:
+        self.values.append(weakref.ref(value))
+        if len(self.values) > MAX_NODES:
             raise TraceError(
                 f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
                 "is traced. Replace the loop by array operations"
@@ -113,10 +113,10 @@ class Trace:
 
     def leaked(self) -> Any:
         """A traced array or number that somebody still holds, or None."""
-        if all(made() is None for made in self.made):
+        if all(made() is None for made in self.values):
             return None
         gc.collect()  # of those that hold each other nobody may hold one
-        return next((t for made in self.made if (t := made()) is not None), None)
+        return next((t for made in self.values if (t := made()) is not None), None)
 
 
 def differentiated() -> Trace | None:

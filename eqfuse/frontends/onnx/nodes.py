@@ -40,7 +40,7 @@ class Loader:
 
     def __init__(self, model: onnx.ModelProto, title: str) -> None:
         self.title = title
-        self.at = "the model"  # the node that runs, for messages
+        self.where = "the model"  # the node that runs, for messages
         self.opsets = {_domain(o.domain): o.version for o in model.opset_import}
         self.functions = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
 
@@ -49,12 +49,12 @@ class Loader:
         try:
             return _Scope(self, values, {}, self.opsets).run(graph)
         except EqfuseError as error:
-            error.args = (f"{self.title}: {self.at}: {error}",)
+            error.args = (f"{self.title}: {self.where}: {error}",)
             raise
         except MemoryError as error:
-            raise EqfuseError(f"{self.title}: {self.at}: it takes more memory than there is. {error}") from error
+            raise EqfuseError(f"{self.title}: {self.where}: it takes more memory than there is. {error}") from error
         except (ValueError, IndexError, ArithmeticError) as error:
-            raise ShapeError(f"{self.title}: {self.at}: {error}") from error
+            raise ShapeError(f"{self.title}: {self.where}: {error}") from error
 
     def tensor(self, proto: onnx.TensorProto) -> np.ndarray:
         import onnx
@@ -91,14 +91,14 @@ class _Scope:
         return [self._values[o.name] for o in graph.output]
 
     def nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
-        outer = self._loader.at
+        outer = self._loader.where
         for n in nodes:
-            self._loader.at = self._where(n)
+            self._loader.where = self._where(n)
             results = self._node(n)
             if any(n.output[len(results) :]):
                 raise UnsupportedOp(f"it has {len(n.output)} outputs, of which {len(results)} are made here")
             self._values |= {name: x for name, x in zip(n.output, results, strict=False) if name}
-        self._loader.at = outer
+        self._loader.where = outer
 
     def _where(self, n: onnx.NodeProto) -> str:
         output = next((o for o in n.output if o), "")

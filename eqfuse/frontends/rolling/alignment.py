@@ -39,7 +39,7 @@ class Alignment:
     def __init__(self, root: StepValues, step: Mapping[Node, int] | None = None) -> None:
         self.count, self.root = len(root), root
         self._step = step
-        self.made: dict[StepValues, Node] = {}  # what stands for them in the one step
+        self.nodes: dict[StepValues, Node] = {}  # what stands for them in the one step
         self.where: dict[Node, tuple[StepValues, int]] = {}  # of what the steps compute: its values, and its step
         self.rows: Rows = {}
         self.carried: dict[StepValues, int] = {}  # values of steps before, how many before
@@ -59,24 +59,24 @@ class Alignment:
         stack = [root]
         while stack:
             values = stack[-1]
-            if values in self.made:
+            if values in self.nodes:
                 stack.pop()
                 continue
             leaf = self._leaf(values)
             if leaf is not None:
-                self.made[values] = leaf
+                self.nodes[values] = leaf
                 continue
             args = list(zip(*(n.args for n in values), strict=True))
-            missing = [a for a in args if a not in self.made]
+            missing = [a for a in args if a not in self.nodes]
             if missing:
                 stack.extend(reversed(missing))
                 continue
             for at, n in enumerate(values):
                 if self.where.setdefault(n, (values, at)) != (values, at):
                     raise Misaligned  # computed in two steps: neither carried nor the same for all
-            first, given = values[0], [self.made[a] for a in args]
+            first, given = values[0], [self.nodes[a] for a in args]
             shaped = first.op == "reshape"
-            self.made[values] = tidy.reshape(given[0], first.shape) if shaped else first.over(given)
+            self.nodes[values] = tidy.reshape(given[0], first.shape) if shaped else first.over(given)
 
     def _leaf(self, values: StepValues) -> Node | None:
         """What stands for `values` where the steps do not compute them; None where they do."""

@@ -111,7 +111,7 @@ def _aligned(pieces: Sequence[Node]) -> Node | range:
         found = Alignment(tuple(pieces))
     except Misaligned as why:
         return why.good
-    return _batched(found, found.made[found.root]) or range(0)
+    return _batched(found, found.nodes[found.root]) or range(0)
 
 
 def _batched(aligned: Alignment, value: Node) -> Node | None:
@@ -121,9 +121,9 @@ def _batched(aligned: Alignment, value: Node) -> Node | None:
         return None
     batch = Batch(aligned.rows, set())
     for n in topological([value]):
-        if n in varies and n not in batch.made:
+        if n in varies and n not in batch.arrays:
             batch.add(n)
-    return batch.made.get(value)
+    return batch.arrays.get(value)
 
 
 def reduced(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] | None:
@@ -134,7 +134,7 @@ def reduced(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] | Non
     values = steps.root
     last, (made,) = values[-1], steps.step([values])
     op = _REDUCTION.get(made.op)
-    carry = steps.given(values, 1)
+    carry = steps.earlier(values, 1)
     others = [a for a in made.args if a is not carry]
     exact = made.op != "add" or made.dtype.kind in "iu"
     if op is None or len(others) != 1 or steps.reads(graph) != [last] or len(steps.carries) > 1 or exactly > exact:

@@ -35,12 +35,12 @@ class Steps:
         stands = {}
         for values, distance in self.aligned.carried.items():
             stands[values] = self._carry(values, distance)
-        self._given = {
+        self._earlier = {
             (values, back): stands_for([values[0].type])[0]
             for values, farthest in self._delays.items() for back in range(1, farthest + 1)
         }  # fmt: skip
-        made = self.aligned.made
-        self._values = {made[v]: self._given[stands[v]] for v in stands}
+        made = self.aligned.nodes
+        self._values = {made[v]: self._earlier[stands[v]] for v in stands}
 
     def _carry(self, values: StepValues, distance: int) -> tuple[StepValues, int]:
         where = self.aligned.where
@@ -68,7 +68,7 @@ class Steps:
 
     @property
     def carries(self) -> list[TensorType]:
-        return [n.type for n in self._given.values()]
+        return [n.type for n in self._earlier.values()]
 
     def before(self) -> Node | None:
         """What stands where the first value of the chain reads the value before it, if the step before is alike."""
@@ -96,11 +96,11 @@ class Steps:
 
     def step(self, values: Iterable[StepValues]) -> list[Node]:
         """What a step computes for `values`, over what it is given."""
-        return list(substitute([self.aligned.made[v] for v in values], self._values))
+        return list(substitute([self.aligned.nodes[v] for v in values], self._values))
 
-    def given(self, values: StepValues, back: int) -> Node | None:
+    def earlier(self, values: StepValues, back: int) -> Node | None:
         """What stands in a step for what the step that many before it made of `values`."""
-        return self._given.get((values, back))
+        return self._earlier.get((values, back))
 
     def begun(self, values: StepValues, back: int) -> Node:
         """The same in the first step, as it is computed before the loop."""
@@ -108,7 +108,7 @@ class Steps:
 
     def body(self) -> Graph:
         """What a step computes for the steps after it."""
-        (body,), _ = closed([("given", n) for n in (*self._given.values(), *self.aligned.rows)], [self._after()])
+        (body,), _ = closed([("given", n) for n in (*self._earlier.values(), *self.aligned.rows)], [self._after()])
         return body.graph
 
     def reads(self, graph: Graph) -> list[Node]:
@@ -138,15 +138,15 @@ class Steps:
     def _after(self) -> list[Node]:
         """The carries after a step."""
         computed = dict(zip(self._delays, self.step(self._delays), strict=True))
-        return [computed[v] if back == 1 else self._given[v, back - 1] for v, back in self._given]
+        return [computed[v] if back == 1 else self._earlier[v, back - 1] for v, back in self._earlier]
 
     def _looped(
         self, only_last: list[StepValues], stacked: list[StepValues], several: int
     ) -> dict[tuple[StepValues, int], Node]:
         """The loop's results: for values and how many steps before its end they are; all of `stacked` at 0."""
         (index, *unread) = stands_for([INDEX, *(v[0].type for v in only_last)])
-        given = [*self._given.values(), *unread]
-        begun = [*(self._begun[key] for key in self._given), *(_nothing(n) for n in unread)]
+        given = [*self._earlier.values(), *unread]
+        begun = [*(self._begun[key] for key in self._earlier), *(_nothing(n) for n in unread)]
         after = [*self._after(), *self.step(only_last), *self.step(stacked)]
         outputs, rows = products_before(after, [*given, index], self.aligned.rows)
         if several > 1:
@@ -158,7 +158,7 @@ class Steps:
             raise Misaligned(range(1, self.count))
         found = results("scan", args, (body, len(given), len(rows), self.count // several, 0, False))
         last, stacks = found[: len(given)], found[len(given) :]
-        kept = zip([*self._given, *((v, 1) for v in only_last)], last, strict=True)
+        kept = zip([*self._earlier, *((v, 1) for v in only_last)], last, strict=True)
         rows_of = [tidy.reshape(x, (self.count, *v[0].shape)) for v, x in zip(stacked, stacks, strict=True)]
         return {**dict(kept), **{(v, 0): x for v, x in zip(stacked, rows_of, strict=True)}}
 

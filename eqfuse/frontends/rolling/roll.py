@@ -40,7 +40,7 @@ class Costs:
     """Seconds that a step takes, and to go to the next with carries of so many bytes. `near`: bytes near a core."""
 
     step: Callable[[Graph], float]
-    turn: Callable[[int], float]
+    advance: Callable[[int], float]
     near: int
 
 
@@ -107,6 +107,6 @@ def _together(steps: Steps, costs: Costs, bound: float) -> tuple[int, float]:
     body = steps.body()
     if any(n.op in LOOPS for n in body.nodes):
         return 1, 0.0
-    turn = costs.turn(sum(t.nbytes for t in steps.carries)) / costs.step(body)
+    turn = costs.advance(sum(t.nbytes for t in steps.carries)) / costs.step(body)
     several = max(1, min(math.ceil(turn / bound), STEP_OPERATORS // steps.operators, steps.count // FEWEST_TURNS))
     return several, turn / several

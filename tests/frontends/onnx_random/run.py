@@ -1,8 +1,8 @@
 """A model run node by node by both judges, beside runs in which every rounding is a little different.
 
 In: nodes and the values of inputs. Out: for every name a `DrawnValue`: what is right, and how far from it an
-implementation may be. What the judges leave open shows where the disturbed runs differ: an ill-conditioned sum, a tie that rounding
-breaks, an index that depends on it.
+implementation may be. What the judges leave open shows where the disturbed runs differ: an ill-conditioned sum,
+a tie that rounding breaks, an index that depends on it.
 """
 
 from __future__ import annotations

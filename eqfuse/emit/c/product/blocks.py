@@ -1,7 +1,7 @@
 """How products are cut: blocks of rows and columns that are units of work, tiles in registers, what is copied.
 
-In: `ProductParts`, a device. Out: `ProductBlocks`. Next stop: `schedule.py`, which prices them. The order in which terms
-are added depends on extents alone, never on threads.
+In: `ProductParts`, a device. Out: `ProductBlocks`. Next stop: `schedule.py`, which prices them. The order in which
+terms are added depends on extents alone, never on threads.
 """
 
 from __future__ import annotations

@@ -28,19 +28,20 @@ def write(schedule: WindowsSchedule, name: str, rounds: bool) -> Text:
 
 
 class WindowsWriter:
-    """`incoming`: elements of buffers that the image is computed from, as `BlockLines` has them, and `given`, these
+    """`incoming`: elements of buffers that the image is computed from, as `BlockLines` has them, and `outer_buffers`, these
     buffers. `functions` are added to."""
 
     def __init__(
         self, schedule: WindowsSchedule, name: str, rounds: bool, parameters: Parameters,
-        incoming: Mapping[Node, str] | None = None, given: Sequence[str] = (), functions: list[Function] | None = None,
+        incoming: Mapping[Node, str] | None = None, outer_buffers: Sequence[str] = (),
+        functions: list[Function] | None = None,
     ) -> None:  # fmt: skip
         self.schedule, self.windows = schedule, schedule.windows
         self.name, self.rounds = name, rounds
         self.dtype = self.windows.window.dtype
         self.type = ops.computed(self.dtype)
         self.how = ops.reduction(self.windows.reduction, self.dtype, self.dtype)
-        self.parameters, self.incoming, self.given = parameters, incoming or {}, list(given)
+        self.parameters, self.incoming, self.outer_buffers = parameters, incoming or {}, list(outer_buffers)
         self.functions: list[Function] = [] if functions is None else functions
         self.outer = NAMES[: len(self.windows.outer)]
         self.row, self.column = NAMES[len(self.outer)], NAMES[len(self.outer) + 1]
@@ -105,14 +106,14 @@ class WindowsWriter:
         kept = f"image[{{row}} * {s.read_columns} + {{column}}]"
         piece = BlockLines(s.before, self.rounds, self.parameters, self.incoming, [kept])
         ends = [f"{name}_{end}" for name in (self.row, self.column) for end in ("begin", "end")]
-        made = Function(f"{self.name}_image", [*self.outer, *ends], [*self.given, "image"], piece.kernel())
+        made = Function(f"{self.name}_image", [*self.outer, *ends], [*self.outer_buffers, "image"], piece.kernel())
         self.functions.append(made)
         lines = []
         for number, taps in enumerate(self._taps_above()):
             where = self._plane(taps)
-            given = ", ".join(["arrays", *where, "from", "to", "left", "right"])
-            buffers = [*self.given, sum_of("image", (str(number), s.read_rows * s.read_columns))]
-            call = f"{made.name}({given}, {', '.join(buffers)});"
+            arguments = ", ".join(["arrays", *where, "from", "to", "left", "right"])
+            buffers = [*self.outer_buffers, sum_of("image", (str(number), s.read_rows * s.read_columns))]
+            call = f"{made.name}({arguments}, {', '.join(buffers)});"
             lines.append(f"{self._if_inside(taps)}{call}")
         return lines
 
