@@ -28,8 +28,8 @@ def write(schedule: WindowsSchedule, name: str, rounds: bool) -> Text:
 
 
 class WindowsWriter:
-    """`incoming`: elements of buffers that the image is computed from, as `BlockLines` has them, and `outer_buffers`, these
-    buffers. `functions` are added to."""
+    """`incoming`: elements of buffers that the image is computed from, as `BlockLines` has them, and `outer_buffers`,
+    these buffers. `functions` are added to."""
 
     def __init__(
         self, schedule: WindowsSchedule, name: str, rounds: bool, parameters: Parameters,
