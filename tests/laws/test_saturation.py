@@ -225,11 +225,11 @@ def test_a_law_that_rests_matches_later_what_it_missed() -> None:
 
 def test_a_law_rests_longer_each_time_and_may_then_match_more_often() -> None:
     back_off = BackOff()
-    back_off.note("law", 1500, at=1, size=10)
+    back_off.note("law", 1500, round_number=1, size=10)
     assert [at for at in range(2, 9) if back_off.resting(at)] == [2, 3]
-    back_off.note("law", 1500, at=4, size=10)
+    back_off.note("law", 1500, round_number=4, size=10)
     assert not back_off.resting(5)
-    back_off.note("law", 2500, at=5, size=10)
+    back_off.note("law", 2500, round_number=5, size=10)
     assert [at for at in range(6, 12) if back_off.resting(at)] == [6, 7, 8, 9]
     back_off.wake()
     assert not back_off.resting(6)

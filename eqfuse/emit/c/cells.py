@@ -93,7 +93,7 @@ class _CellNode(NamedTuple):
 class _Spot:
     """A `value`, and what is the same of it in all cells: what it is computed from; of a concatenation where its pieces
     begin along its axis, and these, and its `own` bits in the code of a cell; what it reads. `mask`: the bits of all
-    concatenations that it is computed from, by which its `cell_nodes` differ; negative until it is known.
+    concatenations that it is computed from, by which its `nodes` differ; negative until it is known.
     """
 
     value: _Value
@@ -105,7 +105,7 @@ class _Spot:
     own: int = 0
     codes: dict[Node | _Spot, int] = field(default_factory=dict)
     mask: int = -1
-    cell_nodes: dict[int, _CellNode] = field(default_factory=dict)
+    nodes: dict[int, _CellNode] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,15 +235,15 @@ class _Walk:
         while stack:
             spot = stack[-1]
             key = code & self._mask(spot)
-            if key not in spot.cell_nodes:
+            if key not in spot.nodes:
                 below = [chosen[spot]] if spot.pieces else self._below(spot)
-                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & self._mask(s) in s.cell_nodes)]
+                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & self._mask(s) in s.nodes)]
                 if missing:
                     stack += missing
                     continue
-                spot.cell_nodes[key] = self._cell_node(spot, below, code)
+                spot.nodes[key] = self._cell_node(spot, below, code)
             stack.pop()
-        return root.cell_nodes[code & root.mask]
+        return root.nodes[code & root.mask]
 
     def _mask(self, root: _Spot) -> int:
         """The bits of all concatenations that `root` is computed from."""
@@ -266,11 +266,11 @@ class _Walk:
         if spot.is_load and is_number(n):
             return _CellNode(leaf_chain(n)[0] if value.path else n, {})
         if spot.pieces and not below[0].is_load:
-            return below[0].cell_nodes[code & below[0].mask]
+            return below[0].nodes[code & below[0].mask]
         if spot.is_load or spot.pieces:
             read, _ = self._read(below[0] if spot.pieces else spot)
             return _CellNode(read, {read: spot})
-        parts = [s.cell_nodes[code & s.mask] for s in below]
+        parts = [s.nodes[code & s.mask] for s in below]
         args, readers = [part.node for part in parts], _merged([part.readers for part in parts])
         if row(n.op).role is Role.GATHER:
             read, _ = self._read(spot)
