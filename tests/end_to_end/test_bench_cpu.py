@@ -44,7 +44,7 @@ def test_contenders_that_cannot_run_or_are_wrong_stand_aside(
 def test_convolutions_are_listed_with_their_ratios_and_a_wrong_one_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def calls(case: convolutions.ConvolutionCase, batch: int, threads: int) -> Any:
+    def calls(case: convolutions.Conv, batch: int, threads: int) -> Any:
         if case.groups > 1:
             raise ValueError("the answer is off")
         return (lambda: None), (lambda: sum(range(1000)))
