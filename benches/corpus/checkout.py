@@ -12,7 +12,7 @@ from eqfuse.errors import EqfuseError
 
 
 def checkout_programs() -> Sequence[Any]:
-    """The `Program`s of tests/programs/every.py. EqfuseError outside a checkout."""
+    """The `ExampleProgram`s of tests/programs/every.py. EqfuseError outside a checkout."""
     checkout = str(Path(__file__).parents[2])
     if checkout not in sys.path:
         sys.path.insert(0, checkout)

@@ -59,7 +59,7 @@ def test_random_kernels_do_what_their_schedules_say(part: int):
             found[kind, type(schedule).__name__] += 1
     emitted = {kind for kind in scheduled_for("numpy") if not (KINDS[kind].is_view or KINDS[kind].has_plans)}
     assert {kind for kind, _ in found} >= emitted
-    assert {template for _, template in found} >= {"WholeArrays", "Tiles", "TiledReduction", "Windows"}
+    assert {template for _, template in found} >= {"WholeArrays", "Tiles", "TiledReduction", "BlockedWindows"}
 
 
 @pytest.mark.slow
