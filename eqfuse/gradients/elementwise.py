@@ -30,7 +30,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ops.types import TensorType
 
 JUMPING = (
-    "floor ceil trunc round floor_divide nextafter isnan isinf isfinite signbit equal not_equal less less_equal "
+    "floor ceil trunc round floor_divide isnan isinf isfinite signbit equal not_equal less less_equal "
     "greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor "
     "bitwise_invert "
     "bitwise_left_shift bitwise_right_shift bitwise_count gcd lcm"
@@ -220,8 +220,9 @@ ROWS: dict[str, DerivativeRow] = {
     "minimum": _choice("less"),
     "fmax": _choice("greater", nan_loses=True),
     "fmin": _choice("less", nan_loses=True),
-    "copysign": by_partials(lambda y, a, b: f("sign", y) * f("sign", a), None),
+    "copysign": by_partials(lambda y, a, b: f("copysign", 1, y) * f("copysign", 1, a), None),
     "remainder": by_partials(lambda y, a, b: 1, lambda y, a, b: -f("floor", a / b)),
     "fmod": by_partials(lambda y, a, b: 1, lambda y, a, b: -f("trunc", a / b)),
+    "nextafter": by_partials(lambda y, a, b: 1, None),
     "ldexp": by_partials(_scaled, None),
 }

@@ -19,6 +19,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, promote, with_dtype
 from eqfuse.frontends.numpy.registry import METHODS, UFUNCS
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.frontends.numpy.tracing import differentiated
 from eqfuse.ir.graph import Node, const
 from eqfuse.ops import elementwise as rows
 from eqfuse.ops.elementwise import dtype_name
@@ -140,6 +141,8 @@ def _divmod(x: Tracer, y: Tracer) -> tuple[Tracer, Tracer]:
 def _modf(x: Tracer) -> tuple[Tracer, Tracer]:
     whole = elementwise("trunc", x)
     part = elementwise("where", elementwise("isinf", x), 0.0, x - whole)
+    if differentiated():  # it changes as x does where it is 0 too, whatever the sign of that
+        return part, whole
     return elementwise("copysign", part, x), whole
 
 
@@ -153,7 +156,8 @@ def _heaviside(x: Tracer, at_zero: Tracer) -> Tracer:
 def _logaddexp2(x: Tracer, y: Tracer) -> Tracer:
     x, y = _wide(x), _wide(y)
     apart = elementwise("maximum", x, y) + elementwise("log1p", elementwise("exp2", -abs(x - y))) * math.log2(math.e)
-    return elementwise("where", x == y, x + 1, apart)
+    equal = x * 0.5 + y * 0.5 if differentiated() else x  # which changes with both
+    return elementwise("where", x == y, equal + 1, apart)
 
 
 @_composition(scipy.special.expit)
@@ -176,6 +180,8 @@ def _ndtr(x: Tracer) -> Tracer:
 @_composition(scipy.special.xlogy)
 def _xlogy(x: Tracer, y: Tracer) -> Tracer:
     zero = (x == 0) & ~elementwise("isnan", y)
+    if differentiated():  # in x by log(y), where there is one
+        zero = zero & ~elementwise("isfinite", elementwise("log", y))
     return elementwise("where", zero, 0.0, x * elementwise("log", elementwise("where", zero, 1.0, y)))
 
 
@@ -198,7 +204,8 @@ def _spacing(x: Tracer) -> Tracer:
         above = elementwise("nextafter", x, np.float16(math.inf))
         return elementwise("where", elementwise("isfinite", x), above - x, math.nan)
     unsigned = elementwise("where", x == 0, 0.0, x)
-    return elementwise("nextafter", unsigned, elementwise("copysign", wrap(const(math.inf, x.dtype)), unsigned)) - x
+    away = elementwise("copysign", wrap(const(math.inf, x.dtype)), unsigned)
+    return elementwise("nextafter", unsigned, away) - unsigned
 
 
 @_composition(np.frexp)

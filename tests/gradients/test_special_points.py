@@ -1,0 +1,71 @@
+"""Derivatives at the points where formulas and compositions tend to have kinks (0, 1, equal arguments, whole numbers):
+where a ufunc of NumPy's, or one that is composed of others, has none, its derivative is that of differences."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing.overrides import get_overridable_numpy_ufuncs
+
+import eqfuse as ef
+from eqfuse.errors import DtypeError
+from eqfuse.frontends.numpy import ufuncs  # noqa: F401  (which fills the registry)
+from eqfuse.frontends.numpy.registry import UFUNCS
+from eqfuse.ops.elementwise import UFUNCS as OPERATORS
+
+POINTS = (0.0, 1.0, -1.0, 2.0, 0.5, -3.0)
+STEP = 1e-4
+WEIGHTS = (-25 / 12, 4, -3, 4 / 3, -1 / 4)  # of a one-sided difference of the fourth order
+
+
+def _results(ufunc: np.ufunc, *args: Any) -> list[float]:
+    with np.errstate(all="ignore"):
+        found = ufunc(*args)
+    return [float(y) for y in (found if ufunc.nout > 1 else (found,))]
+
+
+def _from_one_side(ufunc: np.ufunc, args: tuple[float, ...], at: int, step: float) -> Any:
+    """What the results change by in the argument `at`, by differences from one side."""
+    moved = [[*args[:at], args[at] + i * step, *args[at + 1 :]] for i in range(len(WEIGHTS))]
+    values = np.array([_results(ufunc, *xs) for xs in moved])
+    return np.array(WEIGHTS) @ values / step
+
+
+def _of_floats(ufunc: np.ufunc) -> bool:
+    if ufunc.signature is not None or ufunc.nin > 2:
+        return False
+    try:
+        loop = ufunc.resolve_dtypes((np.dtype(float),) * ufunc.nin + (None,) * ufunc.nout)
+    except TypeError:
+        return False
+    return all(d == np.float64 for d in loop[: ufunc.nin]) and loop[-1].kind in "fi"
+
+
+NUMPY = set(get_overridable_numpy_ufuncs())
+CHECKED = [u for u in UFUNCS if _of_floats(u) and (u in NUMPY or u not in OPERATORS.values())]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("ufunc", CHECKED, ids=lambda ufunc: ufunc.__name__)
+def test_where_both_sides_agree_the_derivative_is_theirs(ufunc: np.ufunc) -> None:
+    for args in itertools.product(POINTS, repeat=ufunc.nin):
+        for at in range(ufunc.nin):
+            above, *others = (_from_one_side(ufunc, args, at, step) for step in (STEP, -STEP, STEP / 4, -STEP / 4))
+            smooth = np.all([np.isclose(above, other, rtol=1e-6, atol=1e-6) for other in others], axis=0)
+            for place in np.flatnonzero(smooth):
+                found = _derivative(ufunc, args, at, int(place))
+                assert np.isclose(found, above[place], rtol=1e-4, atol=1e-4), f"{args}, in argument {at}: {found}"
+
+
+def _derivative(ufunc: np.ufunc, args: tuple[float, ...], at: int, place: int) -> Any:
+    def result(x: Any) -> Any:
+        found = ufunc(*args[:at], x, *args[at + 1 :])
+        return found[place] if ufunc.nout > 1 else found
+
+    try:
+        return ef.jvp(result, (args[at],), (1.0,))[1]
+    except DtypeError:  # a whole number
+        return 0.0
