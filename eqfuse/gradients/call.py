@@ -28,6 +28,7 @@ from eqfuse.gradients.rules import inlined
 from eqfuse.ir.graph import Fed, Graph, Node, input_node, substitute
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
 from eqfuse.ir.signature import CallSignature, parameters_of
+from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops.types import TensorType
 
 _serial = itertools.count()
@@ -106,16 +107,17 @@ class DifferentiatedCall:
         arrays = [self._array(leaf, path) for leaf, path in zip(leaves, self.paths, strict=True)]
         self.arguments = [a.node for a in arrays]
         self.scalars = [a.scalar for a in arrays]
+        self._layouts = [lying_as(a) for a in arrays]
         self.stand_ins = stand_ins(self.paths, [n.type for n in self.arguments])
         with outer.within(f"{name_of(fn)}, which {what} differentiates,") as self.trace:
             self.trace.places, self.trace.fixed = {}, {}
             passed = list(map(own_arrays, args))
-            stands = self.argument_trees(self.stand_ins)
+            stands = self.argument_trees(self.stand_ins, self._layouts)
             for i, stand in zip(chosen, stands, strict=True):
                 passed[i] = stand
             result = callable_of(fn)(*passed, **{name: own_arrays(v) for name, v in kwargs.items()})
             result, aux = self._pair(result) if has_aux else (result, None)
-            self.result, self.aux = ResultTree(result), ResultTree(aux)
+            self.result, self.aux = ResultTree(result, numbers=True), ResultTree(aux)
         note_places(self.trace.places, [*self.result.nodes, *self.aux.nodes])
         self._values = dict(zip(self.stand_ins, self.arguments, strict=True))
         for value, stand_in in self.trace.fixed.items():
@@ -165,8 +167,7 @@ class DifferentiatedCall:
                 )
         if not self.result.all_arrays:
             raise TraceError(
-                f"{self.what}: {name_of(self.fn)} returns what is no array, or a number that no argument decides: "
-                "return it as aux, with has_aux=True"
+                f"{self.what}: {name_of(self.fn)} returns what is no array: return it as aux, with has_aux=True"
             )
         replaced: dict[Node, Node] = {}
         given = dict(zip(self.stand_ins, steps, strict=True))
@@ -186,19 +187,21 @@ class DifferentiatedCall:
         """The values that a backward pass must compute again."""
         return self.back([*self.trace.again])
 
-    def argument_trees(self, nodes: Sequence[Node]) -> tuple[Any, ...]:
-        """`nodes`, one per leaf of the chosen arguments, nested as these are."""
-        tree: tuple[Any, ...] = unflatten(self.structure, [tracer(*p) for p in zip(nodes, self.scalars, strict=True)])
+    def argument_trees(self, nodes: Sequence[Node], layouts: Sequence[MemoryLayout | None] = ()) -> tuple[Any, ...]:
+        """`nodes`, one per leaf of the chosen arguments, nested as these are; in memory of the `layouts`."""
+        each = itertools.zip_longest(nodes, self.scalars, layouts)
+        tree: tuple[Any, ...] = unflatten(self.structure, [tracer(*one) for one in each])
         return tree
 
 
 class ResultTree:
-    """What a function returns, as a tree: the nodes of its arrays, and all else as it is."""
+    """What a function returns, as a tree: the nodes of its arrays, and all else as it is. With `numbers`, those of
+    Python are arrays too: a loss of no terms is 0.0."""
 
-    def __init__(self, tree: Any) -> None:
+    def __init__(self, tree: Any, numbers: bool = False) -> None:
         leaves, self.structure = flatten(tree)
         self.paths = paths(self.structure, "result")
-        arrays = {i: lift(leaf) for i, leaf in enumerate(leaves) if _is_array(leaf)}
+        arrays = {i: lift(leaf) for i, leaf in enumerate(leaves) if _is_array(leaf) or (numbers and is_number(leaf))}
         self.nodes = [a.node for a in arrays.values()]
         self.scalars = [a.scalar for a in arrays.values()]
         self._others = [None if i in arrays else leaf for i, leaf in enumerate(leaves)]
@@ -224,8 +227,17 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (Tracer, Number, np.ndarray, np.generic))
 
 
-def tracer(value: Node, scalar: bool) -> Tracer:
-    return wrap(value, None if scalar else Rights.WRITABLE)
+def tracer(value: Node, scalar: bool, layout: MemoryLayout | None = None) -> Tracer:
+    return wrap(value, None if scalar else Rights.WRITABLE, layout)
+
+
+def lying_as(array: Tracer) -> MemoryLayout | None:
+    """The layout of an array that lies in memory as this one does, as far as that is known: what is a view of the one
+    is then a view of the other."""
+    outline = array.outline()
+    if outline is None or array.layout is None:
+        return None
+    return MemoryLayout(strides_of(outline), array.layout.arguments)
 
 
 def own_arrays(value: Any) -> Any:
@@ -233,7 +245,8 @@ def own_arrays(value: Any) -> Any:
     leaves, structure = flatten(value)
     if not any(isinstance(leaf, Tracer) for leaf in leaves):
         return value
-    return unflatten(structure, [tracer(x.node, x.scalar) if isinstance(x, Tracer) else x for x in leaves])
+    own = [tracer(x.node, x.scalar, lying_as(x)) if isinstance(x, Tracer) else x for x in leaves]
+    return unflatten(structure, own)
 
 
 def nodes_of(what: str, tree: Any, like: Structure, types: Sequence[TensorType]) -> list[Node]:

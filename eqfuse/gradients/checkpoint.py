@@ -40,18 +40,25 @@ class checkpoint_policies:
         return row(value.op).role is Role.CONTRACTION
 
 
-def checkpoint(fun: Callable[..., Any], policy: Policy | None = None) -> Callable[..., Any]:
+_POLICIES: dict[str, Policy] = {
+    name: getattr(checkpoint_policies, name) for name in ("nothing_saveable", "everything_saveable", "dots_saveable")
+}
+
+
+def checkpoint(fun: Callable[..., Any], policy: Policy | str | None = None) -> Callable[..., Any]:
     """`fun`, whose inner values a backward pass computes again, but for those that `policy` lets it keep: one of
-    `ef.checkpoint_policies`, or a function of a node. Without one, none.
+    `ef.checkpoint_policies`, its name, or a function of a node. Without one, none.
 
     It shows in the residuals of `ef.vjp` and `ef.split_vjp`. In one program, ``ef.jit(ef.grad(f))``, what is computed
     again is chosen by price and `memory_limit`, with or without it.
     """
     if not callable(fun):
         raise TraceError(f"ef.checkpoint takes a function, not {fun!r}")
-    if policy is not None and not callable(policy):
-        raise OptionError(f"ef.checkpoint: the policy is {policy!r}: give one of ef.checkpoint_policies")
-    chosen = policy or checkpoint_policies.nothing_saveable
+    chosen = _POLICIES.get(policy) if isinstance(policy, str) else policy or checkpoint_policies.nothing_saveable
+    if not callable(chosen):
+        raise OptionError(
+            f"ef.checkpoint: the policy is {policy!r}: give one of ef.checkpoint_policies ({', '.join(_POLICIES)})"
+        )
 
     @functools.wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:

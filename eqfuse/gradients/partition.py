@@ -8,7 +8,7 @@ known policies are choices of the two costs (`POLICIES`).
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
@@ -66,12 +66,11 @@ class _Flow:
     """A network, and its minimal cut: by shortest paths, level by level (Dinic)."""
 
     def __init__(self) -> None:
-        self.room: dict[object, dict[object, float]] = {}
+        self.room: defaultdict[object, dict[object, float]] = defaultdict(dict)
 
     def add(self, a: object, b: object, room: float) -> None:
-        of_a = self.room.setdefault(a, {})
-        of_a[b] = of_a.get(b, 0.0) + room
-        self.room.setdefault(b, {}).setdefault(a, 0.0)
+        self.room[a][b] = self.room[a].get(b, 0.0) + room
+        self.room[b].setdefault(a, 0.0)
 
     def cut(self, source: object, sink: object) -> set[object]:
         """The side of `source`, the largest there is."""

@@ -152,12 +152,15 @@ def test_a_policy_says_what_a_pullback_keeps_and_changes_no_gradient() -> None:
     x, found = RNG.normal(size=(64, 8)), {}
     for policy in ("nothing_saveable", "dots_saveable", "everything_saveable"):
         marked = ef.checkpoint(block, policy=getattr(POLICIES, policy))
-        result, pullback = ef.vjp(lambda x, f=marked: f(f(x, W), W), x)
+        named = ef.checkpoint(block, policy=policy)
+        result, pullback = ef.vjp(lambda x, f=marked, g=named: f(g(x, W), W), x)
         np.testing.assert_allclose(pullback(np.ones_like(result))[0], _plain(x), rtol=1e-10)
         product, kept = x @ W[0], [r for r in pullback.residuals if r.shape == x.shape]
         found[policy] = len(kept), any(np.allclose(r, product) for r in kept)
     assert found["nothing_saveable"][0] <= found["dots_saveable"][0] < found["everything_saveable"][0]
     assert [found[p][1] for p in ("nothing_saveable", "dots_saveable")] == [False, True]
+    with pytest.raises(ef.EqfuseError, match="the policy is 'dots': give one of"):
+        ef.checkpoint(block, policy="dots")
     inside = ef.grad(lambda x: ef.checkpoint(lambda y: (ef.stop_gradient(y) * y).sum())(x))
     np.testing.assert_array_equal(inside(x), x)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.errors import DtypeError
 from tests.support.derivatives import difference
 
 RNG = np.random.default_rng(0)
@@ -153,6 +154,39 @@ def test_numpy_that_writes_in_place_is_differentiated() -> None:
     checked(lambda x, w: in_place(x.copy(), w), X, W)
     np.testing.assert_allclose(ef.grad(in_place)(X, W), ef.grad(lambda x, w: in_place(x.copy(), w))(X, W))
     np.testing.assert_array_equal(X, before)
+
+
+LAYOUTS = (lambda x: x, np.asfortranarray, lambda x: np.repeat(x, 2, 1)[:, ::2], lambda x: x[::-1])
+
+
+@pytest.mark.parametrize("lies", LAYOUTS)
+def test_what_is_a_view_of_an_argument_is_one_where_it_is_differentiated(lies: Any) -> None:
+    def through_a_view(x: Any) -> Any:
+        x.reshape(-1)[1:] *= 2
+        return np.sum(x * np.arange(1.0, x.size + 1).reshape(x.shape))
+
+    for gradient in (ef.value_and_grad(through_a_view), ef.jit(ef.value_and_grad(through_a_view))):
+        x = lies(X.copy())
+        value, g = gradient(x)
+        assert (x == lies(X)).all()
+        assert np.isclose(np.sum(g * x), value) and np.isclose(value, through_a_view(x))
+
+
+def test_a_number_that_no_argument_decides_has_zeros_for_its_gradient() -> None:
+    value, g = ef.value_and_grad(lambda x: 3.0)(X)
+    assert value == 3.0 and (g == np.zeros_like(X)).all()
+    assert ef.jvp(lambda x: (x, 3.0), (2.0,), (1.0,)) == ((2.0, 3.0), (1.0, 0.0))
+    with pytest.raises(DtypeError, match="int64, which has no gradient"):
+        ef.grad(lambda x: 3)(X)
+
+
+@pytest.mark.parametrize(
+    "function, ct, wanted",
+    [(lambda x: x, 5.0, 5.0), (lambda x: (x, 3.0), (5.0, 7.0), 5.0), (lambda x: 3.0, 5.0, 0.0), (lambda x: {}, {}, 0)],
+)
+def test_a_pullback_may_need_nothing_of_the_forward_pass(function: Any, ct: Any, wanted: float) -> None:
+    value, pullback = ef.vjp(function, 2.0)
+    assert value == function(2.0) and pullback(ct) == (wanted,) and not pullback.residuals
 
 
 def test_numbers_that_nothing_is_differentiated_in_may_decide_shapes() -> None:
