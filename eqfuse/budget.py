@@ -74,10 +74,12 @@ def budget_of(budget: Any) -> Budget:
 
 class Allowance:
     """What a stage may take: `until` this thread has used so many seconds of processor time, and `most` bytes held by
-    the process."""
+    the process. `optimum`: the `Budget`'s."""
 
-    def __init__(self, until: float = math.inf, most: float = math.inf) -> None:
-        self.until, self.most = until, most
+    def __init__(
+        self, until: float = math.inf, most: float = math.inf, optimum: float = Budget.optimum
+    ) -> None:  # fmt: skip
+        self.until, self.most, self.optimum = until, most, optimum
         self._asked = itertools.count()
         self._full = self._late = False
         self._early = -math.inf  # until when some of the seconds are surely left
@@ -89,7 +91,7 @@ class Allowance:
 
     def part(self, share: float) -> Allowance:
         """That share of the seconds that are left."""
-        return Allowance(time.thread_time() + share * self.left, self.most)
+        return Allowance(time.thread_time() + share * self.left, self.most, self.optimum)
 
     def spent(self) -> str | None:
         """The limit that is reached, "seconds" or "bytes"; None while there is some of both left."""
@@ -123,7 +125,8 @@ class Meter:
 
     def __init__(self, budget: Budget | None = None) -> None:
         self.budget = budget or Budget()
-        self.allowance = Allowance(time.thread_time() + self.budget.seconds, resident() + self.budget.bytes)
+        until, most = time.thread_time() + self.budget.seconds, resident() + self.budget.bytes
+        self.allowance = Allowance(until, most, self.budget.optimum)
         self.searched: Counter[str] = Counter()
         self._reasons: list[str] = []
         self.tell: Callable[[str], None] = lambda doing: None

@@ -6,7 +6,6 @@ In: a `Space`, a device and the name of an algorithm. Out: a `Plan`. Next stop: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from eqfuse.budget import Meter, worst
 from eqfuse.cost.device import Device
@@ -66,8 +65,6 @@ def choose(
     """
     meter = meter or Meter()
     algorithm = named(extractor)
-    if algorithm is exact.extract:
-        algorithm = partial(exact.extract, seconds=meter.budget.optimum)
     if proved or algorithm is not EXTRACTORS["unfused"]:
         space, covers = by_families(space, algorithm, device, meter)
     else:

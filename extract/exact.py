@@ -24,27 +24,22 @@ from eqfuse.extract.covers.nearest import nearest
 from eqfuse.extract.solver.binary import minimise
 from eqfuse.extract.solver.columns import Column, Columns
 
-SECONDS = 10.0  # of one core, for one distinct segment
 GROWING = 4.0  # of them, at most, for finding more kernels
 ROUNDS = 200  # of refusing circles
 
 
-def extract(
-    segment: Segment, device: Device, allowance: Allowance = UNLIMITED, seconds: float = SECONDS
-) -> Cover:  # fmt: skip
+def extract(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) -> Cover:
     """The cheapest cover, or one about as cheap that is nearer to the program as written, with a bound on what any can
-    cost; the search for it takes `seconds`."""
+    cost."""
     if segment.level == AS_WRITTEN or allowance.spent():
         return flow.extract(segment, device, allowance)
-    best, covers = optimum(segment, device, seconds, allowance)
+    best, covers = optimum(segment, device, allowance)
     chosen = nearest([best, *covers], segment)
     chosen.bound = best.bound
     return flow.ended(chosen, FUSION_ONLY if best.bound is None else segment.level, allowance)
 
 
-def optimum(
-    segment: Segment, device: Device, seconds: float = SECONDS, allowance: Allowance = UNLIMITED
-) -> tuple[Cover, list[Cover]]:
+def optimum(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) -> tuple[Cover, list[Cover]]:
     """The cheapest cover, or the best of the search and `flow`, with a bound; and the others that were met. Where the
     `allowance` ends before there are candidates, what `flow` has by then, without a bound."""
     best, candidates, covers = flow.search(segment, device, allowance)
@@ -53,6 +48,7 @@ def optimum(
     grammar = candidates.grammar
     roots = Cover(grammar, grammar.segment.roots).roots
     found = Columns(candidates, covers, roots)
+    seconds = allowance.optimum
     left, bound = seconds - found.grow(min(seconds, GROWING)), 0.0
     columns = found.all
     program, _ = found.program()

@@ -11,28 +11,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqfuse.errors import EqfuseError
-from eqfuse.frontends.onnx.model import ModelSignature
 from eqfuse.ir.arithmetic import Arithmetic, ScalarOperation
 from eqfuse.ir.graph import Signature
 from eqfuse.ir.pytree import LEAF, SCALAR, Static, Structure
-from eqfuse.ir.signature import CallSignature
+from eqfuse.ir.signature import CallSignature, NamedSignature
 
 CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
 SCALARS = (str, int, float, bool, type(None))
 
 
 def write_signature(signature: Signature | None) -> dict[str, Any]:
-    """`signature` as what JSON holds. EqfuseError where it nests in a user's class, or draws random numbers."""
+    """`signature` as what JSON holds. EqfuseError where it is of another class than these two, nests in a user's, or
+    draws random numbers."""
+    if not isinstance(signature, CallSignature | NamedSignature | None):
+        raise EqfuseError(f"a program with a signature of class {type(signature).__name__} cannot be saved")
     return {
         "signature": _call(signature) if isinstance(signature, CallSignature) else None,
-        "model": [signature.inputs, signature.outputs] if isinstance(signature, ModelSignature) else None,
+        "model": [signature.inputs, signature.outputs] if isinstance(signature, NamedSignature) else None,
     }
 
 
 def read_signature(data: dict[str, Any]) -> Signature | None:
     """The signature that `write_signature` wrote."""
     names = data["model"]
-    return ModelSignature(*map(tuple, names)) if names else _call_from(data["signature"])
+    return NamedSignature(*map(tuple, names)) if names else _call_from(data["signature"])
 
 
 def _call(signature: CallSignature) -> dict[str, Any]:

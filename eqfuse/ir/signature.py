@@ -6,6 +6,7 @@ In: a call's arguments. Out: the arrays that the graph takes, and of its outputs
 from __future__ import annotations
 
 import inspect
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,6 +124,42 @@ class CallSignature:
     def _is_one(self) -> bool:
         """Is one array all that the function returns?"""
         return self.results == LEAF
+
+
+@dataclass(frozen=True)
+class NamedSignature:
+    """Arrays in and out by name, in this order: what a program read from a model or a text takes and gives."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    pure = True
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        given = dict(zip(self.inputs, args, strict=False))
+        wrong = [name for name in kwargs if name in given or name not in self.inputs]
+        missing = [name for name in self.inputs if name not in given and name not in kwargs]
+        if wrong or missing or len(args) > len(self.inputs):
+            raise ShapeError(
+                f"the inputs are {', '.join(map(repr, self.inputs))}; {len(args)} arrays were given by "
+                f"position, and {', '.join(map(repr, kwargs)) or 'none'} by name"
+            )
+        return [given[name] if name in given else kwargs[name] for name in self.inputs]
+
+    def feed(self, leaves: Sequence[Any]) -> Fed:
+        return Fed(leaves)
+
+    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+        return list(outputs)
+
+    settle = select
+
+    def rebuild(self, results: Sequence[Any]) -> Any:
+        """The one result, or a named tuple of several (``_0`` where a name is none of Python's)."""
+        return results[0] if len(self.outputs) == 1 else self._several(*results)
+
+    @cached_property
+    def _several(self) -> Callable[..., Any]:
+        return namedtuple("Outputs", self.outputs, rename=True)
 
 
 def _other_layout(array: Any, strides: Strides) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import roofline
+from eqfuse.cost.targets import TARGETS
 from eqfuse.cost.work import Work
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
@@ -129,4 +130,4 @@ BY_NUMPY = "eqfuse.emit.c.calls:calls_schedule"
 OWN_COPIES = "eqfuse.emit.c.copies:library_schedule"
 OWN_PRODUCTS = "eqfuse.emit.c.contractions:contractions_schedule"
 CALLS = "eqfuse.emit.cuda.scheduling.calls:calls_schedule"
-EMITTERS = {name: f"eqfuse.emit.{name}.kernels:source_of" for name in ("numpy", "c", "cuda")}
+EMITTERS = {name: f"{row.package}.kernels:source_of" for name, row in TARGETS.items()}

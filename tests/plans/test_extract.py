@@ -1,5 +1,6 @@
 """Whatever is extracted is right, and `flow` is never worse than greedy."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -83,6 +84,11 @@ def test_every_kernel_of_a_plan_has_the_kind_it_says(extractor):
         state = classify(kernel.body, device)
         assert isinstance(state, State)
         assert state.kind == kernel.kind or (state.kind == "view" and kernel.kind == "map")
+
+
+def test_the_readme_has_a_row_for_every_extractor():
+    rows = (Path(__file__).parents[2] / "extract" / "README.md").read_text()
+    assert not [name for name in EXTRACTORS if f"`{name}`" not in rows and not name.endswith("+algebra")]
 
 
 def test_an_unknown_extractor_is_refused_with_the_known_ones():

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import stat
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import eqfuse as ef
 from eqfuse.frontends.numpy.trace import trace
-from eqfuse.ir.graph import const, node
+from eqfuse.frontends.signature_text import write_signature
+from eqfuse.ir.graph import Graph, const, input_node, node
+from eqfuse.ir.signature import NamedSignature
+from eqfuse.ops.types import TensorType
 from eqfuse.runtime.load import load
 from eqfuse.runtime.program import Program
 from tests.runtime.test_program import one_kernel_per_operator
@@ -48,7 +52,22 @@ def test_arguments_and_results_nest_as_before(tmp_path):
     np.testing.assert_array_equal(got["y"], f(params, x)["y"])
 
 
-@pytest.mark.skipif(os.name != "posix", reason="files have other permissions here")
+def test_names_of_inputs_and_outputs_are_kept_whatever_made_the_graph(tmp_path):
+    x, y = (input_node(name, TensorType(np.dtype(np.float32), (3,))) for name in "xy")
+    outputs = node("add", (x, y)), node("multiply", (x, y))
+    graph = Graph((x, y), outputs, NamedSignature(("x", "y"), ("sum", "product")))
+    ef.compile(graph).save(tmp_path / "program")
+    one, two = np.ones(3, np.float32), np.full(3, 2, np.float32)
+    found = load(tmp_path / "program")(two, y=one)
+    np.testing.assert_array_equal(found.sum, [3, 3, 3])
+    np.testing.assert_array_equal(found.product, two)
+
+
+def test_a_signature_of_an_unknown_class_is_not_saved_without_its_names():
+    with pytest.raises(ef.EqfuseError, match="a program with a signature of class SimpleNamespace cannot be saved"):
+        write_signature(SimpleNamespace(inputs=("x",)))
+
+
 def test_a_saved_program_is_readable_as_the_umask_says(tmp_path):
     before = os.umask(0o022)
     try:

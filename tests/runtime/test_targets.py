@@ -127,7 +127,7 @@ def test_a_program_is_saved_with_its_target_and_refused_where_that_has_no_row(
     monkeypatch.delitem(TARGETS, "toy")
     with pytest.raises(ef.EqfuseError, match="no target is named 'toy' here"):
         ef.load(tmp_path / "program")
-    with pytest.raises(ef.TargetUnavailable, match="no target 'toy'; there are cpu, numpy, c, cuda"):
+    with pytest.raises(ef.TargetUnavailable, match="no target 'toy'; there are cpu, numpy, c, "):
         ef.compile(softmax, X, target="toy")
 
 

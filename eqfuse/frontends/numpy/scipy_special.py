@@ -1,4 +1,4 @@
-"""scipy.special: ufuncs as elementwise rows, and its few array functions as NumPy compositions.
+"""scipy.special: its ufuncs that are operators. (`ufuncs.py` has those that are compositions of others.)
 
 In: ufunc calls on tracers. Out: tracers.
 """

@@ -6,10 +6,7 @@ inside the model are known. The nodes run in `nodes.py`.
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +20,8 @@ from eqfuse.frontends.onnx.file import checked
 from eqfuse.frontends.onnx.inputs import given_value, input_types
 from eqfuse.frontends.onnx.nodes import Loader
 from eqfuse.frontends.onnx.table import dtype_of
-from eqfuse.ir.graph import Fed, Graph, Node, input_node
+from eqfuse.ir.graph import Graph, Node, input_node
+from eqfuse.ir.signature import NamedSignature
 
 
 def from_onnx(model: Any, fixed: Mapping[str, Any] | None = None, /, **sizes: Any) -> Graph:
@@ -58,44 +56,8 @@ def from_onnx(model: Any, fixed: Mapping[str, Any] | None = None, /, **sizes: An
             values[free[place].name] = argument(n, place, scalar=False)
         results = loader.run(graph, values)
         outputs = [_output(title, o, x) for o, x in zip(graph.output, results, strict=True)]
-    signature = ModelSignature(tuple(i.name for i in free), tuple(o.name for o in graph.output))
+    signature = NamedSignature(tuple(i.name for i in free), tuple(o.name for o in graph.output))
     return Graph(tuple(nodes), tuple(outputs), signature)
-
-
-@dataclass(frozen=True)
-class ModelSignature:
-    """The names of a model's inputs and outputs, in its order."""
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    pure = True
-
-    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        given = dict(zip(self.inputs, args, strict=False))
-        wrong = [name for name in kwargs if name in given or name not in self.inputs]
-        missing = [name for name in self.inputs if name not in given and name not in kwargs]
-        if wrong or missing or len(args) > len(self.inputs):
-            raise ShapeError(
-                f"the model's inputs are {', '.join(map(repr, self.inputs))}; {len(args)} arrays were given by "
-                f"position, and {', '.join(map(repr, kwargs)) or 'none'} by name"
-            )
-        return [given[name] if name in given else kwargs[name] for name in self.inputs]
-
-    def feed(self, leaves: Sequence[Any]) -> Fed:
-        return Fed(leaves)
-
-    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
-        return list(outputs)
-
-    settle = select
-
-    def rebuild(self, results: Sequence[Any]) -> Any:
-        """The one result, or a named tuple of several (``_0`` where the model's name is no Python name)."""
-        return results[0] if len(self.outputs) == 1 else self._several(*results)
-
-    @cached_property
-    def _several(self) -> Callable[..., Any]:
-        return namedtuple("Outputs", self.outputs, rename=True)
 
 
 def _output(title: str, declared: Any, x: Any) -> Node:
