@@ -114,6 +114,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "black scholes": (black_scholes, (f32(1 << 19), f32(1 << 19), f32(1 << 19))),
     "perceptron": (lambda x, w, v: ef.gelu(x @ w) @ v, (f32(512, 256), f32(256, 512), f32(512, 256))),
     "sums of columns": (lambda x: (x * x).sum(0), (f32(4000, 1000),)),
+    "remainders": (lambda x, y: np.fmod(x * 9, y) - np.fmod(y, x[:1]), (f32(1000, 300), f32(1000, 300))),
     "positions": (lambda x: np.argmax(x, 0), (f32(400, 1000),)),
     "sorted, then taken": (lambda x: np.sort(x, 0)[::2] + np.take(x, np.arange(200) * 7 % 200, 0), (f32(400, 500),)),
     "product of slices": (lambda x, y: x[::2, ::3] @ y[::3, ::2], (f32(600, 900), f32(900, 600))),

@@ -77,6 +77,11 @@ def _result(n: Node) -> int:
     return n.type.nbytes
 
 
+def _fmod(n: Node) -> int:
+    """Of floats both magnitudes, and their remainder."""
+    return sum(x.type.nbytes for x in (*n.args, n)) if n.dtype.kind == "f" else 0
+
+
 def _operand(n: Node) -> int:
     return n.args[0].type.nbytes
 
@@ -146,7 +151,7 @@ def _padded(n: Node) -> int:
 
 
 _CALLS: dict[str, Callable[[Node], int]] = {
-    "matmul": _product, "take": _take, "argmax": _argmax, "argmin": _argmax,
+    "fmod": _fmod, "matmul": _product, "take": _take, "argmax": _argmax, "argmin": _argmax,
     "conv": _conv, "window_max": _window, "window_sum": _window,
     **dict.fromkeys((
         "argsort", "argpartition", "lexsort", "searchsorted", "digitize", "bincount", "inv", "solve", "cholesky", "det",
