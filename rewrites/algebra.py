@@ -1,6 +1,6 @@
 """Laws of arithmetic on elements: units, signs, common factors, and constants that fold when the program is built.
 
-In: nothing. Out: `LAWS`. Where a tensor is known at build time, what a made side does to it alone runs once, then.
+In: nothing. Out: `LAWS`. Where a tensor is known at build time, what a right side does to it alone runs once, then.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ _OF_SUMS = [
     # a product's kernel adds up its rows, so that what is summed of it is not stored
     Law("sum_row_by_row", x.sum(p), x.sum(computed(_row, p)).sum(computed(_rest, p)),
         (bounded("p are the last axes, several of them", _last_axes, x, p),), REASSOCIATES),
-    # hoisting what does not change along the axes: were it to change, the made side would have another type
+    # hoisting what does not change along the axes: were it to change, the right side would have another type
     Law("scale_out_of_sum", (x * s).sum(p), x.sum(p) * s, exactness=REASSOCIATES),
     Law("divisor_out_of_sum", (x / s).sum(p), x.sum(p) / s, (filled(x),), REASSOCIATES),
     Law(

@@ -2,7 +2,7 @@
 
 In: `Law`. Out: `Rule`, loaded by `eqfuse.egraph.saturate`. A constructor carries the types of its arguments beside them
 (``o_add tx ty x y``), so a match hands every attribute and type to one Python call, which decides guards, types
-the made side, and returns what that side needs, or None. A broadcasting mistake can therefore not enter the e-graph.
+the right side, and returns what that side needs, or None. A broadcasting mistake can therefore not enter the e-graph.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Rule:
     law: Law
     text: str
     judge: Judge
-    reads: tuple[tuple[str, int], ...]  # (operator, number of arguments) on the matched side
+    reads: tuple[tuple[str, int], ...]  # (operator, number of arguments) on the left side
     makes: tuple[tuple[str, int], ...]
     grows: int  # nodes that a match makes at most
     pairs: Pairs | None = None  # equal nodes, for its relation
@@ -55,7 +55,7 @@ class Rule:
 
 
 class Judge:
-    """Decides matches of one rule: given the slots of a match, the values its made side needs, or None to decline."""
+    """Decides matches of one rule: given the slots of a match, the values its right side needs, or None to decline."""
 
     def __init__(self, law: Law, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> None:
         self.law, self.lefts, self.rights = law, lefts, rights

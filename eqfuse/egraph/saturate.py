@@ -231,7 +231,7 @@ class BackOff:
 
 
 def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
-    """The rules whose matched side can occur, given the operators of `graph` and what other rules make."""
+    """The rules whose left side can occur, given the operators of `graph` and what other rules make."""
     places, readers, missing = _by_operator(tuple(laws))
     missing = list(missing)
     waiting = [(n.op, len(n.args)) for n in graph.nodes]

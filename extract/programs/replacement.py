@@ -1,6 +1,6 @@
 """A law used destructively: in a graph, what it matches is replaced, and the old form is gone.
 
-In: a `Graph` and a law. Out: the `Graph` with the made side wherever the matched side stood. The e-graph's own judge
+In: a `Graph` and a law. Out: the `Graph` with the right side wherever the left side stood. The e-graph's own judge
 decides every match, so both ways of rewriting are as legal. As in torch.fx's subgraph_rewriter.py, the first match in
 topological order wins where matches overlap. Next stop: `extract/`, whose baselines rewrite so before they fuse.
 """
@@ -168,7 +168,7 @@ def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
 
 
 def _right_side(rule: Rule, bound: Bound, written: Written) -> Node | None:
-    """The made side over the bound nodes; None where the judge declines."""
+    """The right side over the bound nodes; None where the judge declines."""
     match = []
     for what, key in rule.judge.slots:
         if what == "type":

@@ -84,7 +84,7 @@ class LawCase:
 
     @contextmanager
     def _authors_errors(self) -> Iterator[None]:
-        """Guards and computed values must have an answer for all types that the matched side can have."""
+        """Guards and computed values must have an answer for all types that the left side can have."""
         try:
             yield
         except EqfuseError:
@@ -169,7 +169,7 @@ class LawCase:
 
 
 class _Matched:
-    """Types and attributes of the operators and literals of the matched side."""
+    """Types and attributes of the operators and literals of the left side."""
 
     def __init__(self) -> None:
         self.types: dict[Term, TensorType] = {}

@@ -23,7 +23,7 @@ _ALONG = frozenset({"axes", "axis"})
 @dataclass
 class Coverage:
     """`ranks`: how many cases had each rank. `longest`: the most elements along any axis of each variable; `along`: and
-    along those axes that each operator of the matched side is told."""
+    along those axes that each operator of the left side is told."""
 
     ranks: dict[int, int] = field(default_factory=dict)
     dtypes: set[np.dtype] = field(default_factory=set)

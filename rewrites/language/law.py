@@ -62,7 +62,7 @@ class Law:
     """`lhs` equals `rhs` wherever `when` holds and both have one type.
 
     A side may be several terms, which are matched together and each become equal to the term at its place on the other
-    side; the matched ones are then different tensors, and of two that may change places the law meets one order only.
+    side; the left ones are then different tensors, and of two that may change places the law meets one order only.
     `exactness` is about real numbers. A law is about complex ones only where `complex` says how exact it is there, and
     about float8, and sums of bfloat16 (rounded after every element), only where it keeps every bit. `float16`: how
     exact it is of float16, where that is less: its range is so small that many a product or sum overflows. `both`: the
@@ -115,7 +115,7 @@ class Law:
                 raise LawError(f"law {self.name!r}: the side {lhs} matches every tensor; start it with an operator")
             if any(isinstance(a, Computed) for t in walk(lhs) for a in t.attrs):
                 raise LawError(
-                    f"law {self.name!r}: the matched side {lhs} holds a computed value; bind a variable instead"
+                    f"law {self.name!r}: the left side {lhs} holds a computed value; bind a variable instead"
                 )
         bound = {name for lhs in lefts for name in names(lhs)}
         for rhs in rights:

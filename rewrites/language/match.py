@@ -1,6 +1,6 @@
-"""One match of a law: what its variables and attributes stand for, whether its guards hold, what its made side is.
+"""One match of a law: what its variables and attributes stand for, whether its guards hold, what its right side is.
 
-In: types of variables and values of attributes. Out: the values that the made side's operators take, or None. The
+In: types of variables and values of attributes. Out: the values that the right side's operators take, or None. The
 e-graph's rules and the generated cases decide with the same functions, so they cannot disagree.
 """
 
@@ -99,7 +99,7 @@ def number(value: float | bool, dtype: np.dtype) -> Literal:
 
 
 class RightSide:
-    """Types the made side bottom-up, collecting the values its constructors take."""
+    """Types the right side bottom-up, collecting the values its constructors take."""
 
     def __init__(self, types: VariableTypes, attributes: dict[Attr, Any]) -> None:
         self.variables, self.attributes = types, attributes

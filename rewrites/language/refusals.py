@@ -64,7 +64,7 @@ def refuse(law: Law) -> None:
     for _, lefts, rights in law.directions:
         if (again := _again(law, lefts, rights)) is not None:
             raise LawError(
-                f"law {law.name!r}: the made side {_text(rights)} holds {again}, which {_text(lefts)} matches again, "
+                f"law {law.name!r}: the right side {_text(rights)} holds {again}, which {_text(lefts)} matches again, "
                 "so it can grow without end; turn the law round, guard it with `bounded`, or say grows=True"
             )
 
@@ -77,7 +77,7 @@ def _text(side: Sides) -> str:
 
 
 def _again(law: Law, lefts: Sides, rights: Sides) -> Term | None:
-    """A term of the larger made side that the matched side matches. (Laws leave alone what is known when the program is
+    """A term of the larger right side that the left side matches. (Laws leave alone what is known when the program is
     built, and a computed value may decline.)"""
     if _size(rights) <= _size(lefts):
         return None

@@ -197,7 +197,7 @@ _WITH_NUMBER = ("maximum", "minimum", "fmax", "fmin", "add", "multiply", "divide
 
 
 def planted(law: Law, rng: random.Random) -> tuple[Graph, list[np.ndarray]] | None:
-    """The matched side of `law` over values that something is known of, and arrays; None when the dice say so."""
+    """The left side of `law` over values that something is known of, and arrays; None when the dice say so."""
     case = drawn(law, rng)
     if case is None or any(n.dtype.kind == "c" for n in case.graph.nodes):
         return None

@@ -157,7 +157,7 @@ def random_array(rng: np.random.Generator, t: TensorType) -> np.ndarray:
 
 
 def patterns(laws: Sequence[Law]) -> list[Term]:
-    """The matched sides of `laws` that hold nothing but tensors and numbers."""
+    """The left sides of `laws` that hold nothing but tensors and numbers."""
     sides = [side for law in laws for _, lefts, _ in law.directions for side in lefts]
     return [side for side in sides if not any(isinstance(a, Attr | Computed) for t in walk(side) for a in t.attrs)]
 

@@ -19,7 +19,7 @@ ILL_FORMED: dict[str, Callable[[], Any]] = {
     "a side that is no term": lambda: Law("law", x + y, 3),
     "a side that matches every tensor": lambda: Law("law", x, x + y),
     "a variable that is not bound": lambda: Law("law", x + x, x + y),
-    "a computed value on the matched side": lambda: Law("law", x.reshape(computed(len, p)), x + x),
+    "a computed value on the left side": lambda: Law("law", x.reshape(computed(len, p)), x + x),
     "sides of several lengths": lambda: Law("law", (x + y, x * y), x + y),
     "a guard about what is not matched": lambda: Law("law", x + x, x * x, (guard("so", bool, y),)),
     "an exactness in the place of guards": lambda: Law("law", x + y, y + x, EXACT),
