@@ -25,7 +25,7 @@ import numpy as np
 
 import eqfuse as ef
 from eqfuse.benches.corpus.gpu_cases import DRY, FULL, GpuCase, cases
-from eqfuse.benches.gpu_peers import PEERS, SLOW_PEERS, PeerRun, narrowed, plain
+from eqfuse.benches.gpu_peers import PEERS, SLOW_PEERS, PeerRun, cupy_function, narrowed
 from eqfuse.emit.cuda.executable import CudaExecutable
 from eqfuse.ir.pytree import flatten
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
@@ -84,7 +84,7 @@ def measure(case: GpuCase, bench: Bench, peers: dict[str, Any]) -> dict[str, Any
     """What the case takes on the device, by contender, and how far its price and its answer are off."""
     gpu, wide = bench.gpu, _drawn(case, bench.gpu)
     arrays = [a.astype(_dtype(case)) for a in wide]
-    exact = _results(gpu, plain(case, gpu)(*[a.astype(np.float64) for a in arrays]))
+    exact = _results(gpu, cupy_function(case, gpu)(*[a.astype(np.float64) for a in arrays]))
     graph = ef.trace(narrowed(case.function), *[ef.spec(s, _dtype(case)) for s in case.shapes])
     plan = ef.extract(ef.saturate(graph), target=bench.target)
     executable = CudaExecutable(plan, gpu)

@@ -25,11 +25,11 @@ class PeerRun:
 
 
 def cupy(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> PeerRun:
-    run = plain(case, gpu)
+    run = cupy_function(case, gpu)
     return PeerRun(lambda: run(*arrays), gpu.finish)
 
 
-def plain(case: GpuCase, gpu: Any) -> Callable[..., Any]:
+def cupy_function(case: GpuCase, gpu: Any) -> Callable[..., Any]:
     """The function of the case, by calls of CuPy, or of NumPy where the device is emulated."""
     if isinstance(gpu, EmulatedGpu):
         return narrowed(case.function)

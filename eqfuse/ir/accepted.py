@@ -12,12 +12,12 @@ import numpy as np
 from eqfuse.dtypes import supported
 from eqfuse.errors import TraceError
 
-PLAIN: set[type] = {np.ndarray, np.memmap}  # and what stands for them while a function is traced
+ARRAY_TYPES: set[type] = {np.ndarray, np.memmap}  # and what stands for them while a function is traced
 
 
 def ndarray(value: Any, what: str) -> np.ndarray:
     """`value` as np.asarray reads it. Masked arrays, matrices and other subclasses are refused by name."""
-    if isinstance(value, np.ndarray) and type(value) not in PLAIN:
+    if isinstance(value, np.ndarray) and type(value) not in ARRAY_TYPES:
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
     if type(value) is np.ndarray:
@@ -28,7 +28,7 @@ def ndarray(value: Any, what: str) -> np.ndarray:
         raise TraceError(f"{what} is not an array: {error}") from None
 
 
-def plain_array(value: Any, what: str) -> np.ndarray:
+def supported_array(value: Any, what: str) -> np.ndarray:
     """`value` as an ndarray of a supported dtype."""
     array = ndarray(value, what)
     supported(array.dtype, what)

@@ -79,8 +79,8 @@ class Product:
     unrolled: int = 0
 
     @property
-    def is_plain(self) -> bool:
-        """Are windows single elements, all those of an image?"""
+    def is_matrix_product(self) -> bool:
+        """Are its operands matrices, or windows that are single elements, all those of an image?"""
         return not self.placing
 
     def again(self, size: int, device: Device) -> float:

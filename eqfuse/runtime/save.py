@@ -48,7 +48,7 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Pa
         archive.writestr("program.json", json.dumps(header))
         for i, literal in enumerate(large):
             with archive.open(f"constant{i}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, _plain(literal.array), allow_pickle=False)
+                np.lib.format.write_array(member, _storable(literal.array), allow_pickle=False)
     write_atomically(path, data.getvalue(), private=False)
 
 
@@ -57,7 +57,7 @@ def _names(laws: Sequence[Law], report: Report) -> list[str]:
     return [law.name for law in laws if law not in own]
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
+def _storable(array: np.ndarray) -> np.ndarray:
     """`array` in a dtype that the .npy format knows; the graph's text holds the real one."""
     return array.view(f"u{array.dtype.itemsize}") if array.dtype in ADDED else array
 

@@ -18,7 +18,7 @@ from eqfuse.errors import LIBRARIES
 from eqfuse.rewrites.language.law import Attr, Computed, Law, Term, walk
 
 _DEPTH = 6  # of functions that call each other
-_PLAIN = int | float | complex | str | bytes | None | Enum | np.dtype | np.generic | Attr | Term
+_BY_REPR = int | float | complex | str | bytes | None | Enum | np.dtype | np.generic | Attr | Term
 
 
 class Opaque(Exception):
@@ -53,7 +53,7 @@ def _text(value: Any, depth: int) -> str:
         return str(sorted(_text(v, depth) for v in (value.items() if isinstance(value, dict) else value)))
     if isinstance(value, type | types.BuiltinFunctionType | types.ModuleType | np.ufunc):
         return f"{getattr(value, '__module__', '')}.{value.__name__}"
-    if isinstance(value, _PLAIN):
+    if isinstance(value, _BY_REPR):
         return repr(value)
     if is_dataclass(value):
         return f"{type(value).__qualname__}{_text([getattr(value, f.name) for f in fields(value)], depth)}"

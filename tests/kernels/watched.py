@@ -107,7 +107,7 @@ class CallLog:
     def function(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.call([*args, *kwargs.values()])
-            made = call(*map(_plain, args), **{k: _plain(v) for k, v in kwargs.items()})
+            made = call(*map(_as_ndarray, args), **{k: _as_ndarray(v) for k, v in kwargs.items()})
             if type(made) is not np.ndarray:
                 return made
             result = made.view(Array)  # so that its methods are counted
@@ -147,9 +147,9 @@ class CallLog:
         return int(np.count_nonzero(marks)) * array.itemsize
 
 
-def _plain(value: Any) -> Any:
+def _as_ndarray(value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(map(_plain, value))
+        return tuple(map(_as_ndarray, value))
     return value.view(np.ndarray) if isinstance(value, Array) else value
 
 

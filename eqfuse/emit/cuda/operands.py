@@ -117,7 +117,7 @@ class _Conv:
             valid += [f"{text} >= 0"] * (before > 0) + [f"{text} < {extent}"] * (before + after > 0)
         index = (self.place[0], channel, *at)
         inside = math.prod(images.shape[2:])
-        if inside == 1 or not self.product.is_plain:
+        if inside == 1 or not self.product.is_matrix_product:
             return Matrix(images, index, (), "0", "k", "n", 1, tuple(valid))
         known = ((index, images.shape, "i"),)  # one element a window: an image's places are neighbours
         flat = f"(n / {inside} * {images.shape[1]} + {channel}) * {inside} + n % {inside}"

@@ -16,7 +16,7 @@ from eqfuse.frontends.numpy.number import Number, is_number, kind_of
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.ir.accepted import plain_array
+from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
 from eqfuse.ops.loops import CONDITION
@@ -81,7 +81,7 @@ def array_of(value: Any, what: str) -> Any:
         )
     if current() is not None:
         return wrap(lift(value).node)
-    return np.array(plain_array(value, f"the {what}"), order="C")[()]
+    return np.array(supported_array(value, f"the {what}"), order="C")[()]
 
 
 def like(value: Any, t: TensorType) -> Any:

@@ -100,7 +100,7 @@ def _writing(name: str) -> Callable[..., Any]:
     return call
 
 
-def _plain(value: Any) -> Any:
+def _as_ndarray(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, Constant) else value
 
 
@@ -127,8 +127,8 @@ class Constant(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **kwargs: Any) -> Any:
         if any(isinstance(o, Constant) for o in out) or (method == "at" and isinstance(inputs[0], Constant)):
             _refuse_to_write()
-        given = {"out": tuple(map(_plain, out))} if out else {}
-        made = getattr(ufunc, method)(*map(_plain, inputs), **given, **kwargs)
+        given = {"out": tuple(map(_as_ndarray, out))} if out else {}
+        made = getattr(ufunc, method)(*map(_as_ndarray, inputs), **given, **kwargs)
         return out[0] if len(out) == 1 else made
 
     fill, sort, put, partition = (_writing(name) for name in ("fill", "sort", "put", "partition"))

@@ -1,7 +1,7 @@
 """Loops and choices that stay what they are: `while_loop`, `fori_loop`, `scan` and `cond`, with JAX's conventions.
 
 In: functions of the user's, on arrays. Out: in a function that is traced, an operator whose attributes are the graphs
-of those functions; elsewhere what Python computes by calling them (`plain_loops`).
+of those functions; elsewhere what Python computes by calling them (`eager_loops`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError, TraceError
-from eqfuse.frontends.numpy import plain_loops
+from eqfuse.frontends.numpy import eager_loops
 from eqfuse.frontends.numpy.bodies import closed, fresh, stands_for, within
 from eqfuse.frontends.numpy.carries import Carries, array_of, condition, like, pair, shown, type_of
 from eqfuse.frontends.numpy.number import is_number
@@ -36,7 +36,7 @@ def while_loop(cond_fun: Step, body_fun: Step, init_val: Any) -> Any:
     """
     carry = Carries("ef.while_loop", "init_val", init_val)
     if current() is None:
-        return plain_loops.while_loop(cond_fun, body_fun, carry)
+        return eager_loops.while_loop(cond_fun, body_fun, carry)
     given = stands_for(carry.types)
     goes_on, _ = within(lambda: [condition(cond_fun(carry.tree(fresh(given))))])
     after, _ = within(lambda: carry.after(body_fun(carry.tree(fresh(given)))))
@@ -52,7 +52,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     carry = Carries("ef.fori_loop", "init_val", init_val)
     bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
     if current() is None:
-        return plain_loops.fori_loop(range(*bounds), body_fun, carry)
+        return eager_loops.fori_loop(range(*bounds), body_fun, carry)
     index, *given = stands_for([INDEX, *carry.types])
     after, _ = within(lambda: carry.after(body_fun(*fresh([index]), carry.tree(fresh(given)))))
     known = [b.constant_value() for b in bounds]
@@ -72,7 +72,7 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
     stacked = Carries("ef.scan", "xs", xs)
     count = _length(stacked, length)
     if current() is None:
-        return plain_loops.scan(f, scan, carry, stacked, count, reverse)
+        return eager_loops.scan(f, scan, carry, stacked, count, reverse)
     index, *given = stands_for([INDEX, *carry.types])
     row = stands_for([TensorType(t.dtype, t.shape[1:]) for t in stacked.types])
     structure: list[Any] = []
@@ -97,7 +97,7 @@ def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
     chosen = condition(pred)
     known = chosen.constant_value() if isinstance(chosen, Tracer) else chosen
     if known is not None:
-        return plain_loops.cond(true_fun if known else false_fun, given)
+        return eager_loops.cond(true_fun if known else false_fun, given)
     branches = [_Branch(f, given) for f in (true_fun, false_fun)]
     results = _alike(branches)
     captured = {n for branch in branches for n in branch.trace.captured}

@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.laid_out import of_elementwise
 from eqfuse.frontends.numpy.number import Number, computed, is_number, kind_of
 from eqfuse.frontends.numpy.registry import of_arrays
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.ir.accepted import plain_array
+from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import OPERATORS, refusal, shown
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ir.strides import MemoryLayout, strides_of
@@ -38,7 +38,7 @@ def lift(value: Any) -> Tracer:
         return wrap(value.array(value.default))
     if isinstance(value, (list, tuple)) and holds_tracer(value):
         return lazy.stack([lift(v) for v in value])
-    array = plain_array(value, "a constant of the traced function")
+    array = supported_array(value, "a constant of the traced function")
     return wrap(const(array), layout=MemoryLayout(strides_of(array)))
 
 

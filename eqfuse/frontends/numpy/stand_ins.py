@@ -31,7 +31,7 @@ from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, untraced
 from eqfuse.frontends.numpy.writes import copied
-from eqfuse.ir.accepted import PLAIN
+from eqfuse.ir.accepted import ARRAY_TYPES
 from eqfuse.ir.graph import const
 from eqfuse.ir.strides import IN_ORDER, MemoryLayout, in_columns, strides_of
 from eqfuse.ops.numpy_names import title
@@ -193,7 +193,7 @@ for _function in (
     np.zeros,
 ):  # fmt: skip
     implements(_function)(_MADE[_function])  # called with like=
-PLAIN.add(Constant)
+ARRAY_TYPES.add(Constant)
 _COPIES = (np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.copy, np.meshgrid, np.diag, np.tile)
 
 

@@ -24,7 +24,7 @@ from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.stand_ins import stand_ins
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
-from eqfuse.ir.accepted import plain_array
+from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
 from eqfuse.ir.pytree import LEAF, SCALAR, Static, Structure, flatten, unflatten
@@ -224,7 +224,7 @@ def leaf_type(leaf: Any, name: str) -> TensorType:
     if isinstance(leaf, Tracer):
         return leaf.node.type
     if isinstance(leaf, (np.ndarray, np.generic)):
-        array = plain_array(leaf, f"the argument {name!r}")
+        array = supported_array(leaf, f"the argument {name!r}")
         return TensorType(array.dtype, array.shape)
     if type(leaf).__module__.split(".")[0] == "cupy":
         return TensorType(supported(leaf.dtype, f"the argument {name!r}"), leaf.shape)
@@ -308,7 +308,7 @@ def _placed(
         nodes.append(leaf.node)
         return SCALAR if leaf.scalar else LEAF
     if isinstance(leaf, (np.ndarray, np.generic)):
-        nodes.append(const(plain_array(leaf, "a result")))
+        nodes.append(const(supported_array(leaf, "a result")))
         return SCALAR if isinstance(leaf, np.generic) else LEAF
     if isinstance(leaf, Selection):
         raise leaf.no_result

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends.onnx.table import dtype_of
-from eqfuse.ir.accepted import plain_array
+from eqfuse.ir.accepted import supported_array
 from eqfuse.ops.types import TensorType
 
 
@@ -117,7 +117,7 @@ def given_value(title: str, declared: Any, value: Any) -> np.ndarray:
     array = np.asarray(value)
     if isinstance(value, (bool, int, float, list, tuple)) and _holds(dtype, array):
         array = array.astype(dtype)
-    array = plain_array(array, what)
+    array = supported_array(array, what)
     if array.dtype != dtype or not _fits(declared, array.shape):
         raise ShapeError(f"{what} is {TensorType(array.dtype, array.shape)}, which the model does not declare")
     return array

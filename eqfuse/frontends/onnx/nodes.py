@@ -26,7 +26,7 @@ from eqfuse.frontends.onnx.schemas import (
     same_dtypes,
 )
 from eqfuse.frontends.onnx.table import TABLE, dtype_of, find, uniform
-from eqfuse.ir.accepted import plain_array
+from eqfuse.ir.accepted import supported_array
 
 if TYPE_CHECKING:
     import onnx
@@ -62,7 +62,7 @@ class Loader:
         what = f"{self.title}: the constant {proto.name!r}"
         dtype_of(proto.data_type, what)
         try:
-            return plain_array(onnx.numpy_helper.to_array(proto), what)
+            return supported_array(onnx.numpy_helper.to_array(proto), what)
         except (ValueError, TypeError, OSError) as error:
             raise EqfuseError(f"{what} cannot be read: {error}") from error
 

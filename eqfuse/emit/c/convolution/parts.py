@@ -113,7 +113,7 @@ class Convolution:
     @property
     def in_place(self) -> Access | None:
         """Where the filters lie, if that is one after another, as the tiles read them."""
-        found = self.filters.plain(self.dtype)
+        found = self.filters.array_access(self.dtype)
         return found if found is not None and found.strides == ordered(self.filters.space) else None
 
 

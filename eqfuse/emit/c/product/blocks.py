@@ -159,7 +159,7 @@ def _step(
     end = across - (-(-across // columns) - 1) * columns
     if place is not None and across % tile.columns and (depth < terms or end < tile.columns):
         place = None
-    source = None if number else left.plain(parts.dtype)
+    source = None if number else left.array_access(parts.dtype)
     if source is not None and tile.dots and source.strides[-1] != 1:
         source = None  # vectors lie along the terms
     if source is not None and rows % tile.rows + last % tile.rows and (depth < terms or last < tile.rows):
@@ -186,13 +186,13 @@ def _unless_dots(
     cycles = [cycles_of(t, blocks, across) * (terms + t.ending / t.cycles) for t in (tile, dots)]
     if terms < 2 * dots.lanes or cycles[0] <= cycles[1]:
         return tile, depth, place
-    found = parts.rights[number].plain(parts.dtype)
+    found = parts.rights[number].array_access(parts.dtype)
     return dots, deep, found if found is not None and found.strides[-2] == 1 else None
 
 
 def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Access | None:
     """Where the right operand is read in place: it lies along its rows, and is near, or read once or twice."""
-    found = right.plain(parts.dtype)
+    found = right.array_access(parts.dtype)
     terms, across = right.space[-2:]
     if found is None or (across > 1 and found.strides[-1] != 1):
         return None

@@ -43,7 +43,7 @@ class BlockPart:
     def reduces(self) -> bool:
         return any(is_reduction(n) for n in self.body.nodes)
 
-    def plain(self, dtype: np.dtype) -> Access | None:
+    def array_access(self, dtype: np.dtype) -> Access | None:
         """Where the one output lies, if it is an array whose elements are as good as of `dtype`, maybe behind views."""
         output = self.body.outputs[0]
         alike = output.dtype == dtype or (output.dtype.kind == "i" and output.dtype.itemsize == dtype.itemsize)

@@ -53,7 +53,7 @@ class Windows:
     @property
     def in_place(self) -> Access | None:
         """Where elements of the image lie, if it is an array that lies along its rows."""
-        found = None if self.is_incoming else self.image.plain(self.window.dtype)
+        found = None if self.is_incoming else self.image.array_access(self.window.dtype)
         return found if found is not None and abs(found.strides[-1]) <= 1 else None
 
 

@@ -47,7 +47,8 @@ def readings(operands: tuple[Node, Node], product: Product, kept: np.dtype) -> t
     if product.windows:
         inside = math.prod(a.shape[2:])
         places = _wide("k", "n", inside, _in_order(a, range(a.type.rank)), kept)
-        return _own_order(b, "m", "k", product.depth, kept), places if product.is_plain else Reading("k", "n", 1)
+        right = places if product.is_matrix_product else Reading("k", "n", 1)
+        return _own_order(b, "m", "k", product.depth, kept), right
     is_tall = product.rows != a.shape[-2]
     return (
         _own_order(a, "m", "k", product.depth, kept) if is_tall else _either_order(a, "m", "k", kept),

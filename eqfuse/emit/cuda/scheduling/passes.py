@@ -131,7 +131,7 @@ def _next(before: Passes | None, roots: Iterable[Node], reduced: frozenset[int],
     done: frozenset[Node] = before.done if before else frozenset()
     kept = done if hold == "values" else {n for n in done if hold == "reads" and _is_load(n)}
     ready = once | kept
-    new = _united([_region(_plain(n), reduced) for n in roots])
+    new = _united([_region(_without_broadcast(n), reduced) for n in roots])
     taken: list[Node] = []
     if not ready.isdisjoint(new.apart) or not ready.isdisjoint(new.once):
         met, taken = _met(roots, ready)
@@ -169,7 +169,7 @@ def _region(root: Node, reduced: frozenset[int]) -> _Reads:
         if reduced in known:
             stack.pop()
             continue
-        args = () if _is_load(n) or _is_at_hand(n) else [_plain(a) for a in n.args]
+        args = () if _is_load(n) or _is_at_hand(n) else [_without_broadcast(a) for a in n.args]
         missing = [a for a in args if reduced not in _regions.get(a, ())]
         if missing:
             stack += missing
@@ -204,7 +204,7 @@ def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node
     """What must be loaded or computed for `roots`, and what of `ready` they take. Results of reductions are at hand."""
     met: dict[Node, None] = {}
     taken: dict[Node, None] = {}
-    stack = [_plain(n) for n in roots]
+    stack = [_without_broadcast(n) for n in roots]
     while stack:
         n = stack.pop()
         if n in met or _is_at_hand(n):
@@ -214,11 +214,11 @@ def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node
             continue
         met[n] = None
         if not _is_load(n):
-            stack += [_plain(a) for a in n.args]
+            stack += [_without_broadcast(a) for a in n.args]
     return list(met), list(taken)
 
 
-def _plain(n: Node) -> Node:
+def _without_broadcast(n: Node) -> Node:
     """`n`, or the value that it repeats."""
     while n.op == "broadcast_to":
         (n,) = n.args
