@@ -335,7 +335,7 @@ class Engine:
         rows = self._egraph.freeze().functions["named"].rows
         return {f"(named {self._egraph.value_to_i64(r.inputs[0])})": r.output for r in rows}
 
-    def known_values(self) -> dict[Node, Fact]:
+    def value_facts(self) -> dict[Node, Fact]:
         """What is known of the values of every inserted node, where a law asked."""
         frozen = self._egraph.freeze().functions
         numbers: dict[Any, Any] = {r.inputs[0]: self._egraph.value_to_pyobject(r.output) for r in frozen["range"].rows}

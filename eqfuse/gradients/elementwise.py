@@ -14,10 +14,10 @@ from eqfuse.gradients.expr import (
     cast,
     complex_of,
     conj,
+    constant_number,
     f,
     filled,
     imag,
-    known_number,
     real,
     spread_to,
     sum_of,
@@ -76,7 +76,7 @@ def _quotient_tangent(n: Node, d: Changes) -> Node:
     if d[0] is not None:
         found.append(spread_to(Expr(d[0]) / b, n.shape))
     if d[1] is not None:
-        slope = f("square", y) if known_number(Expr(n.args[0])) == 1 else y / b
+        slope = f("square", y) if constant_number(Expr(n.args[0])) == 1 else y / b
         found.append(spread_to(-slope * Expr(d[1]), n.shape))
     return sum_of(found).node
 
@@ -139,7 +139,7 @@ def _choice(better: str, nan_loses: bool = False) -> DerivativeRow:
 
 
 def _power_of_base(y: Expr, a: Expr, b: Expr) -> Expr | float:
-    exponent = known_number(b)
+    exponent = constant_number(b)
     if exponent is not None:
         lower: dict[float, Expr] = {2: a, 3: f("square", a)}
         if exponent in (0, 1):

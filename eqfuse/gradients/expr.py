@@ -118,7 +118,7 @@ def _loop(op: str, dtypes: Sequence[np.dtype]) -> tuple[list[np.dtype], np.dtype
 def product(a: Operand, b: Operand) -> Expr:
     """``a * b``, where a factor 1 or -1 is none."""
     for one, other in ((a, b), (b, a)):
-        value = known_number(one)
+        value = constant_number(one)
         if value in (1, -1) and isinstance(other, Expr):
             spread = other
             if isinstance(one, Expr):
@@ -127,7 +127,7 @@ def product(a: Operand, b: Operand) -> Expr:
     return f("multiply", a, b)
 
 
-def known_number(value: Operand) -> Any:
+def constant_number(value: Operand) -> Any:
     """The number that a term is everywhere; None where that is not known."""
     if not isinstance(value, Expr):
         return value

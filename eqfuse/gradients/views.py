@@ -169,13 +169,13 @@ def _scatter_transpose(n: Node, position: int, ct: Expr) -> Expr:
     if position == 0:
         return Expr(n.over([ct.node, indices, zeros(values).node])) if mode == "set" else ct
     found = cast(Expr(node("take", (ct.node, indices), (axis,))), values.dtype)
-    if mode == "set" and not _known_apart(indices, x.shape[axis]):
+    if mode == "set" and not _are_distinct(indices, x.shape[axis]):
         written = _written_last(indices, x.shape[axis], values.type.rank - (x.type.rank + axis))
         return where(written, found, 0)
     return -found if mode == "subtract" else found
 
 
-def _known_apart(indices: Node, extent: int) -> bool:
+def _are_distinct(indices: Node, extent: int) -> bool:
     """Are the places that `indices` choose known, and no two the same?"""
     if indices.op != "const":
         return False

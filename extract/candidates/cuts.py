@@ -170,7 +170,7 @@ class Grammar:
         self.prices: Prices = Prices(segment.classes, device, like.prices if like else None)
         self._leaves: dict[int, Cut] = {}
         self._states: dict[tuple, State | str] = like._states if like else {}
-        self._constants: dict[State, State] = like._constants if like else {}
+        self._interned_states: dict[State, State] = like._interned_states if like else {}
         self._merged: dict[tuple[int, int], State | str] = like._merged if like else {}
         self._sorts: dict[tuple, int] = like._sorts if like else {}
         self._like: dict[int, int] = {}
@@ -194,7 +194,7 @@ class Grammar:
             t = self.classes[eclass].type
             scalar = eclass in self.scalars
             found = Cut(
-                eclass, self.scalars.get(eclass), (), self._known_as(leaf(t.shape)),
+                eclass, self.scalars.get(eclass), (), self._interned(leaf(t.shape)),
                 {} if scalar else {eclass: t.nbytes}, () if eclass in self.free else (eclass,), {}, 0,
                 0 if scalar else 1 << eclass, 0, self.prices,
             )  # fmt: skip
@@ -223,7 +223,7 @@ class Grammar:
         found = self._merged.get(key)
         if found is None:
             made = merge(a, b, self.device)
-            found = self._merged[key] = made if isinstance(made, str) else self._known_as(made)
+            found = self._merged[key] = made if isinstance(made, str) else self._interned(made)
         return found
 
     def _join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
@@ -284,7 +284,7 @@ class Grammar:
         found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
         if isinstance(found, State) and found.unfinished and self.strict:
             return "a row between two products is summed up tile by tile, which rounds otherwise than the program"
-        return found if isinstance(found, str) else self._known_as(found)
+        return found if isinstance(found, str) else self._interned(found)
 
     def _alike(self, number: int, eclass: int, enode: ENode) -> int:
         """A number that operators share whose states are the same over the same arguments; products share none."""
@@ -296,8 +296,8 @@ class Grammar:
             found = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
         return found
 
-    def _known_as(self, state: State) -> State:
-        return self._constants.setdefault(state, state)
+    def _interned(self, state: State) -> State:
+        return self._interned_states.setdefault(state, state)
 
     def _executed(self, part: Cut, into: State, op: str) -> Works:
         """The part's work inside a larger compiled body: a thread computes a broadcast map once per element it serves,

@@ -367,4 +367,4 @@ def test_values_of_operators_of_many_arguments_are_known_when_they_are_added() -
     engine.add(pieces)
     engine.track_ranges()
     engine.add([node("concat", pieces, (-1,))])
-    assert len(engine.known_values()) == len(pieces) + 1
+    assert len(engine.value_facts()) == len(pieces) + 1

@@ -107,7 +107,7 @@ def _classes_agree(graph: Graph, arrays: list[np.ndarray]) -> int:
     engine.track_ranges()
     for _ in Saturation(engine, reachable(graph, LAWS), Budget(nodes=1000, rounds=5)):
         pass
-    for n, fact in engine.known_values().items():
+    for n, fact in engine.value_facts().items():
         if n in values:
             assert fact.includes(values[n]), f"{n}: {fact} but {values[n].tolist()} in\n{graph}\nof {arrays}"
     classes, origin = freeze(engine, graph)

@@ -256,7 +256,7 @@ class Lines(Scans):
         names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
         names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]
         runs = [row for row in rows if self._is_run(row[1])]
-        known = "" if p.outputs or p.held else self._all_known(rows)
+        known = "" if p.outputs or p.held else self._early_end(rows)
         if not runs and not known and not steps:
             return [self.simd(names, inner), *loop(head, inner)]
         started, ended = self._runs(runs, number)
@@ -301,7 +301,7 @@ class Lines(Scans):
             lines += loop(head, piece.lines)
         return lines
 
-    def _all_known(self, rows: Sequence[tuple[Node, ops.Reduction, str, str]]) -> str:
+    def _early_end(self, rows: Sequence[tuple[Node, ops.Reduction, str, str]]) -> str:
         """When the results of `rows` are known before their end; nothing if that is not said."""
         found = [f"{name} != {how.identity}" for _, how, _, name in rows if how.ends]
         return " && ".join(found) * (len(found) == len(rows))

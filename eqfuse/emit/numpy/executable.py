@@ -16,7 +16,7 @@ import numpy as np
 
 from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.emit.numpy.kernels import NumpyKernel, emit_kernel
-from eqfuse.emit.numpy.library import with_known_places
+from eqfuse.emit.numpy.library import with_constant_places
 from eqfuse.emit.numpy.program import BoundCall, Routine
 from eqfuse.ir.accepted import ndarray
 from eqfuse.plan.buffers import layout
@@ -41,7 +41,7 @@ class NumpyExecutable(Executable):
     def __init__(self, plan: Plan, carried: Mapping[int, int] | None = None) -> None:
         super().__init__(plan)
         self._constants = constant_values(plan)
-        kernels = [with_known_places(k, self._constants) for k in plan.kernels]
+        kernels = [with_constant_places(k, self._constants) for k in plan.kernels]
         self._emitted = self._kernels(kernels)
         emitted = [(i, k) for i, k in enumerate(self._emitted) if k is not None]
         workspaces = {i: tuple(k.parts.workspaces.values()) for i, k in emitted if k.parts.workspaces}

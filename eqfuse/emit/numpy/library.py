@@ -82,7 +82,7 @@ def block_copies_kernel(schedule: BlockCopies) -> Source:
     return source
 
 
-def with_known_places(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kernel:
+def with_constant_places(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kernel:
     """`k`; where it takes from places that are known, with these as a constant: they may be a few slices."""
     n = k.body.outputs[0]
     if n.op != "take" or [m for m in k.body.nodes if computes(m)] != [n] or n.args[1] not in k.body.inputs:

@@ -44,7 +44,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
         raise TargetUnavailable("to_onnx writes models by the package onnx: pip install 'eqfuse[onnx]'") from error
     names = _names(plan)
     known = constant_values(plan)
-    kernels = [_with_known_integers(k, known) for k in plan.kernels]
+    kernels = [_with_constant_integers(k, known) for k in plan.kernels]
     functions: dict[tuple[str, Graph], onnx.FunctionProto] = {}
     nodes = []
     parted: dict[int, Node] = {}  # values that have a name for each result of a loop
@@ -127,7 +127,7 @@ def _props(**values: Any) -> dict[str, str]:
     return {f"eqfuse.{name}": str(value) for name, value in values.items()}
 
 
-def _with_known_integers(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kernel:
+def _with_constant_integers(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kernel:
     """`k` with places and whole exponents that are known as constants: how it is written depends on them."""
     at = {n: v for n, v in zip(k.body.inputs, k.reads, strict=True) if v in constants}
     asked = (n.args[1] for n in k.body.nodes if n.op in ("scatter", "power"))

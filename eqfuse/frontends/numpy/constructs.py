@@ -31,7 +31,7 @@ def lines_instead() -> str:
     if not asking:
         return ""
     found = _left_by(tree, max(asking, key=lambda n: n.lineno))
-    written = _instead(found, _known_before(tree, found))
+    written = _instead(found, _names_before(tree, found))
     return f"\nIn place of `{_head(found)}`:\n{indent(written, '    ')}" if written else ""
 
 
@@ -168,7 +168,7 @@ def _stored(body: Sequence[ast.stmt]) -> list[str]:
     return list(found)
 
 
-def _known_before(tree: ast.Module, asking: Asking) -> set[str]:
+def _names_before(tree: ast.Module, asking: Asking) -> set[str]:
     """The names that have values in the function around `asking` before it runs."""
     functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and asking in ast.walk(f)]
     if not functions:

@@ -14,7 +14,7 @@ import numpy as np
 
 from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.known_places import picked
+from eqfuse.frontends.numpy.constant_indices import picked
 from eqfuse.frontends.numpy.laid_out import laid_as
 from eqfuse.frontends.numpy.manipulation import broadcast_to, transpose
 from eqfuse.frontends.numpy.number import Number, computed, kind_of

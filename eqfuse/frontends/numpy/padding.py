@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.known_places import picked
+from eqfuse.frontends.numpy.constant_indices import picked
 from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate
 from eqfuse.frontends.numpy.promotion import elementwise, holds_tracer, lift
 from eqfuse.frontends.numpy.ranges import linspace

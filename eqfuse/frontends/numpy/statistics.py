@@ -242,7 +242,7 @@ def cov(
         more = lazy.atleast_2d(more).astype(dtype)
         x = concatenate((x, more.T if not rowvar and more.shape[0] != 1 else more), 0)
     freedom = ddof if ddof is not None else 0 if bias else 1
-    w = _known_weights(fweights, aweights, x.shape[1])
+    w = _constant_weights(fweights, aweights, x.shape[1])
     mean, _ = reductions.average(x, 1, w, True)
     if w is None:
         factor: Any = x.shape[1] - freedom
@@ -258,7 +258,7 @@ def cov(
     return lazy.squeeze((product * np.true_divide(1, max(factor, 0.0))).astype(product.dtype))
 
 
-def _known_weights(fweights: Any, aweights: Any, count: int) -> np.ndarray | None:
+def _constant_weights(fweights: Any, aweights: Any, count: int) -> np.ndarray | None:
     """The product of both weights. NumPy looks at their values, so they must be known."""
     product = None
     for name, weights in (("fweights", fweights), ("aweights", aweights)):

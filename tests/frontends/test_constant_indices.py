@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.frontends.numpy.known_places import picked
+from eqfuse.frontends.numpy.constant_indices import picked
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from tests.support.kernels import read
