@@ -93,7 +93,7 @@ def test_loops_that_would_change_the_order_of_values_are_refused() -> None:
     with pytest.raises(UnsupportedOp, match="another order than NumPy"):
         own_schedule(joined("add", X, places, pairs), C)
     one_by_one, in_vectors = own_schedule(CASES["sums"], C), own_schedule(CASES["rows"], C)
-    assert one_by_one.in_turn and not in_vectors.in_turn
+    assert one_by_one.has_conflicts and not in_vectors.has_conflicts
 
 
 @needs_compiler

@@ -56,11 +56,11 @@ class _Writer:
             *(["eqf_commit();", "eqf_wait<0>();"] if self.schedule.tensor else []),
             "__syncthreads();",
             *parts.hold,
-            *(self._copied(fill, between) if parts.buffers == 2 else self._in_turn(fill, between)),
+            *(self._pipelined(fill, between) if parts.buffers == 2 else self._sequential(fill, between)),
             *finish,
         ]
 
-    def _copied(self, fill: list[str], between: list[str]) -> list[str]:
+    def _pipelined(self, fill: list[str], between: list[str]) -> list[str]:
         """The loop over tiles, the next one under way while one is multiplied."""
         columns, step = self.product.columns, self.tiles.columns
         more = [f"    {line}" for line in fill]
@@ -78,7 +78,7 @@ class _Writer:
             "}",
         ]
 
-    def _in_turn(self, fill: list[str], between: list[str]) -> list[str]:
+    def _sequential(self, fill: list[str], between: list[str]) -> list[str]:
         columns, step = self.product.columns, self.tiles.columns
         return [
             f"for ({self.integer} start = 0; start < {columns}; start += {step}) {{",

@@ -100,7 +100,7 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
 def loop_of_plans(kernel: Kernel, device: Device) -> NumpyKernel:
     """The loop or choice `kernel`, whose steps are programs of their own."""
     source = loop_kernel(kernel, device)
-    return NumpyKernel(source.text(), source, loop_schedule(kernel, source.made_bytes))
+    return NumpyKernel(source.text(), source, loop_schedule(kernel, source.kernel_bytes))
 
 
 def source_of(body: Graph, schedule: NumpySchedule) -> Source:

@@ -69,7 +69,7 @@ def block_copies_kernel(schedule: BlockCopies) -> Source:
         base = unreshaped(o)
         at = place if base is o else f"{place}.reshape({base.shape})"
         if run_axis(base) is None:
-            source.passes(copied(base))
+            source.note_statement_bytes(copied(base))
             source.line(f"copyto({at}, {source.view(base)})")
             continue
         source.line(f"x = {source.view(base)}")
@@ -135,7 +135,7 @@ def _take_slices(source: Source, n: Node, args: list[str]) -> None:
 
 
 def _call(source: Source, n: Node, args: list[str]) -> str:
-    source.passes(temporaries(n))
+    source.note_statement_bytes(temporaries(n))
     source.names |= ROWS[n.op].names
     return filled(n, ROWS[n.op].into, args, out="o0")
 

@@ -30,7 +30,7 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     steps: Any = [package(device.target).emit(plan, carried(n, plan)) for plan in kernel.inner]
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps)}
     source.names |= {"int": int, "order": scan_indices, "part": part}
-    source.made_bytes = max(s.peak_bytes for s in steps) + _held(kernel, steps)
+    source.kernel_bytes = max(s.peak_bytes for s in steps) + _held(kernel, steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     copied = {_FIRST_CARRY[n.op] + at for at in steps[-1].kept}  # to where the carry lies
     args = [_operand(source, a, i, steps[-1].reads_in_order and i not in copied) for i, a in enumerate(n.args)]
@@ -65,7 +65,7 @@ def _operand(source: Source, n: Node, number: int, in_order: bool) -> str:
         return text
     if in_order:
         source.names["in_order"] = ordered
-        source.made_bytes += n.type.nbytes * (not _lies_in_order(n))
+        source.kernel_bytes += n.type.nbytes * (not _lies_in_order(n))
         text = f"in_order({text})"
     source.line(f"x{number} = {text}")
     return f"x{number}"

@@ -46,7 +46,7 @@ def reduce_kernel(schedule: TiledReduction) -> Source:
     source.share(parts, schedule.threads, stage.multiplies, nbytes)
     _epilogue(source, schedule)
     # partial results of all parts, of the one at hand, and joined
-    source.made_bytes += sum(n.type.nbytes * (parts + source.threads + 1) for n in reductions)
+    source.kernel_bytes += sum(n.type.nbytes * (parts + source.threads + 1) for n in reductions)
     return source
 
 

@@ -44,8 +44,8 @@ class Source:
         self.writes = [f"o{i}" for i in range(len(body.outputs))]
         self.scratch_bytes = 0  # that each of its threads keeps
         self.threads = 1  # that work at once
-        self.made_bytes = 0  # arrays that it makes and holds until it is done
-        self.passing_bytes = 0  # the most that one statement makes and drops
+        self.kernel_bytes = 0  # arrays that it makes and holds until it is done
+        self.statement_bytes = 0  # the most that one statement makes and drops
         self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
         self.inline = False
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
@@ -108,14 +108,14 @@ class Source:
         self.line(f"share(tiles, {count}, {threads}, {blas})")
         self.scratch_bytes, self.threads = scratch_bytes, min(threads, count) if isinstance(count, int) else threads
 
-    def passes(self, nbytes: int) -> None:
+    def note_statement_bytes(self, nbytes: int) -> None:
         """Count `nbytes` that one statement makes and drops."""
-        self.passing_bytes = max(self.passing_bytes, nbytes)
+        self.statement_bytes = max(self.statement_bytes, nbytes)
 
     @property
     def temporary_bytes(self) -> int:
         """What it allocates beside workspaces and scratch memory, all threads together."""
-        return self.made_bytes + self.passing_bytes * self.threads
+        return self.kernel_bytes + self.statement_bytes * self.threads
 
     def workspace(self, t: TensorType) -> str:
         """An array of type `t` for results; of an inline kernel, memory that the program gives."""
@@ -124,7 +124,7 @@ class Source:
         if self.inline:
             self.workspaces[name] = t
         else:
-            self.made_bytes += t.nbytes
+            self.kernel_bytes += t.nbytes
             self.line(f"{name} = empty({t.shape}, {t.dtype.name})")
         return name
 
@@ -187,7 +187,7 @@ def straight(
         passing += sum(copied(a) for a in read if computes(viewed(a)))
         if statement.form == "fresh":
             out = source.name("t")
-            source.made_bytes += n.type.nbytes
+            source.kernel_bytes += n.type.nbytes
             passing -= n.type.nbytes * (n.op in WINDOWED)
             source.line(fresh(n, args, out, source.dtype(n.dtype)))
         else:
@@ -199,7 +199,7 @@ def straight(
                 free.append(mask)
             else:
                 source.block(_lines(n, read, args, out), 1)
-        source.passes(passing)
+        source.note_statement_bytes(passing)
         operands[n] = out
         free += [operands[a] for a in statement.done if operands[a] in workspaces]
 
@@ -255,5 +255,5 @@ def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], p
         elif places.get(o) != place:
             base = unreshaped(o)
             at = place if base is o else f"{place}.reshape({base.shape})"
-            source.passes(copied(base))
+            source.note_statement_bytes(copied(base))
             source.line(f"copyto({at}, {source.view(base, operands)})")

@@ -170,9 +170,9 @@ class StageText:
         """The name of an array in the axes of the panel."""
         dims = self.panel.dims(n.shape)
         text = self.shared_names.get(n) or self.source.view(n)
-        self.source.made_bytes += 0 if n in self.shared_names else copied(n)
+        self.source.kernel_bytes += 0 if n in self.shared_names else copied(n)
         if right and not for_blas(n):  # NumPy would multiply without BLAS
-            self.source.made_bytes += n.type.nbytes
+            self.source.kernel_bytes += n.type.nbytes
             text = f"ascontiguousarray({text})"
         text = self._shaped(text, dims, n.shape)
         return self._named(text)
@@ -239,10 +239,10 @@ class StageText:
                 return masked_copy(args, out)
             return [f"choose({', '.join(args)}, {self._slot(stage.masks[n], np.dtype(bits(n.dtype)))}, {out})"]
         if n.op == "erf" and n.dtype == np.float32:
-            self.source.passes(buffer_bytes(stage.elements(n)))
+            self.source.note_statement_bytes(buffer_bytes(stage.elements(n)))
             return [f"fast_erf({args[0]}, {out})"]
         if n.op == "take":
-            self.source.passes(stage.elements(n) * (n.dtype.itemsize + 8))
+            self.source.note_statement_bytes(stage.elements(n) * (n.dtype.itemsize + 8))
             return [f"take({args[0]}, {args[1]}, 0, {out})"]
         if n.op == "take_along_axis":
             self.source.names["take_along"] = take_along
@@ -251,7 +251,8 @@ class StageText:
             return [self._segment(n, args, out, segment) for segment in stage.joined.by[n]]
         if n.op != "matmul":
             share = stage.elements(n.args[0]) / max(n.args[0].type.size, 1)
-            self.source.passes(int(temporaries(n) * share) + buffers(n, stage.elements(n), self._lies_apart))
+            nbytes = int(temporaries(n) * share) + buffers(n, stage.elements(n), self._lies_apart)
+            self.source.note_statement_bytes(nbytes)
         if stage.is_dot(n):
             return [self._dot(n, args, out)]
         axes = stage.axes(n)

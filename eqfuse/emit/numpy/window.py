@@ -60,7 +60,7 @@ def window_kernel(schedule: BlockedWindows) -> Source:
     last.write(3)
     source.share(pooled.cut.count, schedule.threads, False, nbytes)
     last.second_copies()
-    source.passes(3 * BUFFER * n.dtype.itemsize)  # the shifted slices have gaps
+    source.note_statement_bytes(3 * BUFFER * n.dtype.itemsize)  # the shifted slices have gaps
     return source
 
 

@@ -50,12 +50,12 @@ class ScatterSchedule(LoopsSchedule):
     begun: LoopsSchedule
 
     @property
-    def in_turn(self) -> bool:
+    def has_conflicts(self) -> bool:
         """May two turns of the loop of vectors update the same element?"""
         return self.nest.vector in _named(self.nest, self.update)
 
     def __str__(self) -> str:
-        how = "one by one" if self.in_turn else "in vectors"
+        how = "one by one" if self.has_conflicts else "in vectors"
         return f"{super().__str__()}\nvalues joined {how} to elements named by indices"
 
 

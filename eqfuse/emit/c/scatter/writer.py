@@ -59,7 +59,7 @@ class ScatterLines(Lines):
             f"{element} = {ops.store(dtype, joined)};",
         ]
         inner += steps
-        if self.schedule.in_turn:
+        if self.schedule.has_conflicts:
             self.steps.update(steps)
         return []
 
