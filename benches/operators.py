@@ -134,7 +134,7 @@ def _reductions(dtype: np.dtype, size: int) -> Iterator[tuple[str, Node]]:
         yield "tall columns", node(op, (tall,), ((-2,),))
 
 
-def _given(n: Node, op: str, rng: np.random.Generator) -> np.ndarray:
+def _argument(n: Node, op: str, rng: np.random.Generator) -> np.ndarray:
     if n.dtype.kind == "b":
         return rng.random(n.shape) < 0.5
     if n.dtype.kind in "iu":
@@ -156,7 +156,7 @@ def _kernel(case: OperatorCase) -> Kernel:
 
 def measured(case: OperatorCase, ours: Callable, tiles: Callable) -> OperatorRow:
     rng = np.random.default_rng(0)
-    arrays = [_given(n, case.op, rng) for n in case.body.inputs]
+    arrays = [_argument(n, case.op, rng) for n in case.body.inputs]
     (out,) = case.body.outputs
     got, wanted = (np.empty(out.shape, out.dtype) for _ in range(2))
     with np.errstate(all="ignore"):

@@ -64,7 +64,7 @@ class Subject:
 
 
 def _case(case: Case, group: str) -> Subject:
-    def at(sizes: Mapping[str, int]) -> Callable[[], Graph]:
+    def builder(sizes: Mapping[str, int]) -> Callable[[], Graph]:
         def make() -> Graph:
             function, types = case.build(**sizes)
             return trace(function, *[spec(t.shape, t.dtype) for t in types])
@@ -73,7 +73,7 @@ def _case(case: Case, group: str) -> Subject:
 
     fits = FITS.get(case.id, {})
     full = {**case.full, **SHORTER.get(case.id, {})}
-    return Subject(case.id, group, at(full), at({**case.full, **fits}), at(case.small), _sizes(fits))
+    return Subject(case.id, group, builder(full), builder({**case.full, **fits}), builder(case.small), _sizes(fits))
 
 
 def _network(network: Network) -> Subject:

@@ -124,14 +124,14 @@ def _duplicate(cover: Cover) -> Cover:
 def _depth_limited(cover: Cover) -> Cover:
     deepest = cover.grammar.device.depth[1]
     _single_reader(cover, deepest)
-    return _merged(cover, lambda made: _pointwise(made) and max(map(_depth, made.cuts)) <= deepest)
+    return _merged(cover, lambda group: _pointwise(group) and max(map(_depth, group.cuts)) <= deepest)
 
 
 def _pointwise(group: Group) -> bool:
     return group.state.template.pointwise
 
 
-def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> Cover:
+def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda group: True) -> Cover:
     merge(cover, allowed)
     return cover
 

@@ -55,18 +55,18 @@ def _part(number: int, count: int) -> Callable[..., Ranges | None]:
         start, stop, step = ranges[axis]
         if not (before <= start and start + max(0, len(range(start, stop, step)) - 1) * step < before + n):
             return None
-        return _at(ranges, axis, (start - before, min(stop - before, n), step))
+        return _with_entry(ranges, axis, (start - before, min(stop - before, n), step))
 
     return part
 
 
-def _at(ranges: tuple, axis: int, value: Any) -> tuple:
+def _with_entry(ranges: tuple, axis: int, value: Any) -> tuple:
     at = len(ranges) + axis
     return (*ranges[:at], value, *ranges[at + 1 :])
 
 
 def _whole_along(t: TensorType, axis: int, ranges: Ranges, whole: int) -> Ranges | None:
-    return _at(ranges, axis, (0, t.shape[axis], 1)) if ranges[axis] == (0, whole, 1) else None
+    return _with_entry(ranges, axis, (0, t.shape[axis], 1)) if ranges[axis] == (0, whole, 1) else None
 
 
 def _of_first(t: TensorType, other: TensorType, axis: int, ranges: Ranges) -> Ranges | None:

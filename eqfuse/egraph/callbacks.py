@@ -24,7 +24,7 @@ from eqfuse.ops.literal import Literal
 from eqfuse.ops.ranges import exchanges, range_of
 from eqfuse.ops.types import TensorType
 
-_asked: weakref.WeakValueDictionary[int, Callbacks] = weakref.WeakValueDictionary()
+_instances: weakref.WeakValueDictionary[int, Callbacks] = weakref.WeakValueDictionary()
 OPERATORS = list(TABLE)  # by the number that stands for each
 _LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
 _ROUND = frozenset(("add", "subtract", "multiply", "divide", "reciprocal"))  # what laws make of constants
@@ -47,34 +47,34 @@ def function_text(function: str) -> str:
     return f"__import__('eqfuse.egraph.callbacks', fromlist=['judge']).{function}"
 
 
-def judge(asked: int, *match: int) -> int:
+def judge(owner: int, *match: int) -> int:
     """Called by a match of a law, whose rule comes first: the number of the judge's answer, 0 to decline."""
-    return _asked[asked].judge(match)
+    return _instances[owner].judge(match)
 
 
-def fold(asked: int, op: int, *values: int) -> int:
+def fold(owner: int, op: int, *values: int) -> int:
     """Called by an operator over constants: the number of the constant it makes, 0 to leave it."""
-    return _asked[asked].fold(op, values)
+    return _instances[owner].fold(op, values)
 
 
-def right_value(asked: int, answer: int, position: int) -> int:
+def right_value(owner: int, answer: int, position: int) -> int:
     """Called by a match of a law: the number of one value of an answer."""
-    return _asked[asked].right_values[answer][position]
+    return _instances[owner].right_values[answer][position]
 
 
-def derive(asked: int, op: int, *values: int) -> int:
+def derive(owner: int, op: int, *values: int) -> int:
     """Called by an operator: the number of the fact about its values, given those about its arguments."""
-    return _asked[asked].derive(op, values)
+    return _instances[owner].derive(op, values)
 
 
-def meet(asked: int, old: int, new: int) -> int:
+def meet(owner: int, old: int, new: int) -> int:
     """Called when a class has two facts: the number of the fact that both make."""
-    return _asked[asked].meet(old, new)
+    return _instances[owner].meet(old, new)
 
 
-def mirror(asked: int, axes: int) -> int:
+def mirror(owner: int, axes: int) -> int:
     """Called by ``x + x.transpose(axes)`` and the like: the number of the fact that it is symmetric, or 0."""
-    return _asked[asked].mirror(axes)
+    return _instances[owner].mirror(axes)
 
 
 class Callbacks:
@@ -104,7 +104,7 @@ class Callbacks:
         self._judged: dict[tuple[int, ...], int] = {}
         self._derived: dict[tuple[int, ...], int] = {}
         self._constants: defaultdict[TensorType, Constants] = defaultdict(Constants)
-        _asked[number] = self
+        _instances[number] = self
 
     @property
     def numbers(self) -> int:

@@ -38,7 +38,7 @@ _HEADER = """
 (function named (i64) Tensor :merge old)
 (sort Tensors (Vec Tensor))
 (function listed (i64) Tensors :merge old)
-(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) (py-from-int {asked}) old new))
+(function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) (py-from-int {owner}) old new))
 (relation callback (String i64 PyObject PyObject PyObject PyObject PyObject))
 """  # a global of egglog cannot stand in a merge
 
@@ -56,8 +56,8 @@ class Declarations:
         self.sound = True  # no command was broken off
         self._kept: list[Texts] = []
         self._marked: dict[str, None] | None = None
-        self.run_once([_HEADER.format(meet=function_text("meet"), asked=self.number)])
-        self.run_once([f"(let $asked (py-from-int {self.number}))", "(let $no (py-from-int 0))"])
+        self.run_once([_HEADER.format(meet=function_text("meet"), owner=self.number)])
+        self.run_once([f"(let $owner (py-from-int {self.number}))", "(let $no (py-from-int 0))"])
         for f in ("judge", "right_value", "fold", "derive", "mirror"):
             self.run_once([f'(let ${f} (py-eval "{function_text(f)}" (py-dict) (py-dict)))'])
 
@@ -170,7 +170,7 @@ def law_texts(rule: Rule, name: str) -> Texts:
 def _callback(function: str, number: int, second: str = "no") -> str:
     """The row from which rules take what they pass to Python: `function`, whom it asks, the number of a rule or of an
     operator, that of a refusal, and a second function. A number made in a rule would be pickled for each match."""
-    return f'(callback "{function}" {number} ${function} $asked (py-from-int {number}) $no ${second})'
+    return f'(callback "{function}" {number} ${function} $owner (py-from-int {number}) $no ${second})'
 
 
 def ranges_of(op: str, arity: int) -> Texts:
@@ -185,19 +185,19 @@ def ranges_of(op: str, arity: int) -> Texts:
     facts = " ".join(f"pf{i}" for i in range(arity))
     ruleset = f":ruleset ranges_{name}"
     number = OPERATORS.index(op)
-    asked = f'(callback "derive" {number} pd pq pn po pm)'
+    callback = f'(callback "derive" {number} pd pq pn po pm)'
     call = f"(py-call pd pq pn {hidden} {facts})"
     rules = [_callback("derive", number, "mirror")]
-    rules.append(f"(rule ({term} {given} {asked} (= pf {call})) ((set (range pr) pf)) {ruleset})")
+    rules.append(f"(rule ({term} {given} {callback} (= pf {call})) ((set (range pr) pf)) {ruleset})")
     described = row(op)
     if described.commutes and not described.either_zero:  # with its own transpose it is symmetric
-        mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) {asked} (= pf (py-call pm pq pp))"
+        mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) {callback} (= pf (py-call pm pq pp))"
         rules.append(f"(rule ({term} {mirrored} (!= pf po)) ((set (range pr) pf)) {ruleset})")
     if described.twice is not None:
         once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
         number = OPERATORS.index(described.twice)
-        asked = f'(callback "derive" {number} pd pq pn po pm) (= pg (py-call pd pq pn pt pf))'
-        rules += [_callback("derive", number, "mirror"), f"(rule ({once} {asked}) ((set (range pr) pg)) {ruleset})"]
+        callback = f'(callback "derive" {number} pd pq pn po pm) (= pg (py-call pd pq pn pt pf))'
+        rules += [_callback("derive", number, "mirror"), f"(rule ({once} {callback}) ((set (range pr) pg)) {ruleset})"]
     return (f"(ruleset ranges_{name})", *rules)
 
 
@@ -217,7 +217,7 @@ def facts_of(op: str, arity: int) -> Texts:
         constants = " ".join(f"(= {a} (o_const pl{i}))" for i, a in enumerate(args))
         values = " ".join([*hidden[:n_attrs], *(f"pl{i}" for i in range(arity))])
         number = OPERATORS.index(op)
-        asked = f'(callback "fold" {number} pf pq pn po pm) (= pc (py-call pf pq pn {values})) (!= pc po)'
+        callback = f'(callback "fold" {number} pf pq pn po pm) (= pc (py-call pf pq pn {values})) (!= pc po)'
         rules.append(_callback("fold", number))
-        rules.append(f"(rule ({term} {constants} {asked}) ((union pr (o_const pc))) {ruleset})")
+        rules.append(f"(rule ({term} {constants} {callback}) ((union pr (o_const pc))) {ruleset})")
     return (f"(ruleset facts_{name})", *rules)

@@ -61,18 +61,18 @@ def _interpolated(n: Node) -> Node:
     found = cast(Expr(node("searchsorted", (xp.node, x.node), ("right",))), INDEX) - 1
     lower = f("maximum", f("minimum", found, max(last - 1, 0)), 0)
     upper = f("minimum", lower + 1, last)
-    width = _at(xp, upper) - _at(xp, lower)
-    share = (x - _at(xp, lower)) / where(width.equals(0), 1, width)
-    y = _at(fp, lower) + cast(share, n.dtype) * (_at(fp, upper) - _at(fp, lower))
-    left, right = ends or (_one(fp, 0), _one(fp, last))
-    return where(x < _one(xp, 0), left, where(x > _one(xp, last), right, y)).node
+    width = _gathered(xp, upper) - _gathered(xp, lower)
+    share = (x - _gathered(xp, lower)) / where(width.equals(0), 1, width)
+    y = _gathered(fp, lower) + cast(share, n.dtype) * (_gathered(fp, upper) - _gathered(fp, lower))
+    left, right = ends or (_element(fp, 0), _element(fp, last))
+    return where(x < _element(xp, 0), left, where(x > _element(xp, last), right, y)).node
 
 
-def _at(values: Expr, places: Expr) -> Expr:
+def _gathered(values: Expr, places: Expr) -> Expr:
     return Expr(node("take", (values.node, places.node), (-1,)))
 
 
-def _one(values: Expr, place: int) -> Expr:
+def _element(values: Expr, place: int) -> Expr:
     return reshape(Expr(tidy.slice_(values.node, [(place, place + 1, 1)])), ())
 
 

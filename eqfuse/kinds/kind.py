@@ -106,7 +106,7 @@ class Kind:
                 f"the kind {self.name!r} of kernels is not on the {target} target: name what runs it there in its row, "
                 f"as {table}={{{target!r}: ...}} of eqfuse.kinds.Kind"
             )
-        return _found(where) if isinstance(where, str) else where
+        return _imported(where) if isinstance(where, str) else where
 
 
 KINDS: dict[str, Kind] = {}  # in the order in which they are asked; `eqfuse.kinds` fills it
@@ -119,7 +119,7 @@ def kind_of(name: str) -> Kind:
 
 
 @cache
-def _found(where: str) -> Any:
+def _imported(where: str) -> Any:
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 

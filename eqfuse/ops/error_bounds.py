@@ -174,7 +174,7 @@ def _moved_by(s: Operation, position: int, direction: complex) -> np.ndarray:
     """What an error of one argument comes to, on one side."""
     a = s.args[position]
     size = np.maximum(a.error, 2.0**-20 * a.magnitude)
-    center, near, far = (_at(s, position, direction * by) for by in (0.0, a.error, size))
+    center, near, far = (_moved(s, position, direction * by) for by in (0.0, a.error, size))
     slope = np.abs(far - center) / np.where(size > 0, size, 1.0)
     known = np.fmax(np.fmax(np.abs(near - center), 2 * slope * a.error), 0.0)
     return np.where(np.isnan(near) & ~np.isnan(center) | np.isinf(a.error), np.inf, known)
@@ -191,7 +191,7 @@ def _tan(s: Operation) -> Any:
     return np.where(np.abs(np.cos(a.wide)) <= 2 * a.error, np.inf, _smooth(s))
 
 
-def _at(s: Operation, position: int, by: Any) -> np.ndarray:
+def _moved(s: Operation, position: int, by: Any) -> np.ndarray:
     """The function, in float64, with one argument moved."""
     values = [a.wide if kind(a.value.dtype) in "fc" else a.value for a in s.args]
     values[position] = values[position] + by

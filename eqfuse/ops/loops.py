@@ -143,24 +143,24 @@ def trips(op: str, attrs: tuple) -> int | None:
 # ---- what they compute: step by step, by the evaluator
 
 
-def _do_while(*given: Any) -> np.ndarray:
-    *arrays, condition, body, carries = given
+def _do_while(*operands: Any) -> np.ndarray:
+    *arrays, condition, body, carries = operands
     state, shared = arrays[:carries], arrays[carries:]
     while condition(*state, *shared)[0]:
         state = body(*state, *shared)
     return _packed(state, body.gives)
 
 
-def _do_fori(*given: Any) -> np.ndarray:
-    lower, upper, *arrays, body, carries = given
+def _do_fori(*operands: Any) -> np.ndarray:
+    lower, upper, *arrays, body, carries = operands
     state, shared = arrays[:carries], arrays[carries:]
     for i in range(int(lower), int(upper)):
         state = body(np.asarray(i, np.int64), *state, *shared)
     return _packed(state, body.gives)
 
 
-def _do_scan(*given: Any) -> np.ndarray:
-    *arrays, body, carries, count, length, start, reverse = given
+def _do_scan(*operands: Any) -> np.ndarray:
+    *arrays, body, carries, count, length, start, reverse = operands
     state, stacked, shared = arrays[:carries], arrays[carries : carries + count], arrays[carries + count :]
     stacks = [np.empty((length, *t.shape), t.dtype) for t in body.gives[carries:]]
     for i in scan_indices(length, reverse):
@@ -176,8 +176,8 @@ def scan_indices(length: int, reverse: bool) -> range:
     return range(length - 1, -1, -1) if reverse else range(length)
 
 
-def _do_choice(condition: np.ndarray, *given: Any) -> np.ndarray:
-    *arrays, yes, no = given
+def _do_choice(condition: np.ndarray, *operands: Any) -> np.ndarray:
+    *arrays, yes, no = operands
     return _packed((yes if condition else no)(*arrays), yes.gives)
 
 
@@ -226,7 +226,7 @@ ROWS = [
 ]
 
 
-def _no_meaning(*_given: Any) -> np.ndarray:
+def _no_meaning(*_operands: Any) -> np.ndarray:
     raise NotImplementedError("a call with a rule for its gradient stands in no graph")
 
 

@@ -237,14 +237,14 @@ def _monotone(
 ) -> RangeRule:
     """A function that ascends from `least` to `most` over [start, end], and is NaN elsewhere."""
 
-    def at(value: float) -> float:
+    def clamped(value: float) -> float:
         if value <= start:
             return least
         return most if value >= end else min(most, max(least, number(lambda: float(function(value)), most)))
 
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
         (a,) = facts
-        lower, upper = at(a.lower), at(a.upper)
+        lower, upper = clamped(a.lower), clamped(a.upper)
         if lower and math.isfinite(lower):
             lower = max(least, lower - abs(lower) * _SLACK)
         if upper and math.isfinite(upper):

@@ -135,7 +135,7 @@ class SegmentUse:
         """Every value as a node over the inputs of `graph`."""
         values = dict(zip(self.inputs, self.graph.inputs, strict=True))
         for k in self.kernels:
-            values |= zip(k.writes, _of(k, [values[v] for v in k.reads]), strict=True)
+            values |= zip(k.writes, _results(k, [values[v] for v in k.reads]), strict=True)
         return values
 
     @cached_property
@@ -144,7 +144,7 @@ class SegmentUse:
         return [(self.values[v], n) for v, n in zip(self.roots, self.graph.outputs, strict=True)]
 
 
-def _of(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
+def _results(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
     """What `kernel` computes from `reads`."""
     made = dict(zip(kernel.body.inputs, reads, strict=True))
     for n in kernel.body.nodes:
@@ -254,7 +254,7 @@ def _by_kernel(
         wanted[v].append(n)
     goals: dict[int, list[Goal]] = {}
     for k in piece.kernels:
-        for v, n in zip(k.writes, _of(k, [made[r] for r in k.reads]), strict=True):
+        for v, n in zip(k.writes, _results(k, [made[r] for r in k.reads]), strict=True):
             if v in stands:
                 goals[v] = [(n, other) for other in wanted[v]]
             else:

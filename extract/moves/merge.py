@@ -18,7 +18,7 @@ EFFORT = 20_000  # operators of the kernels tried, after which no further pair i
 _GAP = 1 << 20  # between the places of kernels that were there from the start
 
 
-def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda made: True) -> None:
+def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda group: True) -> None:
     """Merge the pair with the largest saving until none whose result is `allowed` saves anything, or the allowance of
     the cover's grammar is spent."""
     pool = MergeState(cover.grammar, cover.roots, cover.single_groups(), allowed)
@@ -39,7 +39,7 @@ class MergeState:
         grammar: Grammar,
         roots: tuple[int, ...],
         groups: Iterable[Group],
-        allowed: Callable[[Group], bool] = lambda made: True,
+        allowed: Callable[[Group], bool] = lambda group: True,
     ) -> None:
         self.grammar = grammar
         self.roots = frozenset(roots)

@@ -22,23 +22,23 @@ from eqfuse.rewrites.language.term import Attr, Computed, Term, apply
 # axes, shapes, dtypes ------------------------------------------------------------------------------------------------
 
 
-def _given(value: Any) -> bool:
+def _is_variable(value: Any) -> bool:
     return isinstance(value, Attr | Computed)
 
 
-def _whole(values: Any) -> bool:
+def _are_ints(values: Any) -> bool:
     return all(type(v) is int for v in values)
 
 
 def _axis(axis: Any) -> Any:
-    return axis if _given(axis) else _axes(axis)[0]
+    return axis if _is_variable(axis) else _axes(axis)[0]
 
 
 def _axes(axis: Any) -> Any:
-    if _given(axis):
+    if _is_variable(axis):
         return axis
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    if not _whole(axes) or any(a >= 0 for a in axes):
+    if not _are_ints(axes) or any(a >= 0 for a in axes):
         raise LawError(f"axis={axis!r}: a tensor of a law has no rank. Count from the end, -1, or use p of attrs('p')")
     return tuple(sorted(axes))
 
@@ -46,22 +46,22 @@ def _axes(axis: Any) -> Any:
 def _kept(axis: Any, keepdims: Any) -> Any:
     """The axes of a reduction, which stay with extent 1."""
     axes = _axes(axis)
-    if keepdims is not True and not _given(axes):
+    if keepdims is not True and not _is_variable(axes):
         raise LawError(f"a reduction over {axis!r} keeps its axes in a law: say keepdims=True")
     return axes
 
 
 def _shape(shape: tuple) -> Any:
     value = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    if _given(value):
+    if _is_variable(value):
         return value
-    if not isinstance(value, Sequence) or not _whole(value) or any(n < 0 for n in value):
+    if not isinstance(value, Sequence) or not _are_ints(value) or any(n < 0 for n in value):
         raise LawError(f"a shape of {value!r}: write whole numbers, s of attrs('s') or computed(shape, x)")
     return tuple(value)
 
 
 def _dtype(dtype: Any) -> Any:
-    return dtype if _given(dtype) else np.dtype(dtype)
+    return dtype if _is_variable(dtype) else np.dtype(dtype)
 
 
 # functions that are also methods -------------------------------------------------------------------------------------
@@ -104,9 +104,9 @@ def _round(x: Any, decimals: Any = 0) -> Term:
 
 def _transpose(x: Any, *axes: Any) -> Term:
     order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-    if _given(order):
+    if _is_variable(order):
         return apply("transpose", x, attrs=(order,))
-    if not order or not isinstance(order, Sequence) or not _whole(order):
+    if not order or not isinstance(order, Sequence) or not _are_ints(order):
         raise LawError(f"a transpose by {order!r}: name all axes, (1, 0), or take p of attrs('p'); x.T is of matrices")
     return apply("transpose", x, attrs=(tuple(a % len(order) for a in order),))
 

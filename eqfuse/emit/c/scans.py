@@ -17,8 +17,8 @@ from eqfuse.ir.graph import Node
 class Scans(Elements):
     """`steps`: the lines that need the turn of the loop before theirs."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.steps: set[str] = set()
 
     def scans(self, p: Pass) -> list[Node]:

@@ -71,13 +71,13 @@ def _reduction(n: Node) -> Iterator[AxisSplit]:
 def _but(*attributes: str) -> Callable[[Node], Iterator[AxisSplit]]:
     """All axes of the first argument, of the same extents in the result, but those that `attributes` name."""
 
-    def of(n: Node) -> Iterator[AxisSplit]:
+    def axis_splits(n: Node) -> Iterator[AxisSplit]:
         named = {a % len(n.shape) for name in attributes for a in _several(n.attr(name))}
         for at, extent in enumerate(n.shape):
             if extent > 1 and at not in named:
                 yield AxisSplit(at, (at, *(None for _ in n.args[1:])))
 
-    return of
+    return axis_splits
 
 
 def _several(axes: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -30,16 +30,16 @@ _STATISTICS: dict[str, Any] = {"maximum": np.max, "minimum": np.min, "mean": np.
 
 
 @implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **given: Any) -> Tracer:
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Tracer:
     x = lift(array)
     if callable(mode):
         raise UnsupportedOp("np.pad with a function writes into slices of the result; name one of its modes instead")
     if mode not in _KEYWORD:
         raise ShapeError(f"np.pad: mode must be one of {', '.join(_KEYWORD)}, not {mode!r}")
-    if set(given) - {_KEYWORD[mode]}:
-        raise ShapeError(f"np.pad with mode={mode!r} does not take {', '.join(sorted(set(given)))}")
+    if set(options) - {_KEYWORD[mode]}:
+        raise ShapeError(f"np.pad with mode={mode!r} does not take {', '.join(sorted(set(options)))}")
     argument: Any
-    (argument,) = given.values() or (0 if mode in ("constant", "linear_ramp") else None,)
+    (argument,) = options.values() or (0 if mode in ("constant", "linear_ramp") else None,)
     widths = _widths(pad_width, x.ndim)
     if mode == "empty" or (mode == "constant" and np.ndim(argument) == 0):
         value = lift(argument if mode == "constant" else 0)
@@ -101,7 +101,7 @@ def _taken(x: Tracer, axis: int, places: np.ndarray) -> Tracer:
     return lazy.take(x, places, axis) if found is None else wrap(found)
 
 
-def _at(x: Tracer, axis: int, part: slice) -> Tracer:
+def _part(x: Tracer, axis: int, part: slice) -> Tracer:
     return x[(*[slice(None)] * axis, part)]
 
 
@@ -112,7 +112,7 @@ def _block(value: Tracer, x: Tracer, axis: int, width: int) -> Tracer:
 
 def _ramp(x: Tracer, axis: int, width: int, end: Tracer, before: bool) -> Tracer:
     """From `end` up to the edge of `x`, which it leaves out."""
-    edge = lazy.squeeze(_at(x, axis, slice(0, 1) if before else slice(-1, None)), axis)
+    edge = lazy.squeeze(_part(x, axis, slice(0, 1) if before else slice(-1, None)), axis)
     ramp = linspace(end, edge, width, endpoint=False, dtype=x.dtype, axis=axis)
     return ramp if before else lazy.flip(ramp, axis)
 
@@ -122,7 +122,7 @@ def _statistic(x: Tracer, axis: int, width: int, mode: str, length: Any, before:
     m = n if length is None else min(int(constant_of(length, "the stat_length given to np.pad")), n)
     if m <= 0:
         raise ShapeError(f"np.pad: stat_length must be positive, not {m}")
-    value = _STATISTICS[mode](_at(x, axis, slice(0, m) if before else slice(n - m, None)), axis=axis, keepdims=True)
+    value = _STATISTICS[mode](_part(x, axis, slice(0, m) if before else slice(n - m, None)), axis=axis, keepdims=True)
     if x.dtype.kind in "iu" and value.dtype.kind == "f":
         value = elementwise("round", value)
     return _block(value, x, axis, width)
@@ -140,13 +140,13 @@ def _reflected(x: Tracer, axis: int, width: tuple[int, int], include_edge: bool)
         flipped = lazy.flip(x, axis)
         pieces = [x]
         if left:
-            chunk = _at(flipped, axis, slice(n - skip - left, n - skip))
-            pieces.insert(0, (2 * _at(x, axis, slice(0, 1)) - chunk).astype(x.dtype))
+            chunk = _part(flipped, axis, slice(n - skip - left, n - skip))
+            pieces.insert(0, (2 * _part(x, axis, slice(0, 1)) - chunk).astype(x.dtype))
         joined = concatenate(pieces, axis)
         if right:
             # the right side reflects what the left side has just become
-            chunk = _at(lazy.flip(joined, axis), axis, slice(skip, skip + right))
-            chunk = 2 * _at(joined, axis, slice(-1, None)) - chunk
+            chunk = _part(lazy.flip(joined, axis), axis, slice(skip, skip + right))
+            chunk = 2 * _part(joined, axis, slice(-1, None)) - chunk
             joined = concatenate((joined, chunk.astype(x.dtype)), axis)
         x, before, after = joined, before - left, after - right
     return x

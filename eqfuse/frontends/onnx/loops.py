@@ -54,14 +54,14 @@ def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, out
     while going and (count is None or len(rows) < count):
         if len(rows) == MAX_STEPS:
             raise UnsupportedOp(f"a Loop of more than {MAX_STEPS} steps")
-        going_on, *made = _made(body, (lift(np.int64(len(rows))), lift(np.bool_(True)), *now), 1 + len(states))
+        going_on, *made = _outputs(body, (lift(np.int64(len(rows))), lift(np.bool_(True)), *now), 1 + len(states))
         if condition is not None and not is_known(going_on):
             return _until(going_on, "the condition of Loop", trips, condition, states, body, outputs)
         now = [x if isinstance(x, list) else lift(x) for x in made[: len(states)]]
         rows.append(made[len(states) :])
         going = condition is None or bool(one(going_on, "the condition of Loop"))
     if outputs > len(states) and not rows:
-        _, *made = _made(body, (lift(np.int64(0)), lift(np.bool_(True)), *states), 1 + len(states))
+        _, *made = _outputs(body, (lift(np.int64(0)), lift(np.bool_(True)), *states), 1 + len(states))
         return (*states, *(_none_of(x) for x in made[len(states) :]))
     return (*now, *(lazy.stack([row[i] for row in rows]) for i in range(outputs - len(states))))
 
@@ -95,7 +95,7 @@ def _while(trips: Any, condition: Any, states: Sequence[Any], body: Body) -> Any
 
     def step(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         i, _, *now = carry
-        going_on, *after = _made(body, (i, lift(np.bool_(True)), *now), 1 + len(states))
+        going_on, *after = _outputs(body, (i, lift(np.bool_(True)), *now), 1 + len(states))
         going = lift(np.bool_(True)) if condition is None else lift(going_on).reshape(())
         return (i + 1, going, *after[: len(states)])
 
@@ -107,7 +107,7 @@ def _steady(count: int, unconditional: bool, states: Sequence[Any], body: Body, 
     """A Loop of `count` steps. EqfuseError where a step may end it, or differs from others in what it makes."""
 
     def step(now: tuple[Any, ...], i: Any) -> tuple[Any, Any]:
-        going_on, *made = _made(body, (i, lift(np.bool_(True)), *now), 1 + len(states))
+        going_on, *made = _outputs(body, (i, lift(np.bool_(True)), *now), 1 + len(states))
         if not unconditional and not one(going_on, "the condition of Loop"):
             raise UnsupportedOp("a Loop that ends before its trip count")
         return tuple(made[: len(states)]), tuple(made[len(states) : outputs])
@@ -116,7 +116,7 @@ def _steady(count: int, unconditional: bool, states: Sequence[Any], body: Body, 
     return (*last, *rows)
 
 
-def _made(body: Body, inputs: tuple[Any, ...], count: int) -> list[Any]:
+def _outputs(body: Body, inputs: tuple[Any, ...], count: int) -> list[Any]:
     """What a step of `body` puts out: at least `count` values."""
     outputs = body(*inputs)
     if len(outputs) < count:
@@ -142,7 +142,7 @@ def scan(
         scanned.append(lazy.flip(moved, 0) if scan_input_directions and scan_input_directions[i] else moved)
 
     def step(now: tuple[Any, ...], rows: tuple[Any, ...]) -> tuple[Any, Any]:
-        made = _made(body, (*now, *rows), first)
+        made = _outputs(body, (*now, *rows), first)
         return tuple(made[:first]), tuple(made[first:])
 
     now, results = _scanned(step, tuple(values[:first]), tuple(scanned))

@@ -142,12 +142,12 @@ def _sampled(reach: int, kernel: Callable[[np.ndarray], np.ndarray], antialias: 
 
 
 def _taps(
-    at: np.ndarray, n: int, scale: float, coefficients: Coefficients, exclude_outside: int
+    positions: np.ndarray, n: int, scale: float, coefficients: Coefficients, exclude_outside: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The elements of an axis of `n` that each of the places `at` reads, and their weights; beyond its ends they
+    """The elements of an axis of `n` that each of the places `positions` reads, and their weights; beyond its ends they
     repeat."""
-    below = np.ceil(at) - 1  # the ratio lies in (0, 1]
-    weights = np.array([coefficients(ratio, scale) for ratio in at - below])
+    below = np.ceil(positions) - 1  # the ratio lies in (0, 1]
+    weights = np.array([coefficients(ratio, scale) for ratio in positions - below])
     count = weights.shape[1]
     places = below[:, None].astype(int) + np.arange(count) - (count // 2 - 1)
     if exclude_outside:
