@@ -167,12 +167,12 @@ MOVES: dict[str, tuple[Case, ...]] = {
 def _changed(change: Case) -> Case:
     """What `change` leaves in a copy of the array."""
 
-    def made(x: Any) -> Any:
+    def changed_copy(x: Any) -> Any:
         copy = np.array(x)
         change(copy)
         return copy
 
-    return made
+    return changed_copy
 
 
 WRITES: dict[str, tuple[Case, ...]] = {

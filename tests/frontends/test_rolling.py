@@ -16,7 +16,7 @@ from tests.support.random_unrolled import random_unrolled
 RNG = np.random.default_rng(5)
 
 
-def found(fn, *args, turn: float = 0.0, exactly: bool = False) -> ef.Graph:
+def rolled_graph(fn, *args, turn: float = 0.0, exactly: bool = False) -> ef.Graph:
     """The graph of `fn` with its loops, after a look at what it computes. `turn`: of a step, what it takes to the
     next."""
     graph = ef.trace(fn, *args)
@@ -37,22 +37,22 @@ def of_any_length(monkeypatch):
     monkeypatch.setattr(roll, "MANY_OPERATORS", 0)
 
 
-def alike(seed: int) -> bool:
+def is_rolled(seed: int) -> bool:
     text, fn, args = random_unrolled(seed)
     try:
-        return bool(found(fn, *args, turn=0.1 * (seed % 3)).rolled)
+        return bool(rolled_graph(fn, *args, turn=0.1 * (seed % 3)).rolled)
     except AssertionError as error:
         raise AssertionError(f"{error}\n{text}") from None
 
 
 def test_random_loops_compute_the_same_when_rolled():
-    assert sum(alike(seed) for seed in range(30)) > 15
+    assert sum(is_rolled(seed) for seed in range(30)) > 15
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_many_random_loops_compute_the_same_when_rolled(part: int) -> None:
-    assert sum(alike(seed) for seed in range(1000 + 200 * part, 1200 + 200 * part)) > 100
+    assert sum(is_rolled(seed) for seed in range(1000 + 200 * part, 1200 + 200 * part)) > 100
 
 
 def fibonacci(x, w):
@@ -63,7 +63,7 @@ def fibonacci(x, w):
 
 
 def test_a_recurrence_of_order_three_carries_three_values():
-    made = found(fibonacci, RNG.normal(size=(3, 4)), RNG.normal(size=30))
+    made = rolled_graph(fibonacci, RNG.normal(size=(3, 4)), RNG.normal(size=30))
     assert made.rolled == ("30 alike steps were rolled into a loop",)
     assert operators(made)["scan"] == 1 and len(made.operators) < 15
 
@@ -95,7 +95,7 @@ def test_steps_whose_stages_look_alike_are_rolled(method):
             y = method(lambda t, y: -y * np.sin(t), y, 0.1 * i, 0.1)
         return y
 
-    graph = found(solved, RNG.normal(size=5))
+    graph = rolled_graph(solved, RNG.normal(size=5))
     assert operators(graph)["scan"] == 1 and len(graph.operators) < 60
 
 
@@ -107,7 +107,7 @@ def test_what_only_the_last_step_lacks_and_what_only_the_first_has_stay_outside(
             q = q * np.cos(p) + x[i]  # the last of these is read by nothing
         return p
 
-    made = found(f, RNG.normal(size=(20, 4)), RNG.normal(size=4))
+    made = rolled_graph(f, RNG.normal(size=(20, 4)), RNG.normal(size=4))
     assert operators(made)["scan"] == 1 and operators(made)["cos"] <= 1
 
 
@@ -118,7 +118,7 @@ def test_rows_are_read_forwards_backwards_by_columns_in_strides_and_as_windows()
             s = np.tanh(s + x[i] * x[40 - i] + y[:, 2 * i] - x[2 * i : 2 * i + 2].sum(0) + x[i : i + 3, 0].max())
         return s
 
-    assert operators(found(f, RNG.normal(size=(50, 4)), RNG.normal(size=(4, 50))))["scan"] == 1
+    assert operators(rolled_graph(f, RNG.normal(size=(50, 4)), RNG.normal(size=(4, 50))))["scan"] == 1
 
 
 def test_values_of_all_steps_are_stacked_by_the_loop():
@@ -130,7 +130,7 @@ def test_values_of_all_steps_are_stacked_by_the_loop():
         return np.stack(all_of_them), s
 
     for turn in (0.0, 0.2):  # one step, and several in one
-        made = found(f, RNG.normal(size=(20, 4)), turn=turn)
+        made = rolled_graph(f, RNG.normal(size=(20, 4)), turn=turn)
         assert operators(made)["scan"] == 1 and not operators(made).keys() & {"tanh", "concat"}
     assert made.rolled is not None and made.rolled[0] == "20 alike steps were rolled into a loop of 5, 4 in each"
 
@@ -142,7 +142,7 @@ def test_products_of_the_inputs_of_all_steps_are_one_before_the_loop():
             h = np.tanh(x @ w + h @ u)
         return h
 
-    made = found(f, *(RNG.normal(size=s) for s in ((16, 3), (3, 5), (5, 5))))
+    made = rolled_graph(f, *(RNG.normal(size=s) for s in ((16, 3), (3, 5), (5, 5))))
     assert operators(made)["matmul"] == 1 and operators(made)["scan"] == 1
 
 
@@ -153,7 +153,7 @@ def test_loops_in_loops_are_rolled_from_the_inside():
                 x = np.tanh(x * a[i] + b[j])
         return x
 
-    made = found(f, RNG.normal(size=4), RNG.normal(size=16), RNG.normal(size=(17, 4)))
+    made = rolled_graph(f, RNG.normal(size=4), RNG.normal(size=16), RNG.normal(size=(17, 4)))
     (outer,) = [n for n in made.nodes if n.op == "scan"]
     assert [n.op for n in outer.attr("body").graph.nodes].count("scan") == 1
 
@@ -166,8 +166,8 @@ def test_fewer_than_sixteen_steps_stay_as_they_are():
         return s
 
     x = RNG.normal(size=(20, 4))
-    assert found(lambda x: f(x, 15), x).rolled == ()
-    assert found(lambda x: f(x, 16), x).rolled == ("16 alike steps were rolled into a loop",)
+    assert rolled_graph(lambda x: f(x, 15), x).rolled == ()
+    assert rolled_graph(lambda x: f(x, 16), x).rolled == ("16 alike steps were rolled into a loop",)
 
 
 def test_steps_with_weights_of_their_own_stay_as_they_are():
@@ -181,8 +181,8 @@ def test_steps_with_weights_of_their_own_stay_as_they_are():
     def with_constants(x):
         return f(x, weights)
 
-    assert found(f, RNG.normal(size=4), weights).rolled == ()
-    assert found(with_constants, RNG.normal(size=4)).rolled == ()
+    assert rolled_graph(f, RNG.normal(size=4), weights).rolled == ()
+    assert rolled_graph(with_constants, RNG.normal(size=4)).rolled == ()
 
 
 def test_steps_of_shrinking_shapes_stay_as_they_are():
@@ -191,7 +191,7 @@ def test_steps_of_shrinking_shapes_stay_as_they_are():
             a = np.tanh(a[1:] - a[:-1])
         return a
 
-    assert found(f, RNG.normal(size=30)).rolled == ()
+    assert rolled_graph(f, RNG.normal(size=30)).rolled == ()
 
 
 def test_a_chain_of_few_operators_stays_one_kernel(monkeypatch):
@@ -207,7 +207,7 @@ def test_a_chain_of_few_operators_stays_one_kernel(monkeypatch):
         return chain
 
     x = RNG.normal(size=4)
-    assert found(f(90), x).rolled == () and found(f(250), x).rolled == (
+    assert rolled_graph(f(90), x).rolled == () and rolled_graph(f(250), x).rolled == (
         "250 alike steps were rolled into a loop",
     )  # fmt: skip
 
@@ -215,7 +215,7 @@ def test_a_chain_of_few_operators_stays_one_kernel(monkeypatch):
 @pytest.mark.parametrize("join", [np.stack, np.concatenate, np.vstack])
 def test_alike_pieces_that_are_joined_are_computed_at_once(join):
     x, w = RNG.normal(size=(20, 4)), RNG.normal(size=(4, 3))
-    made = found(lambda x, w: join([(x[i] * i + 1.0) @ w for i in range(20)]), x, w)
+    made = rolled_graph(lambda x, w: join([(x[i] * i + 1.0) @ w for i in range(20)]), x, w)
     assert made.rolled == ("20 alike pieces are computed at once",)
     assert operators(made)["matmul"] == 1 and not operators(made)["concat"]
 
@@ -226,7 +226,7 @@ def test_pieces_that_differ_are_joined_around_those_that_are_alike():
         pieces[3] = x[0] + 1
         return np.stack([*pieces, x[5], *(x[i] * 2 for i in range(18))])
 
-    made = found(f, RNG.normal(size=(20, 4)))
+    made = rolled_graph(f, RNG.normal(size=(20, 4)))
     assert made.rolled == ("16 alike pieces are computed at once", "18 alike pieces are computed at once")
 
 
@@ -235,7 +235,7 @@ def test_rows_that_are_written_one_by_one_are_written_at_once(at):
     scope: dict = {"np": np}
     shape = {"[:, i]": ":, i", "[40 + 2 * i : 42 + 2 * i, :10]": "2 * i : 2 * i + 2, :10"}.get(at, "i")
     exec(f"def f(x):\n y = x * 0.5\n for i in range(20):\n  y{at} = np.exp(x[{shape}]) * i\n return y", scope)
-    made = found(scope["f"], RNG.normal(size=(100, 50)))
+    made = rolled_graph(scope["f"], RNG.normal(size=(100, 50)))
     assert made.rolled == ("20 alike pieces are computed at once",)
     assert operators(made)["exp"] == 1
 
@@ -247,7 +247,7 @@ def test_writes_that_overlap_keep_their_order():
             y[i : i + 3] = x[i] * i
         return y
 
-    found(f, RNG.normal(size=(20, 3)))
+    rolled_graph(f, RNG.normal(size=(20, 3)))
 
 
 @pytest.mark.parametrize("how", ["sum", "largest", "smallest"])
@@ -261,7 +261,7 @@ def test_what_python_adds_up_or_compares_one_by_one_is_one_reduction(how):
             found = (np.maximum if how == "largest" else np.minimum)(found, term)
         return found
 
-    made = found(f, RNG.normal(size=(40, 4)))
+    made = rolled_graph(f, RNG.normal(size=(40, 4)))
     assert operators(made)[{"sum": "sum", "largest": "max", "smallest": "min"}[how]] == 1
     assert operators(made)["cos"] <= 2 and not operators(made)["scan"]
 
@@ -269,8 +269,8 @@ def test_what_python_adds_up_or_compares_one_by_one_is_one_reduction(how):
 def test_strict_numerics_add_in_the_order_of_the_program(monkeypatch):
     monkeypatch.setattr(roll, "FEW_OPERATORS", 200)
     x = RNG.normal(size=40)
-    assert found(lambda x: sum(x[i] for i in range(40)), x, exactly=True).rolled == ()
-    assert found(lambda x: sum(x[i] for i in range(40)), np.arange(40), exactly=True).rolled != ()
+    assert rolled_graph(lambda x: sum(x[i] for i in range(40)), x, exactly=True).rolled == ()
+    assert rolled_graph(lambda x: sum(x[i] for i in range(40)), np.arange(40), exactly=True).rolled != ()
 
 
 def test_a_running_sum_is_no_reduction():
@@ -281,9 +281,9 @@ def test_a_running_sum_is_no_reduction():
             sums.append(total)
         return np.stack(sums)
 
-    assert not operators(found(f, RNG.normal(size=20)))["sum"]
+    assert not operators(rolled_graph(f, RNG.normal(size=20)))["sum"]
 
 
 def test_equal_graphs_become_equal_graphs():
     args = RNG.normal(size=(3, 4)), RNG.normal(size=30)
-    assert found(fibonacci, *args).key == found(fibonacci, *args).key
+    assert rolled_graph(fibonacci, *args).key == rolled_graph(fibonacci, *args).key

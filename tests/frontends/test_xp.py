@@ -24,7 +24,7 @@ REFUSED = ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_v
 SIGNATURES = {line.partition("(")[0]: line.partition("(")[2][:-1] for line in FUNCTIONS.split("\n") if line}
 
 
-def found(name: str) -> Any:
+def attribute(name: str) -> Any:
     value: Any = ef.xp
     for part in name.split("."):
         value = getattr(value, part)
@@ -42,7 +42,7 @@ def test_every_constant_and_dtype_is_there():
 
 @pytest.mark.parametrize("name", [*UNARY.split(), *BINARY.split()])
 def test_every_elementwise_function_takes_its_arguments(name: str):
-    function = found(name)
+    function = attribute(name)
     arity = 1 if name in UNARY.split() else 2
     assert function.nin == arity if isinstance(function, np.ufunc) else callable(function)
 
@@ -53,7 +53,7 @@ def test_every_function_can_be_called_as_the_standard_writes_it(name: str):
     names = [p for p in by_position.split(", ") if p not in ("/", "")]
     positional_only = names[: by_position.split(", ").index("/")] if "/" in by_position else []
     keywords = [k for k in by_keyword.split(", ") if k]
-    function = found(name)
+    function = attribute(name)
     if isinstance(function, np.ufunc):
         assert function.nin == len(names)
         return
@@ -80,7 +80,7 @@ def operands(name: str) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("name", [*UNARY.split(), *BINARY.split()])
 def test_an_elementwise_function_gives_traced_what_it_gives_on_arrays(name: str):
-    function = found(name)
+    function = attribute(name)
     arrays = operands(name)[: 1 if name in UNARY.split() else 2]
     agrees(lambda *args: function(*args), *arrays)
 

@@ -61,11 +61,11 @@ CASES: dict[str, list[tuple[list[Any], tuple]]] = {
 REAL = {"complex", "bincount", "rfft"}  # operators that take no complex numbers
 
 
-def _argument(given: Any, dtype: str, rng: np.random.Generator) -> np.ndarray:
-    if isinstance(given, np.ndarray):
-        return given.astype(dtype) if given.dtype.kind == "f" else given
-    parts = isinstance(given[-1:], tuple) and given[-1:] == ("c",)
-    shape = given[:-1] if parts else given
+def _argument(value: Any, dtype: str, rng: np.random.Generator) -> np.ndarray:
+    if isinstance(value, np.ndarray):
+        return value.astype(dtype) if value.dtype.kind == "f" else value
+    parts = isinstance(value[-1:], tuple) and value[-1:] == ("c",)
+    shape = value[:-1] if parts else value
     return whole_numbers(TensorType(np.dtype("complex128" if parts else dtype), shape), rng)
 
 

@@ -86,9 +86,9 @@ def by_block(graph: Graph) -> CKernel:
     return CKernel(name, write(schedule, name, True), schedule)
 
 
-def meant(graph: Graph, given: list[np.ndarray]) -> list[np.ndarray]:
+def meant(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
     with np.errstate(all="ignore"):
-        return list(evaluate(graph, given))
+        return list(evaluate(graph, arrays))
 
 
 def judge(graphs: list[Graph], arrays: list[list[np.ndarray]]) -> None:

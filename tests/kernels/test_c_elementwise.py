@@ -18,7 +18,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Node, input_node, node
 from eqfuse.ops import TABLE
 from eqfuse.ops.types import TensorType
-from tests.kernels.test_cuda_elementwise import body, casts, constants, given, judged, operators, special_values
+from tests.kernels.test_cuda_elementwise import body, casts, constants, judged, operators, special_values, specials
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import emitted, run_all
 from tests.support.some import some
@@ -37,7 +37,7 @@ def rows(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
 def test_every_operator_cast_and_constant_gives_what_numpy_gives_for_special_values(dtype: np.dtype) -> None:
     named = list(rows(dtype))
     bodies = [body([n]) for _, n in named]
-    data = [[given(b)[n] for n in b.inputs] for b in bodies]
+    data = [[specials(b)[n] for n in b.inputs] for b in bodies]
     wrong = []
     results = run_all([emitted("map", b) for b in bodies], data)
     for (name, n), b, arrays, (got,) in zip(named, bodies, data, results, strict=True):
@@ -45,7 +45,7 @@ def test_every_operator_cast_and_constant_gives_what_numpy_gives_for_special_val
             (want,) = evaluate(b, arrays)
         right = judged(name, n, got, want, special_values(dtype))
         for at in map(tuple, np.argwhere(~right)[:1]):
-            values = [np.broadcast_to(given(b)[a], want.shape)[at] for a in n.args if a.op == "input"]
+            values = [np.broadcast_to(specials(b)[a], want.shape)[at] for a in n.args if a.op == "input"]
             wrong.append(f"{name} of {values}: {got[at]!r}, NumPy has {want[at]!r}; {(~right).sum()} such")
     assert not wrong, "\n".join(wrong)
 

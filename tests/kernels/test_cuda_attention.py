@@ -89,7 +89,7 @@ def kernel(graph: Graph, name: str) -> CudaKernel:
 
 
 @functools.cache
-def made() -> tuple[dict[str, tuple[Graph, CudaKernel]], str]:
+def compiled_cases() -> tuple[dict[str, tuple[Graph, CudaKernel]], str]:
     """Each case's kernel, and one text with all of them."""
     graphs = {case: build() for case, build in CASES.items()}
     kernels = {case: (g, kernel(g, f"f{i}")) for i, (case, g) in enumerate(graphs.items())}
@@ -129,7 +129,7 @@ def judge(graph: Graph, found: np.ndarray, arrays: list[np.ndarray]) -> None:
 @emulated
 @ALL
 def test_the_emulated_kernel_equals_the_evaluator_bit_for_bit_under_every_schedule(case: str) -> None:
-    kernels, code = made()
+    kernels, code = compiled_cases()
     graph, cuda = kernels[case]
     arrays = arrays_of(graph)
     runs = [run(graph, cuda, code, arrays, seed) for seed in range(3)]

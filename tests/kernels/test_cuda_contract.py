@@ -34,7 +34,7 @@ emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.availabl
 compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 
 
-def given(name: str, dtype: object, *shape: int) -> Node:
+def leaf(name: str, dtype: object, *shape: int) -> Node:
     return input_node(name, TensorType(np.dtype(dtype), shape))
 
 
@@ -58,26 +58,26 @@ def gelu(x: Node) -> Node:
 
 
 def linear(dtype: object, m: int, k: int, n: int) -> tuple[Node, ...]:
-    x, w, b = given("x", dtype, m, k), given("w", dtype, k, n), given("b", dtype, n)
+    x, w, b = leaf("x", dtype, m, k), leaf("w", dtype, k, n), leaf("b", dtype, n)
     return (relu(node("add", (node("matmul", (x, w)), b))),)
 
 
 def both_sides(dtype: object, m: int, k: int, n: int) -> tuple[Node, ...]:
     """A prologue of two arrays, row scales and a residual after it, and the product itself."""
-    x, w, g = given("x", dtype, m, k), given("w", dtype, k, n), given("g", dtype, k)
+    x, w, g = leaf("x", dtype, m, k), leaf("w", dtype, k, n), leaf("g", dtype, k)
     y = node("matmul", (node("add", (gelu(x), g)), w))
-    return (node("add", (node("multiply", (y, given("s", dtype, m, 1))), given("r", dtype, m, n))), y)
+    return (node("add", (node("multiply", (y, leaf("s", dtype, m, 1))), leaf("r", dtype, m, n))), y)
 
 
 def of_transposed(dtype: object, m: int, k: int, n: int) -> tuple[Node, ...]:
-    x, w = turned(given("x", dtype, k, m)), turned(given("w", dtype, n, k))
+    x, w = turned(leaf("x", dtype, k, m)), turned(leaf("w", dtype, n, k))
     return (node("negative", (node("matmul", (x, w)),)),)
 
 
 def widened(m: int, k: int, n: int) -> tuple[Node, ...]:
-    x, w = given("x", "f2", m, k), given("w", "f2", k, n)
+    x, w = leaf("x", "f2", m, k), leaf("w", "f2", k, n)
     wide = node("cast", (node("matmul", (x, w)),), (np.dtype("f4"),))
-    return (node("add", (wide, given("r", "f4", m, n))),)
+    return (node("add", (wide, leaf("r", "f4", m, n))),)
 
 
 def wide(x: Node) -> Node:
@@ -86,41 +86,41 @@ def wide(x: Node) -> Node:
 
 def of_bfloat16(m: int, k: int, n: int) -> tuple[Node, ...]:
     """As NumPy multiplies them: in float32; a prologue before the left one is widened."""
-    x, w = relu(given("x", BF16, m, k)), given("w", BF16, k, n)
-    y = node("add", (node("matmul", (wide(x), wide(w))), wide(given("b", BF16, n))))
+    x, w = relu(leaf("x", BF16, m, k)), leaf("w", BF16, k, n)
+    y = node("add", (node("matmul", (wide(x), wide(w))), wide(leaf("b", BF16, n))))
     return y, node("cast", (y,), (BF16,))
 
 
 def scores(dtype: object, *shape: int) -> tuple[Node, ...]:
     """Of attention: every head of [batch, place, head, channel] by the other one transposed."""
-    q, k = (node("transpose", (given(name, dtype, *shape),), ((0, 2, 1, 3),)) for name in "qk")
+    q, k = (node("transpose", (leaf(name, dtype, *shape),), ((0, 2, 1, 3),)) for name in "qk")
     q, k = (wide(x) if x.dtype == BF16 else x for x in (q, turned(k)))
     y = node("matmul", (q, k))
     return (node("multiply", (y, number(y, 0.125))),)
 
 
 def batched(left: tuple[int, ...], right: tuple[int, ...], *bias: int) -> tuple[Node, ...]:
-    y = node("matmul", (node("abs", (given("x", "f4", *left),)), given("w", "f4", *right)))
-    return (node("add", (y, given("b", "f4", *bias))),)
+    y = node("matmul", (node("abs", (leaf("x", "f4", *left),)), leaf("w", "f4", *right)))
+    return (node("add", (y, leaf("b", "f4", *bias))),)
 
 
 def of_views() -> tuple[Node, ...]:
-    x, w = given("x", "f4", 11, 40), given("w", "f4", 3, 20)
+    x, w = leaf("x", "f4", 11, 40), leaf("w", "f4", 3, 20)
     part = node("slice", (x,), (((1, 11, 2), (4, 24, 1)),))
     flipped = node("flip", (node("broadcast_to", (w,), ((2, 3, 20),)),), ((-2,),))
     return (relu(node("matmul", (part, turned(flipped)))),)
 
 
 def of_constants() -> tuple[Node, ...]:
-    x = given("x", "f4", 6, 20)
+    x = leaf("x", "f4", 6, 20)
     w, b = (np.arange(n, dtype="f4") / n - 0.5 for n in (160, 8))
     return (node("add", (node("matmul", (x, const(w.reshape(20, 8)))), const(b))),)
 
 
 def convolution(dtype: object, images: tuple[int, ...], filters: tuple[int, ...], strides: tuple, padding: tuple,
                 dilations: tuple, groups: int = 1) -> tuple[Node, ...]:  # fmt: skip
-    x, w = given("x", dtype, *images), given("w", dtype, *filters)
-    b = given("b", dtype, filters[0], *(1,) * len(strides))
+    x, w = leaf("x", dtype, *images), leaf("w", dtype, *filters)
+    b = leaf("b", dtype, filters[0], *(1,) * len(strides))
     y = node("conv", (node("add", (x, number(x, 1))), w), (strides, padding, dilations, groups))
     return (relu(node("add", (y, b))),)
 
@@ -259,25 +259,25 @@ def random_product(rng: np.random.Generator) -> tuple[Node, ...]:
         shape = batch[int(rng.integers(len(batch) + 1)) :]
         way = rng.random()
         if way < 0.3:
-            return turned(given(next(names), dtype, *shape, columns, rows))
+            return turned(leaf(next(names), dtype, *shape, columns, rows))
         if way < 0.5:
-            x = given(next(names), dtype, *shape, rows + 2, 2 * columns)
+            x = leaf(next(names), dtype, *shape, rows + 2, 2 * columns)
             whole = tuple((0, e, 1) for e in shape)
             return node("slice", (x,), ((*whole, (1, rows + 1, 1), (0, 2 * columns, 2)),))
-        return given(next(names), dtype, *shape, rows, columns)
+        return leaf(next(names), dtype, *shape, rows, columns)
 
     x = operand(m, k)
     if rng.random() < 0.6:
         x = node(str(rng.choice(["tanh", "negative", "abs"])), (x,))
     if rng.random() < 0.3:
-        x = node("add", (x, given(next(names), dtype, *((k,), (m, 1), (1,))[int(rng.integers(3))])))
+        x = node("add", (x, leaf(next(names), dtype, *((k,), (m, 1), (1,))[int(rng.integers(3))])))
     y = node("matmul", (x, operand(k, n)))
     found = []
     for _ in range(int(rng.integers(1, 3))):
         z = y
         for _ in range(int(rng.integers(3))):
             shape = ((n,), (m, 1), y.shape, (*y.shape[:-2], 1, 1))[int(rng.integers(4))]
-            z = node(str(rng.choice(["add", "multiply", "maximum"])), (z, given(next(names), dtype, *shape)))
+            z = node(str(rng.choice(["add", "multiply", "maximum"])), (z, leaf(next(names), dtype, *shape)))
         found.append(z)
     return tuple(dict.fromkeys(found))
 
@@ -367,7 +367,7 @@ def test_half_precision_is_multiplied_on_tensor_cores_where_the_device_has_them(
 
 
 def test_two_products_in_one_kernel_are_refused_by_name() -> None:
-    x = given("x", "f4", 4, 4)
+    x = leaf("x", "f4", 4, 4)
     y = node("matmul", (x, x))
     with pytest.raises(UnsupportedOp, match="one product, not 2"):
         tiled(kernel_of((node("add", (y, node("matmul", (x, node("exp", (x,)))))),)), datasheet("a100"))

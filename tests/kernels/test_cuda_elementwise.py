@@ -142,11 +142,11 @@ def near(got: np.ndarray, want: np.ndarray, ulps: float) -> np.ndarray:
 def test_every_operator_cast_and_constant_of_every_dtype_gives_what_numpy_gives_for_special_values():
     made, wrong = every_row(), []
     bodies = [body(named.values()) for _, named in made]
-    for (dtype, named), pairs in zip(made, run(bodies, [given(b) for b in bodies]), strict=True):
+    for (dtype, named), pairs in zip(made, run(bodies, [specials(b) for b in bodies]), strict=True):
         for (name, n), (got, want) in zip(named.items(), pairs, strict=True):
             right = judged(name, n, got, want, special_values(dtype))
             for at in map(tuple, np.argwhere(~right)[:1]):
-                values = [np.broadcast_to(given(body([n]))[a], want.shape)[at] for a in n.args if a.op == "input"]
+                values = [np.broadcast_to(specials(body([n]))[a], want.shape)[at] for a in n.args if a.op == "input"]
                 wrong.append(f"{name} of {values}: {got[at]!r}, NumPy has {want[at]!r}; {(~right).sum()} such")
     assert not wrong, "\n".join(wrong)
 
@@ -176,7 +176,7 @@ def constants(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
         yield f"constant {i}", node("where", (node("equal", (x, x)), c, x))
 
 
-def given(kernel: Graph) -> dict[Node, np.ndarray]:
+def specials(kernel: Graph) -> dict[Node, np.ndarray]:
     """Special values in the shape of each input."""
     return {n: np.resize(special_values(n.dtype), n.type.size).reshape(n.shape) for n in kernel.inputs}
 

@@ -24,7 +24,7 @@ from tests.support.some import some
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 
 
-def given(dtype: object, *shape: int) -> Node:
+def leaf(dtype: object, *shape: int) -> Node:
     return input_node(f"x{len(shape)}{np.dtype(dtype).name}{shape}", TensorType(np.dtype(dtype), shape))
 
 
@@ -33,14 +33,14 @@ def f32(value: float) -> Node:
 
 
 def bias_gelu(rows: int = 64, columns: int = 96) -> tuple[Node, ...]:
-    x = node("add", (given("f4", rows, columns), given("f4", columns)))
+    x = node("add", (leaf("f4", rows, columns), leaf("f4", columns)))
     phi = node("add", (f32(1), node("erf", (node("multiply", (x, f32(0.70710678))),))))
     return (x, node("multiply", (node("multiply", (x, f32(0.5))), phi)))
 
 
 def of_integers() -> tuple[Node, ...]:
-    a, b, x = given("i4", 50), given("i4", 3, 50), given("f4", 3, 50)
-    small, wide = node("gcd", (given("u1", 50), given("u1", 3, 50))), node("cast", (b,), (np.dtype("i8"),))
+    a, b, x = leaf("i4", 50), leaf("i4", 3, 50), leaf("f4", 3, 50)
+    small, wide = node("gcd", (leaf("u1", 50), leaf("u1", 3, 50))), node("cast", (b,), (np.dtype("i8"),))
     return (
         node("gcd", (a, b)), node("lcm", (a, b)), small, node("bitwise_count", (b,)), node("ldexp", (x, b)),
         node("ldexp", (node("cast", (x,), (np.dtype("f8"),)), wide)),
@@ -48,13 +48,13 @@ def of_integers() -> tuple[Node, ...]:
 
 
 def softmax(dtype: str, *shape: int, axes: tuple[int, ...] = (-1,)) -> tuple[Node, ...]:
-    x = given(dtype, *shape)
+    x = leaf(dtype, *shape)
     e = node("exp", (node("subtract", (x, node("max", (x,), (axes,)))),))
     return (node("divide", (e, node("sum", (e,), (axes,)))),)
 
 
 def layer_norm(rows: int, columns: int) -> tuple[Node, ...]:
-    x, scale, shift = given("f4", rows, columns), given("f4", columns), given("f4", 1, columns)
+    x, scale, shift = leaf("f4", rows, columns), leaf("f4", columns), leaf("f4", 1, columns)
     n = f32(columns)
     mean = node("divide", (node("sum", (x,), ((-1,),)), n))
     centred = node("subtract", (x, mean))
@@ -66,30 +66,30 @@ def layer_norm(rows: int, columns: int) -> tuple[Node, ...]:
 
 def one_column() -> tuple[Node, ...]:
     """Rows of one element, and an array of one element: neither is at the place of the other."""
-    x, least = given("f4", 3, 1), given("f4", 1, 1)
+    x, least = leaf("f4", 3, 1), leaf("f4", 1, 1)
     total = node("sum", (x,), ((-1,),))
     return (node("square", (node("maximum", (total, least)),)), node("add", (total, node("square", (x,)))))
 
 
 def summed(op: str, dtype: str, axes: tuple[int, ...], *shape: int) -> tuple[Node, ...]:
-    return (node(op, (given(dtype, *shape),), (axes,)),)
+    return (node(op, (leaf(dtype, *shape),), (axes,)),)
 
 
 def log_sum_exp(rows: int, columns: int) -> tuple[Node, ...]:
-    x = given("f4", rows, columns)
+    x = leaf("f4", rows, columns)
     top = node("max", (x,), ((-1,),))
     total = node("sum", (node("exp", (node("subtract", (x, top)),)),), ((-1,),))
     return (node("add", (top, node("log", (total,)))),)
 
 
 def mean_and_largest(rows: int, columns: int) -> tuple[Node, ...]:
-    x = given("f4", rows, columns)
+    x = leaf("f4", rows, columns)
     mean = node("divide", (node("sum", (node("square", (x,)),), ((-2,),)), f32(rows)))
     return (node("sqrt", (mean,)), node("max", (x,), ((-2,),)))
 
 
 def viewed() -> tuple[Node, ...]:
-    x, y = given("f4", 6, 35), given("f4", 5, 7, 6)
+    x, y = leaf("f4", 6, 35), leaf("f4", 5, 7, 6)
     turned = node("transpose", (node("reshape", (x,), ((6, 5, 7),)),), ((1, 2, 0),))
     flipped = node("flip", (y,), ((-1, -3),))
     part = node("slice", (node("add", (turned, flipped)),), (((1, 5, 2), (0, 7, 1), (2, 6, 1)),))
@@ -98,20 +98,20 @@ def viewed() -> tuple[Node, ...]:
 
 def by_tiles() -> tuple[Node, ...]:
     """Two arrays that lie with the middle axis fastest, one of them computed, beside others."""
-    turned = node("transpose", (node("exp", (given("f4", 2, 45, 70),)),), ((0, 2, 1),))
-    halves = node("cast", (node("transpose", (given("f2", 45, 70),), ((1, 0),)),), (np.dtype("f4"),))
-    total = node("add", (node("multiply", (turned, halves)), given("f4", 45)))
-    return (total, node("greater", (total, given("f4", 2, 70, 45))))
+    turned = node("transpose", (node("exp", (leaf("f4", 2, 45, 70),)),), ((0, 2, 1),))
+    halves = node("cast", (node("transpose", (leaf("f2", 45, 70),), ((1, 0),)),), (np.dtype("f4"),))
+    total = node("add", (node("multiply", (turned, halves)), leaf("f4", 45)))
+    return (total, node("greater", (total, leaf("f4", 2, 70, 45))))
 
 
 def gathered() -> tuple[Node, ...]:
-    rows = node("take", (given("f4", 11, 9), node("remainder", (given("i8", 4, 3), const(np.int64(11))))), (-2,))
-    scaled = node("multiply", (rows, given("f4", 9)))
+    rows = node("take", (leaf("f4", 11, 9), node("remainder", (leaf("i8", 4, 3), const(np.int64(11))))), (-2,))
+    scaled = node("multiply", (rows, leaf("f4", 9)))
     return (scaled,)
 
 
 def mixed_types() -> tuple[Node, ...]:
-    i, b = given("i4", 40), given("?", 40)
+    i, b = leaf("i4", 40), leaf("?", 40)
     half = node("cast", (i,), (np.dtype(np.float16),))
     ratio = node("floor_divide", (i, const(np.int32(7))))
     rest = node("remainder", (i, const(np.int32(-5))))
@@ -124,10 +124,10 @@ def mixed_types() -> tuple[Node, ...]:
 CASES: dict[str, tuple[str, Callable[[], tuple[Node, ...]]]] = {
     "bias and gelu, two results": ("map", bias_gelu),
     "bias and gelu, no 16 bytes": ("map", lambda: bias_gelu(7, 13)),
-    "middle axis broadcast": ("map", lambda: (node("multiply", (given("f4", 7, 13, 33), given("f4", 7, 1, 33))),)),
-    "half precision": ("map", lambda: (node("tanh", (given("f2", 64),)),)),
-    "scalar": ("map", lambda: (node("sqrt", (node("abs", (given("f8"),)),)),)),
-    "one constant array": ("map", lambda: (node("add", (given("f4", 4, 3), const(np.arange(3, dtype=np.float32)))),)),
+    "middle axis broadcast": ("map", lambda: (node("multiply", (leaf("f4", 7, 13, 33), leaf("f4", 7, 1, 33))),)),
+    "half precision": ("map", lambda: (node("tanh", (leaf("f2", 64),)),)),
+    "scalar": ("map", lambda: (node("sqrt", (node("abs", (leaf("f8"),)),)),)),
+    "one constant array": ("map", lambda: (node("add", (leaf("f4", 4, 3), const(np.arange(3, dtype=np.float32)))),)),
     "views everywhere": ("map", viewed),
     "transposed, by tiles": ("map", by_tiles),
     "gather": ("map", gathered),
@@ -255,7 +255,7 @@ NOT_FINITE = np.array([1, np.nan, np.inf, -np.inf, 0, -0.0, -7.5, 2], np.float32
     "isnan", "isinf", "power", "isfinite", "signbit", "round", "fmod",
 ], 4))  # fmt: skip
 def test_not_a_number_infinity_and_signed_zero_go_through_as_in_numpy(op):
-    x, y = given("f4", 8, 1), given("f4", 8)
+    x, y = leaf("f4", 8, 1), leaf("f4", 8)
     args = (x, y) if row(op).arity == 2 else (x,)
     kernel = Kernel("map", Graph(args, (node(op, args),)), (0, 1), (0,), NO_PRICE)
     cuda = emit_kernel(kernel, device("h100"))
@@ -275,7 +275,7 @@ def test_not_a_number_infinity_and_signed_zero_go_through_as_in_numpy(op):
 @pytest.mark.parametrize("rows", some([(-1, (4, 600)), (-1, (2, 5000)), (-2, (600, 40))], 3), ids=str)
 def test_the_largest_of_a_row_with_a_nan_is_nan(rows):
     axis, shape = rows
-    x = given("f4", *shape)
+    x = leaf("f4", *shape)
     kernel = Kernel("reduce", Graph((x,), (node("max", (x,), ((axis,),)),)), (0,), (0,), NO_PRICE)
     cuda = emit_kernel(kernel, device("h100"))
     array, writes = np.zeros(shape, np.float32), poisoned(kernel)
@@ -287,7 +287,7 @@ def test_the_largest_of_a_row_with_a_nan_is_nan(rows):
 
 
 def test_results_of_two_shapes_are_refused():
-    x, y = given("f4", 5), given("f4", 3, 5)
+    x, y = leaf("f4", 5), leaf("f4", 3, 5)
     kernel = Kernel("map", Graph((x, y), (node("exp", (x,)), node("exp", (y,)))), (0, 1), (0, 1), NO_PRICE)
     with pytest.raises(UnsupportedOp, match="one shape"):
         emit_kernel(kernel, device("h100"))
@@ -296,7 +296,7 @@ def test_results_of_two_shapes_are_refused():
 def test_an_operator_without_a_cuda_row_is_refused_by_name():
     with pytest.raises(UnsupportedOp, match="no 'argmax' of complex numbers"):
         emit_kernel(
-            Kernel("reduce", Graph((given("c8", 9),), summed("argmax", "c8", (-1,), 9)), (0,), (0,), NO_PRICE),
+            Kernel("reduce", Graph((leaf("c8", 9),), summed("argmax", "c8", (-1,), 9)), (0,), (0,), NO_PRICE),
             device("h100"),
         )
 

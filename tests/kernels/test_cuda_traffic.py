@@ -115,7 +115,7 @@ def _body(output: Node) -> Graph:
     return body(sorted(inputs, key=lambda n: n.attr("name")), output)
 
 
-def made(case: str) -> list[Made]:
+def kernels_of(case: str) -> list[Made]:
     found = []
     for kind, graph in BODIES[case]():
         schedule = product_schedule(graph, H100) if kind == "contract" else kind_named(kind).schedule(graph, H100)
@@ -144,7 +144,7 @@ def traffic(graph: Graph, cuda: CudaKernel, code: str) -> list[list[cudasim.Traf
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in BODIES])
 def test_a_kernel_reads_and_writes_the_bytes_of_its_schedule(case: str) -> None:
-    kernels = made(case)
+    kernels = kernels_of(case)
     code = module_source(list(dict.fromkeys(cuda.source for *_, cuda in kernels)))
     for graph, schedule, cuda in kernels:
         if any(n.op in ("all", "any") for n in graph.nodes) and cuda.workspace:
@@ -163,14 +163,14 @@ def test_a_kernel_reads_and_writes_the_bytes_of_its_schedule(case: str) -> None:
 
 
 def test_the_bodies_take_every_way_through_the_passes() -> None:
-    schedules = [s for case in BODIES for _, s, _ in made(case) if isinstance(s, RowsSchedule)]
+    schedules = [s for case in BODIES for _, s, _ in kernels_of(case) if isinstance(s, RowsSchedule)]
     assert {s.rows.layout for s in schedules} == {"warp", "block", "column"}
     for way in (lambda s: bool(s.held), lambda s: s.splits > 1, lambda s: s.unrolled):
         assert {way(s) for s in schedules} == {True, False}
 
 
 def test_a_thread_holds_what_its_schedule_says() -> None:
-    for graph, schedule, cuda in itertools.chain.from_iterable(map(made, BODIES)):
+    for graph, schedule, cuda in itertools.chain.from_iterable(map(kernels_of, BODIES)):
         if isinstance(schedule, RowsSchedule):
             declared = re.findall(r"^    ([\w<> ]+) h\d+\[(\d+)\];", cuda.source, re.MULTILINE)
             wanted = [(computed(n.dtype), str(max(1, schedule.items))) for n in schedule.held]

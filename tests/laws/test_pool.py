@@ -44,7 +44,7 @@ def _graphs() -> list[Graph]:
     ]
 
 
-def _found(space: Space) -> list[tuple]:
+def _contents(space: Space) -> list[tuple]:
     return [(s.classes, s.roots, s.stop_reason, s.nodes_per_round, s.laws_fired) for s in space.segments]
 
 
@@ -62,7 +62,7 @@ def test_a_space_does_not_depend_on_what_was_searched_before(nodes: int | None) 
     graphs = _graphs()
 
     def search(order: list[int]) -> dict[int, list[tuple]]:
-        return {i: _found(saturate(graphs[i], budget=Budget(seconds=60, nodes=nodes))) for i in order}
+        return {i: _contents(saturate(graphs[i], budget=Budget(seconds=60, nodes=nodes))) for i in order}
 
     forwards = list(range(len(graphs)))
     alone = {i: _apart(lambda i=i: search([i]))[i] for i in forwards}
@@ -136,7 +136,7 @@ def test_only_so_many_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_threads_that_search_at_once_have_e_graphs_of_their_own() -> None:
     graphs = _graphs()
-    alone = [_found(saturate(g)) for g in graphs]
+    alone = [_contents(saturate(g)) for g in graphs]
     meet = threading.Barrier(2)
     found: list[list[list[tuple]]] = []
     used: list[set[int]] = []
@@ -147,7 +147,7 @@ def test_threads_that_search_at_once_have_e_graphs_of_their_own() -> None:
             meet.wait()
             spaces.append(saturate(g))
         used.append({s._engine._declarations.number for space in spaces for s in space.segments if s._engine})
-        found.append([_found(space) for space in spaces])
+        found.append([_contents(space) for space in spaces])
 
     threads = [threading.Thread(target=search) for _ in range(2)]
     for thread in threads:

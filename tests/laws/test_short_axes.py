@@ -66,7 +66,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 ]  # fmt: skip
 
 
-def made(graph: Graph) -> list[tuple[Node, Node]]:
+def equal_pairs(graph: Graph) -> list[tuple[Node, Node]]:
     return [pair for law in LAWS for pair in in_slices(law, graph.nodes, set())]
 
 
@@ -76,7 +76,7 @@ def test_slices_compute_the_same_and_nothing_larger_than_a_slice(program, featur
     rng = np.random.default_rng(features)
     arrays = [rng.uniform(-1, 1, (M * 3, features)), rng.uniform(-1, 1, (N * 5, features))]
     graph = ef.trace(program, *arrays)
-    pairs = made(graph)
+    pairs = equal_pairs(graph)
     assert pairs
     both = Graph(graph.inputs, tuple(n for pair in pairs for n in pair))
     values = evaluate(both, arrays)
@@ -93,7 +93,7 @@ def test_slices_have_the_dtype_of_the_sum(dtype):
     rng = np.random.default_rng(1)
     arrays = [rng.integers(0, 2, (20, 3)).astype(dtype) for _ in range(2)]
     graph = ef.trace(lambda x, y: (x[:, None] * y).sum(-1), *arrays)
-    ((n, other),) = made(graph)
+    ((n, other),) = equal_pairs(graph)
     wanted, got = evaluate(Graph(graph.inputs, (n, other)), arrays)
     assert got.dtype == wanted.dtype
     np.testing.assert_array_equal(got, wanted)
@@ -110,7 +110,7 @@ def one_by_one(x, y):
 @pytest.mark.parametrize("program, features", [(of_rows, 3), (one_by_one, 3), (distances, SHORT + 1), (distances, 1)])
 def test_nothing_is_made_of_arrays_that_are_in_memory_or_of_long_axes(program, features):
     graph = ef.trace(program, ef.spec((M, features)), ef.spec((N, features)))
-    assert not made(graph)
+    assert not equal_pairs(graph)
 
 
 def test_a_search_without_pairs_has_no_laws_of_slices():

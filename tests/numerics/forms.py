@@ -108,15 +108,15 @@ def _instance(rng: np.random.Generator, pattern: Term, values: list[Node], numbe
     """`pattern` with values in the places of its variables."""
     bound: dict[str, Node] = {}
 
-    def made(term: Term, dtype: np.dtype) -> Node:
+    def instance(term: Term, dtype: np.dtype) -> Node:
         if term.op == LITERAL:
             return node("const", (), (number(term.value, dtype),))
         if term.op == VARIABLE:
             pool = values if rng.random() < 0.7 else numbers
             return bound.setdefault(term.name, pool[rng.integers(len(pool))])
-        return node(term.op, [made(a, dtype) for a in term.args], term.attrs)
+        return node(term.op, [instance(a, dtype) for a in term.args], term.attrs)
 
-    return made(pattern, values[0].dtype)
+    return instance(pattern, values[0].dtype)
 
 
 def _broadcasts(x: Node, y: Node) -> bool:

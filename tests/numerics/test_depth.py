@@ -46,5 +46,5 @@ def test_an_update_of_low_rank_that_cancels_the_matrix_leaves_nothing() -> None:
     assert not broken(graph, arrays, _results(ef.compile(graph, target="numpy")(*arrays)))
 
 
-def _results(given: Any) -> list[np.ndarray]:
-    return list(given) if isinstance(given, tuple) else [given]
+def _results(returned: Any) -> list[np.ndarray]:
+    return list(returned) if isinstance(returned, tuple) else [returned]

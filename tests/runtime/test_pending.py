@@ -29,11 +29,11 @@ def pending(make: Callable[[], ef.Program]) -> tuple[Pending, Event]:
     """A program by NumPy, which that of `make` replaces from the event on."""
     go_on = Event()
 
-    def made() -> ef.Program:
+    def delayed() -> ef.Program:
         assert go_on.wait(60)
         return make()
 
-    return Pending(program("numpy"), made), go_on
+    return Pending(program("numpy"), delayed), go_on
 
 
 @needs_compiler

@@ -19,12 +19,12 @@ STEPS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of the si
 def difference(function: Callable[..., Any], xs: Sequence[Any], dxs: Sequence[Any], h: float = 1e-3) -> Any:
     """What ``function(*xs)`` changes by along `dxs`, of which None does not change."""
 
-    def at(step: float) -> Any:
+    def moved_by(step: float) -> Any:
         with np.errstate(all="ignore"):
             moved = [x if dx is None else x + step * h * dx for x, dx in zip(xs, dxs, strict=True)]
             return np.asarray(function(*moved))
 
-    return sum(weight * (at(step) - at(-step)) for step, weight in STEPS) / h
+    return sum(weight * (moved_by(step) - moved_by(-step)) for step, weight in STEPS) / h
 
 
 def evaluated(n: Node | None, values: dict[Node, np.ndarray]) -> np.ndarray | None:
@@ -46,16 +46,16 @@ def tangent(
     return evaluated(change, values)
 
 
-def pairing(op: str, at: int, xs: Sequence[np.ndarray], y: np.ndarray, attrs: tuple = ()) -> tuple[Any, Any]:
-    """<A x, y> and <x, transpose(A) y>, where A is what the argument `at` adds to the result."""
-    inputs = [const(x) if i != at else input_node("x", TensorType(x.dtype, x.shape)) for i, x in enumerate(xs)]
+def pairing(op: str, position: int, xs: Sequence[np.ndarray], y: np.ndarray, attrs: tuple = ()) -> tuple[Any, Any]:
+    """<A x, y> and <x, transpose(A) y>, where A is what the argument `position` adds to the result."""
+    inputs = [const(x) if i != position else input_node("x", TensorType(x.dtype, x.shape)) for i, x in enumerate(xs)]
     made = node(op, inputs, attrs)
     transpose = TABLE[op].transpose
     assert transpose is not None
-    back = transpose(made, at, Expr(const(y))).node
-    assert back.type == inputs[at].type
-    x, none = {inputs[at]: xs[at]}, {inputs[at]: np.zeros_like(xs[at])}
-    return _paired(evaluated(made, x) - evaluated(made, none), y), _paired(xs[at], evaluated(back, x))
+    back = transpose(made, position, Expr(const(y))).node
+    assert back.type == inputs[position].type
+    x, none = {inputs[position]: xs[position]}, {inputs[position]: np.zeros_like(xs[position])}
+    return _paired(evaluated(made, x) - evaluated(made, none), y), _paired(xs[position], evaluated(back, x))
 
 
 def _paired(a: Any, b: Any) -> Any:
