@@ -24,7 +24,7 @@ Sum = dict[Factors, Node | None]  # products of what a part knows, and what each
 
 TOP, BOTTOM, CENTRE = "max", "min", "mean"
 LOWEST = {TOP: -np.inf, BOTTOM: np.inf}
-TURNED = {TOP: BOTTOM, BOTTOM: TOP, CENTRE: CENTRE}
+NEGATED = {TOP: BOTTOM, BOTTOM: TOP, CENTRE: CENTRE}
 HIGHEST_POWER = 4
 
 
@@ -190,16 +190,16 @@ class _Derivation:
             return None
         if n.op == "subtract":
             value, base = n.args
-            return _turned(self.difference(base, value)) if self.is_base(value) else self.difference(value, base)
+            return _negated(self.difference(base, value)) if self.is_base(value) else self.difference(value, base)
         if n.op in ("negative", "cast"):
             inside = self.distance(n.args[0])
-            return inside if n.op == "cast" else _turned(inside)
+            return inside if n.op == "cast" else _negated(inside)
         if n.op not in ("multiply", "divide"):
             return None
         for value, number in (n.args, n.args[::-1])[: 1 + (n.op == "multiply")]:
             times, inside = _number(number), self.distance(value)
             if times and inside is not None:
-                origin = inside.origin if times > 0 else TURNED[inside.origin]
+                origin = inside.origin if times > 0 else NEGATED[inside.origin]
                 return Distance(origin, node(n.op, (inside.shift, number)))
         return None
 
@@ -238,9 +238,9 @@ class _Derivation:
         return node("where", (nothing, self.constant(0), part))
 
 
-def _turned(distance: Distance | None) -> Distance | None:
+def _negated(distance: Distance | None) -> Distance | None:
     """Of the negative of a distance."""
-    return distance and Distance(TURNED[distance.origin], node("negative", (distance.shift,)))
+    return distance and Distance(NEGATED[distance.origin], node("negative", (distance.shift,)))
 
 
 # How values of the whole are made of those of the part, by operator: each a law of the reals, on sums of products.

@@ -32,8 +32,8 @@ class _Writer:
         self.first, self.second = places_of(schedule.first), places_of(schedule.second)
         self.product, self.tiles = schedule.first.product, schedule.tiles
         self.q, self.k, self.v = self.first.left(), self.first.right(), self.second.right()
-        turned = {"q": self.q.fast != "k", "k": self.k.fast == "k", "v": self.v.fast == "k"}
-        self.parts: AttentionParts = on_tensor_cores(schedule, turned) if schedule.tensor else on_cores(schedule)
+        transposed = {"q": self.q.fast != "k", "k": self.k.fast == "k", "v": self.v.fast == "k"}
+        self.parts: AttentionParts = on_tensor_cores(schedule, transposed) if schedule.tensor else on_cores(schedule)
         self.elements = Sums(parameters, {schedule.first.node: "sum"})
 
     def write(self) -> list[str]:
@@ -98,8 +98,8 @@ class _Writer:
         text = e.stored(matrix.node, matrix.index) if self.schedule.tensor else e.value(matrix.node, matrix.index)
         (s_start, s_extent, s_limit), (f_start, f_extent, f_limit) = extents[matrix.slow], extents[matrix.fast]
         buffer = f"{name}s" + ("" if not tile else "[now ^ 1]" if parts.buffers == 2 else "[0]")
-        natural = list(extents)  # the order of the indices in memory that is not turned
-        along = (matrix.fast == natural[1]) != parts.turned[name]
+        natural = list(extents)  # the order of the indices in memory that is not transposed
+        along = (matrix.fast == natural[1]) != parts.transposed[name]
         first = first_of(matrix.fast, width)
         inside = f"{matrix.slow} < {s_limit} && {first} < {f_limit}"
         if len(e.vectors) == 1 and not e.inner and along and self._copies(matrix, text):

@@ -12,20 +12,20 @@ from eqfuse.emit.cuda.multiply import BANKED, Multiply
 from eqfuse.emit.cuda.scheduling.attention import AttentionSchedule
 from eqfuse.ir.graph import Node
 
-Turned = dict[str, bool]
+Transposed = dict[str, bool]
 
 
 @dataclass(frozen=True)
 class AttentionParts:
     """In shared memory, as `stored`, lie the block's `qs` [rows][terms], and as `buffers` tiles `ks` [terms][columns]
-    and `vs` [columns][results], each the other way round where `turned`. `hold`: what follows when `qs` has come. A
+    and `vs` [columns][results], each the other way round where `transposed`. `hold`: what follows when `qs` has come. A
     thread has `counts` rows `a` and groups `b` of `group` columns `v` of the first product: `one` is that of row `m`,
     column `n`. Threads whose lanes differ in `lanes` have the others of the same rows. `scale`: multiplies what it has
     of row `a` of the second product by `rescale`. `result`: where that is at the end."""
 
     stored: str
     buffers: int
-    turned: Turned
+    transposed: Transposed
     declarations: list[str]
     hold: list[str]
     first: list[str]
@@ -40,23 +40,23 @@ class AttentionParts:
     result: Multiply
 
 
-def on_tensor_cores(schedule: AttentionSchedule, turned: Turned) -> AttentionParts:
+def on_tensor_cores(schedule: AttentionSchedule, transposed: Transposed) -> AttentionParts:
     """Each warp has 16 rows, whose fragments it holds. What a lane has of the first product is laid out as its part of
     the left operand of the second."""
     kept, t, (deep, wide) = schedule.second.operands[0], schedule.tiles, schedule.on_chip
     kind, pad = ops.stored(kept.dtype), BANKED // kept.dtype.itemsize
-    sizes = {x: _size(extents, turned[x], pad)
+    sizes = {x: _size(extents, transposed[x], pad)
              for x, extents in (("q", (t.rows, deep)), ("k", (deep, t.columns)), ("v", (t.columns, wide)))}  # fmt: skip
     behind = 2 * sizes["k"][0] * sizes["k"][1]  # `qs` lies where the tiles come, and is in registers before they do
     most = max(behind + 2 * sizes["v"][0] * sizes["v"][1], sizes["q"][0] * sizes["q"][1])
     low, high, mixed, middle = "lane % 16", "lane / 16 * 8", "lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8"
-    q = f"c + {mixed}][warp * 16 + {middle}" if turned["q"] else f"warp * 16 + {low}][c + {high}"
-    k, v = (f"j * 16 + {mixed}][c + {middle}" if turned[x] else f"c + {low}][j * 16 + {high}" for x in "kv")
-    way = {"q": str(turned["q"]).lower(), **{x: str(not turned[x]).lower() for x in "kv"}}
+    q = f"c + {mixed}][warp * 16 + {middle}" if transposed["q"] else f"warp * 16 + {low}][c + {high}"
+    k, v = (f"j * 16 + {mixed}][c + {middle}" if transposed[x] else f"c + {low}][j * 16 + {high}" for x in "kv")
+    way = {"q": str(transposed["q"]).lower(), **{x: str(not transposed[x]).lower() for x in "kv"}}
     pairs = ", ".join(_pair(kept, f"s[c / 8 + {h}]", at) for h in (0, 1) for at in (0, 2))
 
     return AttentionParts(
-        kind, 2, turned,
+        kind, 2, transposed,
         [
             f"__shared__ __align__(16) {kind} memory[{most}];",
             f"{kind}(*qs)[{sizes['q'][1]}] = ({kind}(*)[{sizes['q'][1]}])memory;",
@@ -160,8 +160,8 @@ def on_cores(schedule: AttentionSchedule) -> AttentionParts:
     )  # fmt: skip
 
 
-def _size(extents: tuple[int, int], turned: bool, pad: int) -> tuple[int, int]:
-    slow, fast = reversed(extents) if turned else extents
+def _size(extents: tuple[int, int], transposed: bool, pad: int) -> tuple[int, int]:
+    slow, fast = reversed(extents) if transposed else extents
     return slow, fast + pad
 
 

@@ -36,7 +36,7 @@ class _Writer:
         places = places_of(self.schedule)
         left, right = places.left(), places.right()
         multiply = self._multiply((left.fast == "k", right.fast == "k"))
-        operands = (("a", left, multiply.turned[0]), ("b", right, multiply.turned[1]))
+        operands = (("a", left, multiply.transposed[0]), ("b", right, multiply.transposed[1]))
         loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
         keeps = [line for name, matrix, turn in operands for line in self._keep(name, matrix, turn, multiply.stored)]
         result, width = places.result(), self.schedule.width
@@ -64,9 +64,9 @@ class _Writer:
             *finish,
         ]
 
-    def _multiply(self, turned: tuple[bool, bool]) -> Multiply:
+    def _multiply(self, transposed: tuple[bool, bool]) -> Multiply:
         if self.tensor:
-            return on_tensor_cores(self.tile, self.schedule.operands[0].dtype, turned)
+            return on_tensor_cores(self.tile, self.schedule.operands[0].dtype, transposed)
         return on_cores(self.tile, self.node.dtype, group_of(self.node, self.tensor))
 
     def _where(self, down: int, across: int) -> list[str]:
@@ -115,10 +115,10 @@ class _Writer:
             "}",
         ])  # fmt: skip
 
-    def _keep(self, name: str, matrix: Matrix, turned: bool, stored: str) -> list[str]:
+    def _keep(self, name: str, matrix: Matrix, transposed: bool, stored: str) -> list[str]:
         """`next_…` into the buffer that is not being multiplied."""
         width, buffer = matrix.neighbours, f"{name}[now ^ 1]"
-        along = turned == (matrix.fast == "k")
+        along = transposed == (matrix.fast == "k")
         if width == 1:
             place = "[slow][fast]" if along else "[fast][slow]"
             return self._each(matrix, [f"{buffer}{place} = next_{name}[u].v[0];"])

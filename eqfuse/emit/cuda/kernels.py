@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda import attention, contract, map, ops, row, turned
+from eqfuse.emit.cuda import attention, contract, map, ops, row, transposed
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.loops import CudaLoop
@@ -83,7 +83,7 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
         case MapSchedule():
             lines = map.emit(schedule, parameters)
         case TilesSchedule():
-            lines = turned.emit(schedule, parameters)
+            lines = transposed.emit(schedule, parameters)
         case RowsSchedule():
             lines = row.emit(schedule, parameters)
         case AttentionSchedule():

@@ -19,11 +19,11 @@ BANKED = 16  # bytes that each row of shared memory is longer than its data, so 
 @dataclass(frozen=True)
 class Multiply:
     """`stored`: the C type in shared memory. Buffers `a` and `b` are [2][terms][rows or columns], or the other way
-    round where `turned`. The sums of a thread are `sums`, over a < `counts[0]`, b < `counts[1]`, v < `group`: those of
-    row `m` and of `group` columns from `n` on."""
+    round where `transposed`. The sums of a thread are `sums`, over a < `counts[0]`, b < `counts[1]`, v < `group`: those
+    of row `m` and of `group` columns from `n` on."""
 
     stored: str
-    turned: tuple[bool, bool]
+    transposed: tuple[bool, bool]
     declarations: list[str]
     lines: list[str]
     counts: tuple[int, int]
@@ -69,7 +69,7 @@ def on_cores(tile: Tile, dtype: np.dtype, group: int) -> Multiply:
     )  # fmt: skip
 
 
-def on_tensor_cores(tile: Tile, dtype: np.dtype, turned: tuple[bool, bool]) -> Multiply:
+def on_tensor_cores(tile: Tile, dtype: np.dtype, transposed: tuple[bool, bool]) -> Multiply:
     """Each warp multiplies fragments of 16 x 16 by 16 x 8 by `mma.m16n8k16`, whose layouts PTX defines: a lane holds
     the sums of rows lane / 4 and 8 further, columns 2 (lane % 4) and the next. `ldmatrix` takes four 8 x 8 matrices
     from either way round."""
@@ -83,8 +83,8 @@ def on_tensor_cores(tile: Tile, dtype: np.dtype, turned: tuple[bool, bool]) -> M
         return f"__shared__ __align__(16) {kind} {name}[2][{slow}][{fast + pad}];"
 
     declarations = [
-        buffer("a", tile.rows, turned[0]),
-        buffer("b", tile.columns, turned[1]),
+        buffer("a", tile.rows, transposed[0]),
+        buffer("b", tile.columns, transposed[1]),
         f"const int lane = threadIdx.x % 32, right = threadIdx.x / 32 % {across} * {columns}, "
         f"down = threadIdx.x / {32 * across} * {rows};",
         f"float sums[{rows // 16}][{columns // 8}][4] = {{}};",
@@ -93,9 +93,9 @@ def on_tensor_cores(tile: Tile, dtype: np.dtype, turned: tuple[bool, bool]) -> M
     # those of `b` in the order (columns, terms) 0 0, 0 8, 8 0, 8 8
     low, high = "lane % 16", "lane / 16 * 8"
     mixed, middle = "lane / 16 * 8 + lane % 8", "lane / 8 % 2 * 8"
-    across_a, across_b = (str(not t).lower() for t in turned)
-    a = f"down + j * 16 + {low}][k + {high}" if turned[0] else f"k + {mixed}][down + j * 16 + {middle}"
-    b = f"right + j * 16 + {mixed}][k + {middle}" if turned[1] else f"k + {low}][right + j * 16 + {high}"
+    across_a, across_b = (str(not t).lower() for t in transposed)
+    a = f"down + j * 16 + {low}][k + {high}" if transposed[0] else f"k + {mixed}][down + j * 16 + {middle}"
+    b = f"right + j * 16 + {mixed}][k + {middle}" if transposed[1] else f"k + {low}][right + j * 16 + {high}"
     lines = [
         "#pragma unroll",
         f"for (int k = 0; k < {tile.depth}; k += 16) {{",
@@ -111,6 +111,6 @@ def on_tensor_cores(tile: Tile, dtype: np.dtype, turned: tuple[bool, bool]) -> M
         "}",
     ]
     return Multiply(
-        kind, turned, declarations, lines, (rows // 8, columns // 8), 2,
+        kind, transposed, declarations, lines, (rows // 8, columns // 8), 2,
         "down + a * 8 + lane / 4", "right + b * 8 + lane % 4 * 2", "sums[a / 2][b][a % 2 * 2 + v]",
     )  # fmt: skip

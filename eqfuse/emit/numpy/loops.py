@@ -34,8 +34,8 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     copied = {_FIRST_CARRY[n.op] + at for at in steps[-1].kept}  # to where the carry lies
     args = [_operand(source, a, i, steps[-1].reads_in_order and i not in copied) for i, a in enumerate(n.args)]
-    turned = _turned(steps[-1])
-    into = [Destination(p, at in steps[-1].kept, at in turned) for at, p in enumerate(_places(source, types))]
+    views = _views(steps[-1])
+    into = [Destination(p, at in steps[-1].kept, at in views) for at, p in enumerate(_places(source, types))]
     _WRITERS[n.op](source, n, args, into)
     outputs = kernel.body.outputs
     for place, written in zip(source.writes, outputs, strict=True):
@@ -50,12 +50,12 @@ _FIRST_CARRY = {"fori_loop": 2, "while_loop": 0, "scan": 0, "if_else": 0}  # amo
 
 
 class Destination(NamedTuple):
-    """Where a result goes. `kept`: it is a carry that lies there in all steps; `turned`: each step gives a view, whose
+    """Where a result goes. `kept`: it is a carry that lies there in all steps; `is_view`: each step gives a view, whose
     elements the next one wants in order."""
 
     name: str
     kept: bool
-    turned: bool
+    is_view: bool
 
 
 def _operand(source: Source, n: Node, number: int, in_order: bool) -> str:
@@ -77,7 +77,7 @@ def _lies_in_order(n: Node) -> bool:
     return strides_after(leaf.type, chain) == contiguous(n.shape)
 
 
-def _turned(step: Any) -> frozenset[int]:
+def _views(step: Any) -> frozenset[int]:
     """The results of `step` that are views, where the next step wants elements in order."""
     views = {k.writes[0] for k in step.plan.kernels if k.is_view and step.reads_in_order}
     return frozenset(at for at, v in enumerate(step.plan.outputs) if v in views and at not in step.kept)
@@ -189,7 +189,7 @@ def _begin(source: Source, args: Sequence[str], into: Sequence[Destination]) -> 
 
 
 def _put_in_order(source: Source, state: Sequence[str], into: Sequence[Destination]) -> None:
-    source.block([f"{name} = in_order({name})" for name, p in zip(state, into, strict=False) if p.turned], 2)
+    source.block([f"{name} = in_order({name})" for name, p in zip(state, into, strict=False) if p.is_view], 2)
 
 
 def _end(source: Source, state: Sequence[str], into: Sequence[Destination]) -> None:

@@ -34,8 +34,8 @@ FEW = 4  # tiles across from which on a left operand is copied to lie together
 class ProductStep:
     """One product. `tile`: sums in registers; `columns` and `depth`: of a block. Operands are read where they lie
     (`left`, `right`), or copied: the left one into a buffer that holds `held` terms, all or a block of them, with
-    `stride` elements from row to row, or from term to term where it is `turned`; the right one before all units, into
-    panels of the tile's columns. Rows of sums are `width` elements."""
+    `stride` elements from row to row, or from term to term where it is `transposed`; the right one before all units,
+    into panels of the tile's columns. Rows of sums are `width` elements."""
 
     tile: RegisterTile
     columns: int
@@ -43,7 +43,7 @@ class ProductStep:
     left: Access | None
     right: Access | None
     held: int
-    turned: bool
+    transposed: bool
     stride: int
     width: int
 
@@ -74,7 +74,7 @@ class ProductBlocks:
     def left_elements(self) -> int:
         """Of the buffer for the first left operand."""
         first = self.steps[0]
-        return 0 if first.left else first.stride * (first.held if first.turned else self.high)
+        return 0 if first.left else first.stride * (first.held if first.transposed else self.high)
 
     @property
     def elements(self) -> int:
@@ -152,7 +152,7 @@ def _step(
     place = _right_place(right, parts, device)
     high = min(rows, last) if last * 2 > rows else rows
     tile = tile_for(high, heights(parts.height, rows), min(columns, across), vector_bytes(), size, place is not None)
-    if across <= MOST_DOTS and not (number and parts.online) and not (number == 0 and _is_turned(left)):
+    if across <= MOST_DOTS and not (number and parts.online) and not (number == 0 and _is_transposed(left)):
         tile, depth, place = _unless_dots(tile, depth, place, parts, number, rows, last)
         depth = by_block or depth
     columns = _even(across, max(columns, tile.columns), tile.columns)
@@ -166,11 +166,11 @@ def _step(
         source = None
     if source is not None and across > FEW * tile.columns and parts.height * terms * size > device.l2_bytes // 2:
         source = None
-    turned = source is None and not number and _is_turned(left)
+    transposed = source is None and not number and _is_transposed(left)
     held = terms if again or left.reduces or number > 0 else depth
     high = -(-rows // tile.rows) * tile.rows
     return ProductStep(
-        tile, columns, depth, source, place, held, turned, stride_of(high if turned else held, size),
+        tile, columns, depth, source, place, held, transposed, stride_of(high if transposed else held, size),
         stride_of(-(-columns // tile.columns) * tile.columns, size),
     )  # fmt: skip
 
@@ -200,7 +200,7 @@ def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Acces
     return found if near or parts.height <= 2 * MOST_ROWS else None
 
 
-def _is_turned(left: BlockPart) -> bool:
+def _is_transposed(left: BlockPart) -> bool:
     """Do the arrays of a left operand lie along its columns? Then so does the copy."""
     steps = [a.strides[-2:] for a in left.arrays.values()]
     return not left.reduces and any(abs(m) == 1 for m, _ in steps) and not any(abs(k) == 1 for _, k in steps)

@@ -154,23 +154,23 @@ def _panels(parts: ProductParts, number: int, step: ProductStep) -> TensorType:
 def _left(parts: ProductParts, number: int, blocks: ProductBlocks) -> Loops:
     step = blocks.steps[number]
     terms = step.depth if blocks.is_chained(number) else step.held
-    return _over_rows(parts, parts.lefts[number], blocks, terms, step.turned)
+    return _over_rows(parts, parts.lefts[number], blocks, terms, step.transposed)
 
 
 def _over_rows(
-    parts: ProductParts, part: BlockPart, blocks: ProductBlocks, columns: int, turned: bool = False
+    parts: ProductParts, part: BlockPart, blocks: ProductBlocks, columns: int, transposed: bool = False
 ) -> Loops:
-    """The loops over the rows of a unit and `columns` of them; over rows within columns where `turned`, or rows are
+    """The loops over the rows of a unit and `columns` of them; over rows within columns where `transposed`, or rows are
     short."""
     last, rows = len(part.space) - 1, replace(parts.rows[-1], block=min(blocks.rows, parts.height))
     dims = (*parts.outer, rows, Dim((last,), part.space[-1], part.reduces, columns))
     d = len(parts.rows)
-    turned = turned or (part.space[-1] < SHORT <= blocks.rows and not part.reduces)
+    transposed = transposed or (part.space[-1] < SHORT <= blocks.rows and not part.reduces)
     axes = (last,) if part.reduces else ()
     written = [Access(0, (0,) * (last + 1))] * len(part.body.outputs)
     if part is parts.rest:
         written = [place_of(o, part.space, axes) for o in part.body.outputs]
-    vector, inside = (d - 1, (d,)) if turned else (d, ())
+    vector, inside = (d - 1, (d,)) if transposed else (d, ())
     return part.loops(dims, vector, inside, written)
 
 

@@ -210,7 +210,8 @@ class _Writer:
             kept = [f"sums{product - 1}[{{row}} * {width} + {{column}}]", *(f"{x}[{{row}}]" for x in made)]
             buffers = [f"sums{product - 1}", *made, *(["carried0", "before"] if online is not None else [])]
         else:
-            place = f"{{column}} * {step.stride} + {{row}}" if step.turned else f"{{row}} * {step.stride} + {{column}}"
+            slow, fast = ("column", "row") if step.transposed else ("row", "column")
+            place = f"{{{slow}}} * {step.stride} + {{{fast}}}"
             incoming, kept, buffers = {}, [f"left[{place}]"], ["left"]
         lines = BlockLines(loops, self.rounds, self.parameters, incoming, kept)
         return self._function(f"left{product}", lines, buffers)
@@ -253,7 +254,7 @@ class _Writer:
         if product:
             width = self.blocks.steps[product - 1].width
             return f"{sum_of(f'sums{product - 1}', (row, width), (term, 1))}, {width}, 1"
-        by_row, by_term = (1, step.stride) if step.turned else (step.stride, 1)
+        by_row, by_term = (1, step.stride) if step.transposed else (step.stride, 1)
         return f"{sum_of('left', (row, by_row), (term, by_term))}, {by_row}, {by_term}"
 
     def _right_tile(self, product: int) -> str:

@@ -37,14 +37,14 @@ class MapSchedule(CudaSchedule):
 
 @dataclass(frozen=True, kw_only=True)
 class TilesSchedule(CudaSchedule):
-    """A block computes a tile of `axis` and the last axis, of TILE x TILE elements. The values `turned` lie with `axis`
-    fastest: they are read along it, and pass through shared memory."""
+    """A block computes a tile of `axis` and the last axis, of TILE x TILE elements. The values `transposed` lie with
+    `axis` fastest: they are read along it, and pass through shared memory."""
 
     axis: int
-    turned: tuple[Node, ...]
+    transposed: tuple[Node, ...]
 
     def details(self) -> list[str]:
-        return [f"tiles of {TILE} x {TILE}, through shared memory for {len(self.turned)} values"]
+        return [f"tiles of {TILE} x {TILE}, through shared memory for {len(self.transposed)} values"]
 
 
 @unless_empty
@@ -53,12 +53,12 @@ def map_schedule(body: Graph, device: Device) -> CudaSchedule:
     if any(o.shape != shape for o in body.outputs):
         raise UnsupportedOp("a cuda map kernel writes results of one shape")
     reads, writes = bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs)
-    if found := _turned(body, shape, device):
-        axis, turned = found
+    if found := _transposed(body, shape, device):
+        axis, transposed = found
         tiles = -(-shape[axis] // TILE) * -(-shape[-1] // TILE)
         blocks = math.prod(shape) // (shape[axis] * shape[-1]) * tiles
         if blocks <= MOST_TILES:
-            return TilesSchedule(reads, writes, 1, grid=(blocks, 1), block=(TILE, 8), axis=axis, turned=turned)
+            return TilesSchedule(reads, writes, 1, grid=(blocks, 1), block=(TILE, 8), axis=axis, transposed=transposed)
     size = math.prod(shape)
     access = 16 // max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))  # elements of 16 bytes
     width = access if size >= access else 1
@@ -66,7 +66,7 @@ def map_schedule(body: Graph, device: Device) -> CudaSchedule:
     return MapSchedule(reads, writes, 1, grid=(blocks, 1), block=(THREADS, 1), width=width)
 
 
-def _turned(body: Graph, shape: Shape, device: Device) -> tuple[int, tuple[Node, ...]] | None:
+def _transposed(body: Graph, shape: Shape, device: Device) -> tuple[int, tuple[Node, ...]] | None:
     """The axis along which most bytes of arrays are neighbours, where that is not the last one, and those values."""
     if not shape or shape[-1] < TILE:
         return None

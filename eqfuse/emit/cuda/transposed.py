@@ -22,14 +22,14 @@ class _Elements(Elements):
 def emit(schedule: TilesSchedule, parameters: Parameters) -> list[str]:
     """The inside of the function."""
     shape, axis, integer = parameters.body.outputs[0].shape, schedule.axis, parameters.integer
-    kinds = [ops.computed(n.dtype) for n in schedule.turned]
+    kinds = [ops.computed(n.dtype) for n in schedule.transposed]
     down, across = -(-shape[axis] // TILE), -(-shape[-1] // TILE)
     reading, index = _elements(parameters, schedule)
     kept = []
-    for j, n in enumerate(schedule.turned):
+    for j, n in enumerate(schedule.transposed):
         kept.append(f"tile{j}[v][threadIdx.x] = {reading.value(n, index[-n.type.rank :])};")
     writing, index = _elements(parameters, schedule)
-    for j, n in enumerate(schedule.turned):
+    for j, n in enumerate(schedule.transposed):
         writing.name(n, index[-n.type.rank :], f"tile{j}[threadIdx.x][v]")
     stores = []
     for j, o in enumerate(parameters.body.outputs):
