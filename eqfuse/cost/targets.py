@@ -205,7 +205,7 @@ def _by_name() -> dict[str, Callable[[], Device]]:
     """What finds the device of each name."""
     found: dict[str, Callable[[], Device]] = {"cpu": _cpu}
     for name, row in TARGETS.items():
-        found |= {word: lambda name=name: _here(name) for word in row.names}  # type: ignore[misc]
+        found |= {word: lambda name=name: _local_device(name) for word in row.names}  # type: ignore[misc]
         if row.profiles:
             found |= {f"{name}:{p}": lambda d=d: d for p, d in DEVICES.items() if d.target == name}  # type: ignore[misc]
     return found
@@ -219,7 +219,7 @@ def _cpu() -> Device:
 def _first(names: tuple[str, ...]) -> Device:
     """The device of the first of `names` that is here; a warning says why it is not the best."""
     try:
-        return _here(names[0])
+        return _local_device(names[0])
     except TargetUnavailable as error:
         if len(names) == 1:
             raise
@@ -232,5 +232,5 @@ def _first(names: tuple[str, ...]) -> Device:
 
 
 @cache
-def _here(target: str) -> Device:
+def _local_device(target: str) -> Device:
     return package(target).device()

@@ -69,7 +69,7 @@ def _search() -> Compiler | str:
     refused = []
     for name, command in _candidates():
         try:
-            return _tried(command)
+            return _compiler_of(command)
         except EqfuseError as error:
             refused.append(f"{name}: " + str(error).removesuffix(f"\n  at {error.where}"))
     return "\n".join([f"there is no C compiler that works: {INSTALL}", *refused])
@@ -102,14 +102,14 @@ def _words(command: str) -> list[str]:
         return [command]  # a quotation without its end: there is no such program
 
 
-def _tried(command: tuple[str, ...]) -> Compiler:
+def _compiler_of(command: tuple[str, ...]) -> Compiler:
     """The compiler that `command` is, with the flags that it takes. EqfuseError where it is none."""
     compiler = Compiler(command, _version(command))
     name = hashlib.blake2b(repr((compiler.identity(), sys.executable)).encode(), digest_size=20).hexdigest()
     path = cache_dir() / "c" / f"{name}.flags"
     taken = _remembered(path)
     if taken is None:
-        taken = _taken(compiler)
+        taken = _accepted_flags(compiler)
         with suppress(OSError):
             write_atomically(own_folder(path.parent) / path.name, sealed(name, json.dumps(taken).encode()))
     return Compiler(command, compiler.version, FLAGS + tuple(taken))
@@ -120,7 +120,7 @@ def _version(command: tuple[str, ...]) -> str:
     try:
         place = os.path.realpath(command[0])
         found = os.stat(place)
-        said = _zig_version() if is_zig(command) else _told([*command, "--version"])
+        said = _zig_version() if is_zig(command) else _version_text([*command, "--version"])
     except OSError as error:
         raise CompilerError(f"it cannot be run ({error})") from None
     return f"{place} {found.st_size} {found.st_mtime_ns} {said[:1000]}"
@@ -135,7 +135,7 @@ def _zig_version() -> str:
     return ""
 
 
-def _told(command: list[str]) -> str:
+def _version_text(command: list[str]) -> str:
     status, said = Foreign(command, Path(os.sep), PATIENCE, {}).result()
     if status is None:
         raise CompilerError(f"it is not done after {PATIENCE:.0f} s when asked for its version")
@@ -154,7 +154,7 @@ def _remembered(path: Path) -> list[str] | None:
         return None
 
 
-def _taken(compiler: Compiler) -> list[str]:
+def _accepted_flags(compiler: Compiler) -> list[str]:
     """The flags of WANTED that `compiler` takes: all, or those that it takes one after the other."""
     seconds = FIRST_ZIG if is_zig(compiler.command) else PATIENCE
     try:

@@ -42,7 +42,7 @@ def load_all(texts: Sequence[str], *flags: str) -> list[ctypes.CDLL]:
     names = [_name(compiler, flags, text) for text in texts]
     missing = {name: text for name, text in zip(names, texts, strict=True) if name not in _loaded}
     for name in [*missing]:
-        if (data := _kept(name)) is not None:
+        if (data := _stored_object(name)) is not None:
             with suppress(LoadError):  # a system that shares the folder has another C library
                 _loaded[name] = _opened(data)
                 del missing[name]
@@ -61,7 +61,7 @@ def _path(name: str) -> Path:
     return cache_dir() / "c" / f"{name}{OBJECT}"
 
 
-def _kept(name: str) -> bytes | None:
+def _stored_object(name: str) -> bytes | None:
     """The object of that name, if it is kept and whole."""
     path = _path(name)
     try:

@@ -27,7 +27,7 @@ class Gpu(Protocol):
     arrays: ModuleType
     special: ModuleType
 
-    def here(self) -> tuple[Hashable, Hashable]:
+    def current_stream(self) -> tuple[Hashable, Hashable]:
         """The current device and its current stream: calls on one stream run in order."""
 
     def module(self, source: str, strict: bool) -> Any:
@@ -67,7 +67,7 @@ class CupyGpu:
         """What the driver calls the device."""
         return self.arrays.cuda.runtime.getDeviceProperties(0)["name"].decode()
 
-    def here(self) -> tuple[Hashable, Hashable]:
+    def current_stream(self) -> tuple[Hashable, Hashable]:
         cuda = self.arrays.cuda
         stream = cuda.get_current_stream().ptr
         if stream == cuda.runtime.streamPerThread:  # one name for a stream of each thread

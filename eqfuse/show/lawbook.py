@@ -29,7 +29,7 @@ LEGEND = (
 def table() -> int:
     """Print every law of the book in a line: what it says, how exact it is, how its check went, where it mattered."""
     console = _console()
-    found, counts = checked.kept(), law_usage.counts()
+    found, counts = checked.stored_verdicts(), law_usage.counts()
     shown = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for heading in ("family", "class", "checked"):
         shown.add_column(heading, no_wrap=True)
@@ -60,7 +60,7 @@ def _status(verdict: Verdict | None) -> tuple[str, str]:
 def show(names: Sequence[str]) -> int:
     """Print laws and families whole: equation, guards, class, and what their check found."""
     console = _console()
-    found, reasons = checked.kept(), refuted()
+    found, reasons = checked.stored_verdicts(), refuted()
     for law in _chosen(names):
         verdict = found.get(law.name)
         lines = [f"{law.name}  ({law.family or 'refuted'})"]

@@ -85,7 +85,7 @@ class EmulatedGpu:
     arrays = StandIn("cupy", np, _marked, LAUNCHES.record)
     special = StandIn("special", scipy.special, _marked, LAUNCHES.record)
 
-    def here(self) -> tuple[Hashable, Hashable]:
+    def current_stream(self) -> tuple[Hashable, Hashable]:
         return 0, 0
 
     def module(self, source: str, strict: bool) -> CpuRawModule:

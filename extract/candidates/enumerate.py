@@ -26,7 +26,7 @@ class Effort:
     """Limits of the search: cuts kept per class, cuts of an argument that a parent tries besides reading it, and sweeps
     over all classes (later ones find derivations through later classes)."""
 
-    kept: int
+    cuts_kept: int
     offered: int
     sweeps: int
 
@@ -225,7 +225,7 @@ class Candidates:
             if kind not in kinds and take(cut):
                 kinds.add(kind)
         ranked = [iter(by_flow), iter(by_price)]
-        while ranked and len(kept) < self.effort.kept:
+        while ranked and len(kept) < self.effort.cuts_kept:
             for ranking in list(ranked):
                 if not any(take(c) for c in ranking):  # `any` stops at the first one taken
                     ranked.remove(ranking)

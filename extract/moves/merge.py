@@ -51,7 +51,7 @@ class MergeState:
         self.tried = 0
         self.is_circular = False
         self._next = 0
-        self._done: list[tuple[int, Group | None]] = []
+        self._undo_log: list[tuple[int, Group | None]] = []
         self._place: dict[int, int] = {}
         self._moved: list[tuple[int, int]] = []  # places before
         for group in groups:
@@ -84,7 +84,7 @@ class MergeState:
     def add(self, group: Group) -> int:
         number, self._next = self._next, self._next + 1
         self._put(number, group)
-        self._done.append((number, None))
+        self._undo_log.append((number, None))
         self._place[number] = 1 + max([self._place[m] for m in self._makers(number)], default=0)
         self._lift(number)
         return number
@@ -104,12 +104,12 @@ class MergeState:
                         above.append(reader)
 
     def drop(self, number: int) -> None:
-        self._done.append((number, self._take(number)))
+        self._undo_log.append((number, self._take(number)))
 
     def undo(self) -> None:
         """Back to where the pool was made."""
-        while self._done:
-            number, group = self._done.pop()
+        while self._undo_log:
+            number, group = self._undo_log.pop()
             if group is None:
                 self._take(number)
                 self._next = number

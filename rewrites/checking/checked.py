@@ -84,7 +84,7 @@ def _named(name: str) -> Law:
     return next((law for law in book() if law.name == name), None) or refuted()[name][0]
 
 
-def kept() -> dict[str, Verdict]:
+def stored_verdicts() -> dict[str, Verdict]:
     """What is kept, by the name of the law: only what was found of the law as it is now."""
     stored = _read()
     now = {law.name: digest(law) for law in (*book(), *(law for law, _ in REFUTED))}
@@ -93,7 +93,7 @@ def kept() -> dict[str, Verdict]:
 
 def keep(new: Iterable[Verdict]) -> None:
     """Store verdicts beside those that are there; what no law of the book has any more is forgotten."""
-    verdicts = {**kept(), **{v.law: v for v in new}}
+    verdicts = {**stored_verdicts(), **{v.law: v for v in new}}
     content = {digest(_named(name)): asdict(verdict) for name, verdict in verdicts.items()}
     try:
         write_atomically(path(), json.dumps(content, ensure_ascii=False, indent=1).encode())

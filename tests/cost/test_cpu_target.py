@@ -22,10 +22,10 @@ def squashed(x: Any) -> Any:
 @pytest.fixture(autouse=True)
 def as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(targets, "CPU", ["c", "numpy"])
-    for found in (targets._first, targets._here):
+    for found in (targets._first, targets._local_device):
         found.cache_clear()
     yield
-    for found in (targets._first, targets._here):
+    for found in (targets._first, targets._local_device):
         found.cache_clear()
 
 

@@ -358,9 +358,9 @@ def test_without_z3_the_error_names_the_extra_and_the_check_goes_on(monkeypatch:
 def test_what_was_found_is_kept_until_the_law_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     law = book()[0]
     (verdict,) = checked.verdicts([law])
-    assert checked.kept()[law.name] == verdict
+    assert checked.stored_verdicts()[law.name] == verdict
     monkeypatch.setattr(checked, "book", lambda: (replace(law, exactness=APPROXIMATE), *book()[1:]))
-    assert law.name not in checked.kept()
+    assert law.name not in checked.stored_verdicts()
 
 
 def test_a_law_changes_with_the_code_of_its_guards() -> None:
@@ -374,10 +374,10 @@ def test_a_damaged_list_of_checked_laws_is_set_aside() -> None:
     list(checked.verdicts([book()[0]]))
     checked.path().write_text("{")
     with pytest.warns(UserWarning, match="list of checked laws .* is damaged"):
-        assert checked.kept() == {}
+        assert checked.stored_verdicts() == {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert checked.kept() == {}
+        assert checked.stored_verdicts() == {}
 
 
 @pytest.mark.slow

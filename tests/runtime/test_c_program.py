@@ -168,8 +168,8 @@ def test_without_a_compiler_the_target_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr(c_compiler, "_found", {})
     from eqfuse.cost import targets
 
-    targets._here.cache_clear()
+    targets._local_device.cache_clear()
     with pytest.raises(ef.TargetUnavailable, match="install gcc or clang"):
         ef.compile(softmax, X, target="c")
     monkeypatch.undo()
-    targets._here.cache_clear()
+    targets._local_device.cache_clear()

@@ -76,7 +76,7 @@ class CudaExecutable(Executable):
 
     def on_device(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, on the device."""
-        here = gpu.here()
+        here = gpu.current_stream()
         loaded = self._loaded.get(here[0]) or self._load(gpu, here[0])
         free = self._states.setdefault(here, [])
         try:
@@ -118,7 +118,7 @@ class CudaExecutable(Executable):
 
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         gpu = self._gpu or cupy_gpu()
-        loaded = self._load(gpu, gpu.here()[0])
+        loaded = self._load(gpu, gpu.current_stream()[0])
         state = self._new_state(gpu, loaded)
         taken: list[list[float]] = []
         for _ in range(6):

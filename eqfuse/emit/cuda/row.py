@@ -30,12 +30,12 @@ class RowElements(Elements):
         self.place = f"k * {width} + v" if width > 1 else "k"  # of an element among those of a thread
         self.reciprocals: dict[str, str] = {}
         self.results: dict[Node, tuple[str, Index]] = {}
-        self.done: dict[tuple[Node, Index], tuple[str, list[str]]] = {}
+        self.computed: dict[tuple[Node, Index], tuple[str, list[str]]] = {}
         self.held: dict[tuple[Node, Index], str] = {}
 
     def next_pass(self) -> None:
         for key, name in self.inner_memo.items():
-            self.done.setdefault(key, (name, self.inner))
+            self.computed.setdefault(key, (name, self.inner))
         self.inner_memo = {}
         self.inner, self.outer, self.vectors = [], [], {}
         self.short_here = {name for name in self.short_here if name.startswith("s")}
@@ -54,10 +54,10 @@ class RowElements(Elements):
             if at != index:
                 raise UnsupportedOp(f"the cuda target cannot read {n.op} of another row")
             return name
-        if n not in self.kept or (n, index) not in self.done:
+        if n not in self.kept or (n, index) not in self.computed:
             return None
         if (n, index) not in self.held:
-            name, lines = self.done[n, index]
+            name, lines = self.computed[n, index]
             self.held[n, index] = f"h{len(self.held)}"
             lines.append(f"h{len(self.held) - 1}[{self.place}] = {name};")
         name = f"t{self.count}"

@@ -177,7 +177,7 @@ def straight(
             source.line(f"{operands[n]} = {of_numbers(n, given)}")
             if n in places:
                 source.line(f"{places[n]}[()] = {operands[n]}")
-            free += [operands[a] for a in statement.done if operands[a] in workspaces]
+            free += [operands[a] for a in statement.freed if operands[a] in workspaces]
             continue
         args = [operands.get(a) or source.view(a, operands) for a in read]
         if statement.form == "part":
@@ -201,7 +201,7 @@ def straight(
                 source.block(_lines(n, read, args, out), 1)
         source.note_statement_bytes(passing)
         operands[n] = out
-        free += [operands[a] for a in statement.done if operands[a] in workspaces]
+        free += [operands[a] for a in statement.freed if operands[a] in workspaces]
 
 
 def _lines(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:

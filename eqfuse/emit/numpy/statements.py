@@ -27,14 +27,14 @@ class Statement:
 
     `form`: "part" (of a complex array; nothing is computed), "number" (made of numbers), "choose" (elements by a
     condition), "fresh" (into a new array), or "into" (an array that exists). `over`: the operand whose memory the
-    result takes; `done`: those computed before whose memory is free again afterwards.
+    result takes; `freed`: those computed before whose memory is free again afterwards.
     """
 
     reads: tuple[Node, ...]
     form: str
     calls: int
     over: Node | None = None
-    done: tuple[Node, ...] = ()
+    freed: tuple[Node, ...] = ()
 
 
 def statements(
@@ -61,11 +61,11 @@ def statements(
         dying = next((a for a in read if _reusable(a, n, at, last, owned) and seen.count(a) == 1), None)
         takes = row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast") and n not in placed
         over = dying if takes else None
-        done = tuple(a for a in dict.fromkeys(seen) if a in owned and a is not over and last[a] == at)
+        freed = tuple(a for a in dict.fromkeys(seen) if a in owned and a is not over and last[a] == at)
         one = Statement(read, "number", int(n in placed)) if n in numbers else None
         made = one or _statement(n, read, n in placed, over, inline)
-        found[n] = replace(made, done=done)
-        owned.difference_update(done, () if over is None else (over,))
+        found[n] = replace(made, freed=freed)
+        owned.difference_update(freed, () if over is None else (over,))
         if n not in placed and n not in numbers:
             owned.add(n)
     return found
@@ -103,7 +103,7 @@ def bits(dtype: np.dtype) -> str | None:
 
 
 def last_uses(reads: Sequence[Sequence[Node]], outputs: Iterable[Node]) -> dict[Node, int]:
-    """Position of the last statement that reads each value, given what each one reads; outputs are never done."""
+    """Position of the last statement that reads each value, given what each one reads; outputs never die."""
     last: dict[Node, int] = {}
     for at, args in enumerate(reads):
         for a in args:

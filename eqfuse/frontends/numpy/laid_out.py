@@ -43,13 +43,13 @@ def of_elementwise(function: Function, operands: Sequence[Any], type: TensorType
         return None
     if all(x.runs_in_order() for x in arrays):
         return MemoryLayout(None, _arguments(arrays))
-    return _asked(function, operands, {}, arrays, type, 0)
+    return _numpy_layout(function, operands, {}, arrays, type, 0)
 
 
 def laid_as(function: Function, args: Sequence[Any], x: Tracer) -> Tracer:
     """`x`, a new array, which lies like what `function` makes of small arrays that lie like `args`."""
     if not is_line(x.shape):
-        x.set_layout(_asked(function, args, {}, _arrays(args), x.tensor_type, 0))
+        x.set_layout(_numpy_layout(function, args, {}, _arrays(args), x.tensor_type, 0))
     return x
 
 
@@ -75,10 +75,10 @@ def _of_call(
     in_order = all(x.runs_in_order() for x in arrays) and all(strides_of(c) is None for c in _constants((args, kwargs)))
     if in_order and function not in _TURNED:
         return MemoryLayout(None, _arguments(arrays))
-    return _asked(function, args, kwargs, arrays, type, place)
+    return _numpy_layout(function, args, kwargs, arrays, type, place)
 
 
-def _asked(
+def _numpy_layout(
     function: Function, args: Sequence[Any], kwargs: Arguments, arrays: list[Tracer], type: TensorType, place: int
 ) -> MemoryLayout | None:
     """How NumPy lays out the result at `place`; None where it cannot be asked."""

@@ -40,7 +40,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     return _matrix_norm(x, ord, axes, keepdims)
 
 
-def _done(kept: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
+def _finished(kept: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
     return reductions.finish(kept.node, axes, keepdims)
 
 
@@ -55,9 +55,9 @@ def _vector_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     if ord == 1:
         return reductions.sum(abs(x), axes, keepdims=keepdims)
     if ord is None or ord == 2:
-        return _done(elementwise("sqrt", reductions.sum(squared(x), axes, keepdims=True)), axes, keepdims)
+        return _finished(elementwise("sqrt", reductions.sum(squared(x), axes, keepdims=True)), axes, keepdims)
     total = reductions.sum(elementwise("power", abs(x), ord), axes, keepdims=True)
-    return _done(elementwise("power", total, lift(1 / ord).astype(total.dtype)), axes, keepdims)
+    return _finished(elementwise("power", total, lift(1 / ord).astype(total.dtype)), axes, keepdims)
 
 
 def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tracer:
@@ -65,12 +65,12 @@ def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     if rows == columns:
         raise ShapeError("np.linalg.norm: Duplicate axes given.")
     if ord in (None, "f", "fro"):
-        return _done(elementwise("sqrt", reductions.sum(squared(x), axes, keepdims=True)), axes, keepdims)
+        return _finished(elementwise("sqrt", reductions.sum(squared(x), axes, keepdims=True)), axes, keepdims)
     if ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
         lengths = reductions.sum(abs(x), first, keepdims=True)
         made = _largest(lengths, second) if ord > 0 else reductions.min(lengths, second, keepdims=True)
-        return _done(made, axes, keepdims)
+        return _finished(made, axes, keepdims)
     fold: Any = {2: reductions.max, -2: reductions.min, "nuc": reductions.sum}.get(ord)
     if fold is None:
         raise ShapeError(f"np.linalg.norm: Invalid norm order {ord!r} for matrices")

@@ -35,14 +35,14 @@ class Recorder:
 
     def argument(self, op: str, attr: Any, value: Any) -> int:
         """The place of an argument, or of a number that a generator draws."""
-        return self._kept(ScalarOperation(op, (), attr, type(value).__name__), value)
+        return self._add(ScalarOperation(op, (), attr, type(value).__name__), value)
 
     def literal(self, value: Any) -> int:
         """The place of a number that the function has itself."""
         kind = next(k for k in KINDS if isinstance(value, k))  # an enumeration's number counts as the int it is
         attr = literal(kind(value))
         place = self._places.get(("literal", (), attr))
-        return self._kept(ScalarOperation("literal", (), attr, kind.__name__), kind(value)) if place is None else place
+        return self._add(ScalarOperation("literal", (), attr, kind.__name__), kind(value)) if place is None else place
 
     def computed(self, op: str, args: tuple[int, ...], attr: Any = None) -> int:
         """The place of `op` of the values at `args`; raises what computing it for the example raises."""
@@ -56,7 +56,7 @@ class Recorder:
             steps = [*self._steps, ScalarOperation(op, args, attr, ARRAY)]
             raise explained(error, steps, len(self._steps), self._values) from None
         kind = ARRAY if isinstance(value, np.ndarray) else type(value).__name__
-        return self._kept(ScalarOperation(op, args, attr, kind), value)
+        return self._add(ScalarOperation(op, args, attr, kind), value)
 
     def input(self, place: int) -> Node:
         """The input of the graph that is the array at `place`."""
@@ -76,7 +76,7 @@ class Recorder:
         inputs = {place: n for place, n in self._inputs.items() if n in reached}
         return Arithmetic(tuple(self._steps), tuple(inputs)), list(inputs.values())
 
-    def _kept(self, step: ScalarOperation, value: Any) -> int:
+    def _add(self, step: ScalarOperation, value: Any) -> int:
         self._steps.append(step)
         self._values.append(value)
         self._places[step[:3]] = len(self._steps) - 1

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
     """What the kernel of `schedule` costs."""
     body, read, written = schedule.body, sum(schedule.reads) + schedule.gaps, sum(schedule.writes)
-    done = _done(body, schedule.copied, device)
+    done = _body_work(body, schedule.copied, device)
     traffic, left = read + written, 0.0
     if schedule.tiles == 1 and not schedule.calls_per_tile:
         seconds = on_whole_arrays(done, traffic, device)
     else:
-        done, left = spilled(done, *_held(body), device), _left(schedule, device)
+        done, left = spilled(done, *_row_between_products(body), device), _left_operand_seconds(schedule, device)
         seconds = in_tiles(
             done.seconds, schedule.calls_per_tile * schedule.tiles, schedule.calls_once, traffic, left, device
         )
@@ -42,7 +42,7 @@ def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
     return Price(seconds, read, written, done.flops, bound(seconds, memory, done.seconds))
 
 
-def _done(body: Graph, copied: Iterable[Node], device: Device) -> Work:
+def _body_work(body: Graph, copied: Iterable[Node], device: Device) -> Work:
     """The work of the operators, of copies of pieces, and of arrays across the axis that they lie along."""
     working = [n for n in body.nodes if computes(n)]
     together = [Work(0, n.type.size * device.element_seconds(n.op, n.dtype.name), 0) for n in copied]
@@ -68,13 +68,13 @@ def _products(body: Graph) -> list[Node]:
     return [n for n in body.nodes if n.op == "matmul"]
 
 
-def _held(body: Graph) -> tuple[int, int]:
+def _row_between_products(body: Graph) -> tuple[int, int]:
     """Elements of a row between two products, and bytes of each."""
     products = _products(body)
     return (products[-1].args[0].shape[-1], products[-1].dtype.itemsize) if len(products) > 1 else (0, 0)
 
 
-def _left(schedule: NumpySchedule, device: Device) -> float:
+def _left_operand_seconds(schedule: NumpySchedule, device: Device) -> float:
     """What it takes that tiles of the left operand of a product, which the kernel computes, exceed a cache."""
     products = _products(schedule.body)
     if len(products) != 1 or not computes(products[0].args[0]):
