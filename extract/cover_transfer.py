@@ -26,7 +26,7 @@ from eqfuse.rewrites import Law
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class _SourceKernel:
     """A kernel of the first cover. `nodes`: of its body, and what each is over the inputs of the program."""
 
     group: Group
@@ -67,11 +67,11 @@ class CoverTransfer:
             self._values[eclass] = _over(body, [self._values[c] for c in reads])[body.outputs[0]]
         return self._values[eclass]
 
-    def _kernel(self, chosen: Segment, source: Group) -> _Kernel:
+    def _kernel(self, chosen: Segment, source: Group) -> _SourceKernel:
         body, reads = self.cover.grammar.body(source.cuts)
         stands = _over(body, [self._value(chosen, c) for c in reads])
         self._values.update({c: stands[o] for c, o in zip(source.outputs, body.outputs, strict=True)})
-        return _Kernel(source, tuple(stands.items()), body.outputs)
+        return _SourceKernel(source, tuple(stands.items()), body.outputs)
 
     def to(self, graphs: Sequence[Graph], device: Device) -> list[tuple[Segment, Cover] | None]:
         """The segment and the cover of each of `graphs`; None where it has none of these kernels."""

@@ -66,7 +66,7 @@ def write(space: Space, device: Device) -> str:
     nodes: dict[str, Any] = {}
     class_data: dict[str, Any] = {}
     for s, segment in enumerate(space.segments):
-        cost = _Costs(segment, device)
+        cost = _NodeCosts(segment, device)
         for c, found in enumerate(segment.classes):
             class_data[f"{s}.{c}"] = {"type": str(found.type)} | ({"known": "when built"} if found.constant else {})
             for i, enode in enumerate(found.nodes):
@@ -116,7 +116,7 @@ def _op_text(enode: ENode) -> str:
     return f"{enode.op}({', '.join(attrs)})" if enode.attrs else enode.op
 
 
-class _Costs:
+class _NodeCosts:
     """Seconds of one node in a kernel of its own: nothing for what is known when the program is built, and for views,
     which move no data."""
 

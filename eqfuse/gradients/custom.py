@@ -59,7 +59,7 @@ class custom_vjp:
         trace.rules[name_of(self.fun)] = None
         if differentiated() is None:
             return self.fun(*args, **kwargs)
-        call = _Call(self, self._bound(args, kwargs))
+        call = _RuleCall(self, self._bound(args, kwargs))
         return call.results.tree(results(node("custom_call", call.takes, (call,))))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -80,7 +80,7 @@ class custom_vjp:
         return list(given.args)
 
 
-class _Call:
+class _RuleCall:
     """One call of a function with a rule, in a trace that is differentiated.
 
     `takes`: the arrays that its arguments hold, `own` of them, and then what the function reads from around it.

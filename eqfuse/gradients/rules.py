@@ -1,7 +1,8 @@
 """Calls of functions with a rule of their own, as nodes of a function that is differentiated.
 
 `custom_call` is such a call, `custom_change` what its results change by, which has a transpose alone. Both hold a
-`Call` of `custom.py`. What is made of a derivative holds neither: `inlined` puts the values of the functions there.
+`_RuleCall` of `custom.py`. What is made of a derivative holds neither: `inlined` puts the values of the functions
+there.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def cascade_of(body: Graph) -> Cascade | None:
     floats = {n.dtype for n in below if n.dtype != np.bool_}
     if last < 2 or len(floats) != 1 or not floats <= {np.dtype(np.float32), np.dtype(np.float64)}:
         return None
-    return _Derivation(body, below, reductions).cascade([stages[r] for r in reductions])
+    return _CascadeBuilder(body, below, reductions).cascade([stages[r] for r in reductions])
 
 
 def _is_reduction(n: Node) -> bool:
@@ -76,7 +76,7 @@ def _number(n: Node) -> float | None:
     return float(n.literal.array.reshape(())) if n.op == "const" and n.type.size == 1 else None
 
 
-class _Derivation:
+class _CascadeBuilder:
     """`below`: the nodes that depend on reductions; those of them that have no element for each of a row are bases."""
 
     def __init__(self, body: Graph, below: set[Node], reductions: list[Node]) -> None:
@@ -246,7 +246,7 @@ def _negated(distance: Distance | None) -> Distance | None:
 # How values of the whole are made of those of the part, by operator: each a law of the reals, on sums of products.
 
 
-def _of_product(d: _Derivation, n: Node) -> Sum | None:
+def _of_product(d: _CascadeBuilder, n: Node) -> Sum | None:
     """(a + x) (b + y) = a b + a y + x b + x y"""
     parts = d.multiplied(n)
     sums = [d.terms(a) for a in parts] if parts is not None else [None]
@@ -263,12 +263,12 @@ def _of_product(d: _Derivation, n: Node) -> Sum | None:
     return whole
 
 
-def _of_negative(d: _Derivation, n: Node) -> Sum | None:
+def _of_negative(d: _CascadeBuilder, n: Node) -> Sum | None:
     ratio = d.ratio(n.args[0])
     return None if ratio is None else {(n,): ratio}
 
 
-def _of_exponential(d: _Derivation, n: Node) -> Sum | None:
+def _of_exponential(d: _CascadeBuilder, n: Node) -> Sum | None:
     """exp(x + y) = exp(x) exp(y), where neither is above 0. Of a part without any element above the lowest, y may be
     above: its sum is 0, and y is bounded so that it stays 0."""
     distance = d.distance(n.args[0])
@@ -278,14 +278,14 @@ def _of_exponential(d: _Derivation, n: Node) -> Sum | None:
     return {(n,): ratio}
 
 
-def _of_quotient(d: _Derivation, n: Node) -> Sum | None:
+def _of_quotient(d: _CascadeBuilder, n: Node) -> Sum | None:
     """(x r) / y = (x / y) r"""
     value, by = n.args
     ratio = None if by in d.below else d.ratio(value)
     return None if ratio is None else {(n,): ratio}
 
 
-def _of_choice(d: _Derivation, n: Node) -> Sum | None:
+def _of_choice(d: _CascadeBuilder, n: Node) -> Sum | None:
     """A choice between x r and 0 is r times that between x and 0."""
     condition, *values = n.args
     ratios = [None if _number(v) == 0 else d.ratio(v) for v in values]
@@ -300,14 +300,14 @@ def _times(a: Node | None, b: Node | None) -> Node | None:
     return b if a is None else a if b is None else node("multiply", (a, b))
 
 
-def _add(whole: Sum, product: Factors, coefficient: Node | None, d: _Derivation) -> None:
+def _add(whole: Sum, product: Factors, coefficient: Node | None, d: _CascadeBuilder) -> None:
     if product in whole:
         one = d.constant(1)
         coefficient = node("add", (whole[product] or one, coefficient or one))
     whole[product] = coefficient
 
 
-CARRIED: dict[str, Callable[[_Derivation, Node], Sum | None]] = {
+CARRIED: dict[str, Callable[[_CascadeBuilder, Node], Sum | None]] = {
     "multiply": _of_product, "square": _of_product, "power": _of_product,
     "negative": _of_negative, "cast": _of_negative, "divide": _of_quotient, "where": _of_choice,
     **dict.fromkeys(EXPONENTIALS, _of_exponential),

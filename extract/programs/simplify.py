@@ -32,7 +32,7 @@ def simplified(segment: Segment) -> Segment:
     if not chosen:
         return segment
     commutes = {law.name.removesuffix("_commutes") for law in segment.laws if law.name.endswith("_commutes")}
-    program = _Program(segment)
+    program = _Rewriting(segment)
     for _ in range(SWEEPS):
         before = program.written
         for law, backwards in chosen:
@@ -49,7 +49,7 @@ def simplified(segment: Segment) -> Segment:
     return segment if graph is segment.graph else rewritten(segment, graph)
 
 
-class _Program:
+class _Rewriting:
     """A program that is rewritten step by step."""
 
     def __init__(self, segment: Segment) -> None:

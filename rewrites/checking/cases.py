@@ -207,12 +207,12 @@ def drawn(
     law: Law, rng: random.Random, without: Guard | None = None, rank: int | None = None, dtype: np.dtype | None = None
 ) -> LawCase | None:
     """A random case of rank 0-4 with extents from 0; None when what was drawn does not fit, which is often."""
-    draw = _Draw(law, rng, rank, 0.1 if without is None else 0.3)
+    draw = _CaseDraw(law, rng, rank, 0.1 if without is None else 0.3)
     draw.dtype = dtype or draw.dtype
     return fitting(law, draw.type_of, draw.attribute_of, without)
 
 
-class _Draw:
+class _CaseDraw:
     def __init__(self, law: Law, rng: random.Random, rank: int | None, empty: float) -> None:
         self.rng, self.roles = rng, roles(law)
         self.dtype = rng.choice(_dtypes(law))

@@ -143,7 +143,7 @@ def _misfit(lefts: Sides, rights: Sides) -> str:
     fixed = dict(_fixed(terms))
     left_fits = right_fits = False
     for draw in range(_DRAWS):
-        drawn = _Draw(draw, fixed, rng)
+        drawn = _TypeDraw(draw, fixed, rng)
         try:
             of_left = [drawn.type(lhs) for lhs in lefts]
             left_fits = True
@@ -176,7 +176,7 @@ def _fixed(terms: list[Term]) -> Iterator[tuple[str, np.dtype]]:
                 yield arg.name, np.dtype(np.int64)
 
 
-class _Draw:
+class _TypeDraw:
     """Types for the variables of a side and values for its attributes: the first draws are the likeliest to fit."""
 
     def __init__(self, draw: int, fixed: dict[str, np.dtype], rng: random.Random) -> None:

@@ -60,7 +60,7 @@ def is_map(n: Node) -> bool:
 
 def cells_of(body: Graph, space: Shape) -> list[Cell]:
     """The cells of `body`. UnsupportedOp where there are too many."""
-    walk = _Walk(body, space)
+    walk = _CellWalk(body, space)
     if math.prod(len(places) - 1 for places in walk.seams) > MOST_CELLS:
         raise UnsupportedOp(f"the arrays that it joins have more than {MOST_CELLS} seams: store one of them first")
     return list(walk.cells())
@@ -109,7 +109,7 @@ class _Spot:
 
 
 @dataclass(frozen=True, eq=False)
-class _Computed:
+class _CellBody:
     """What cells compute that lie in pieces which are read alike, and the spots of which they read elements."""
 
     body: Graph
@@ -118,7 +118,7 @@ class _Computed:
 
 
 @dataclass
-class _Walk:
+class _CellWalk:
     body: Graph
     space: Shape
     numbers: dict[Node, int] = field(init=False)
@@ -201,7 +201,7 @@ class _Walk:
         return value.argument(1)._replace(path=(*value.path, self.numbers[value.n]), lift=lift)
 
     def cells(self) -> Iterator[Cell]:
-        known: dict[int, _Computed] = {}
+        known: dict[int, _CellBody] = {}
         for box in product(*[[*pairwise(places)] for places in self.seams]):
             chosen = {spot: _piece(spot, box) for spot in self.joined}
             code = sum([self._code(spot, piece) for spot, piece in chosen.items()])
@@ -219,7 +219,7 @@ class _Walk:
             code = spot.codes[piece] = spot.codes.setdefault(alike, (len(spot.codes) + 1) * (spot.own & -spot.own))
         return code
 
-    def _computed(self, chosen: dict[_Spot, _Spot], code: int) -> _Computed:
+    def _computed(self, chosen: dict[_Spot, _Spot], code: int) -> _CellBody:
         """What is computed in a cell, of the piece `chosen` of each concatenation; `code` stands for all of them."""
         roots = [self._over(root, chosen, code) for root in self.roots]
         outputs, readers = [made.node for made in roots], _merged([made.readers for made in roots])
@@ -227,7 +227,7 @@ class _Walk:
         if len({*reductions}) < len(reductions):
             raise UnsupportedOp("two reductions are one where the pieces that they read meet: store one of them first")
         inputs = tuple([n for n in topological(outputs) if n.op == "input"])
-        return _Computed(Graph(inputs, tuple(outputs)), reductions, tuple([readers[n] for n in inputs]))
+        return _CellBody(Graph(inputs, tuple(outputs)), reductions, tuple([readers[n] for n in inputs]))
 
     def _over(self, root: _Spot, chosen: dict[_Spot, _Spot], code: int) -> _CellNode:
         """What `root` is in a cell. Cells that have the same pieces below a spot share what it is."""

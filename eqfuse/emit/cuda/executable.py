@@ -45,7 +45,7 @@ class _Loaded:
 
 
 @dataclass(frozen=True)
-class _State:
+class _CallBuffers:
     """What one call at a time uses on one stream: values with the arena's arrays in place, a workspace per kernel."""
 
     values: Values
@@ -65,7 +65,7 @@ class CudaExecutable(Executable):
         self._layout = layout(plan, Updates({}, {}), (), {})
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
-        self._states: dict[Hashable, list[_State]] = {}  # by device and stream; those that no call uses
+        self._buffers: dict[Hashable, list[_CallBuffers]] = {}  # by device and stream; those that no call uses
         self.peak_bytes = self._layout.nbytes + sum(f.schedule.workspace_bytes for f in self.functions if f)
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -78,15 +78,15 @@ class CudaExecutable(Executable):
         """The outputs for `arrays`, on the device."""
         here = gpu.current_stream()
         loaded = self._loaded.get(here[0]) or self._load(gpu, here[0])
-        free = self._states.setdefault(here, [])
+        free = self._buffers.setdefault(here, [])
         try:
-            state = free.pop()
+            buffers = free.pop()
         except IndexError:
-            state = self._new_state(gpu, loaded)
+            buffers = self._new_buffers(gpu, loaded)
         try:
-            return self._run_on(gpu, arrays, loaded, state)
+            return self._run_on(gpu, arrays, loaded, buffers)
         finally:
-            free.append(state)
+            free.append(buffers)
 
     def source(self) -> str:
         """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
@@ -119,26 +119,26 @@ class CudaExecutable(Executable):
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         gpu = self._gpu or cupy_gpu()
         loaded = self._load(gpu, gpu.current_stream()[0])
-        state = self._new_state(gpu, loaded)
+        buffers = self._new_buffers(gpu, loaded)
         taken: list[list[float]] = []
         for _ in range(6):
-            values = self._initial_values(gpu, arrays, state)
-            pairs = zip(loaded.steps, state.workspaces, strict=True)
+            values = self._initial_values(gpu, arrays, buffers)
+            pairs = zip(loaded.steps, buffers.workspaces, strict=True)
             with np.errstate(all="ignore"):
                 taken.append([gpu.seconds(partial(step, values, workspace)) for step, workspace in pairs])
         medians = [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
         return [s for s, k in zip(medians, self.plan.kernels, strict=True) if not k.is_view]
 
-    def _run_on(self, gpu: Gpu, arrays: Sequence[Any], loaded: _Loaded, state: _State) -> tuple[Any, ...]:
-        values = self._initial_values(gpu, arrays, state)
+    def _run_on(self, gpu: Gpu, arrays: Sequence[Any], loaded: _Loaded, buffers: _CallBuffers) -> tuple[Any, ...]:
+        values = self._initial_values(gpu, arrays, buffers)
         with np.errstate(all="ignore"):
-            for step, workspace in zip(loaded.steps, state.workspaces, strict=True):
+            for step, workspace in zip(loaded.steps, buffers.workspaces, strict=True):
                 step(values, workspace)
         return tuple([values[v].copy(order="C") if copied else values[v] for v, copied in self._layout.outputs])
 
-    def _initial_values(self, gpu: Gpu, arrays: Sequence[Any], state: _State) -> Values:
+    def _initial_values(self, gpu: Gpu, arrays: Sequence[Any], buffers: _CallBuffers) -> Values:
         """The values at the start of a call: the arguments on the device, and memory for everything else."""
-        values = state.values.copy()
+        values = buffers.values.copy()
         if self._layout.nbytes > KEPT_BYTES:
             self._place(gpu, values)
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
@@ -157,12 +157,12 @@ class CudaExecutable(Executable):
         for v, array in self._layout.arrays(arena).items():
             values[v] = array
 
-    def _new_state(self, gpu: Gpu, loaded: _Loaded) -> _State:
+    def _new_buffers(self, gpu: Gpu, loaded: _Loaded) -> _CallBuffers:
         values = loaded.fixed.copy()
         if self._layout.nbytes <= KEPT_BYTES:
             self._place(gpu, values)
         shapes = [f.schedule.workspace if f else () for f in self.functions]
-        return _State(values, [[gpu.upload(np.zeros(n, dtype)) for dtype, n in shape] for shape in shapes])
+        return _CallBuffers(values, [[gpu.upload(np.zeros(n, dtype)) for dtype, n in shape] for shape in shapes])
 
     def _load(self, gpu: Gpu, device: Hashable) -> _Loaded:
         """Compile the functions, and upload what every call reads."""

@@ -40,7 +40,7 @@ class Matrix:
         return re.sub(rf"\b{self.fast}\b", f"{self.fast}_", self.flat)
 
 
-class _Matmul:
+class _MatmulOperands:
     """[batch, m, k] @ [batch, k, n]; one tall matrix on the left where nothing on the right varies over the batch."""
 
     def __init__(self, schedule: ProductSchedule | Operands) -> None:
@@ -84,7 +84,7 @@ class _Matmul:
         return Matrix(node, index, known, f"{row} * {shape[-1]} + {how.fast}", how.slow, how.fast, how.width)
 
 
-class _Conv:
+class _ConvOperands:
     """Filters [m, k] times windows [k, n]: m is a filter of group z, k a channel of the group and a place in the
     window, n an image and a place in the result. Padding is not read: it is 0."""
 
@@ -130,9 +130,9 @@ class _Conv:
         return Matrix(self.node, index, ((index, self.node.shape, "i"),), flat, "m", "n", inside)
 
 
-def places_of(schedule: ProductSchedule | Operands) -> _Matmul | _Conv:
+def places_of(schedule: ProductSchedule | Operands) -> _MatmulOperands | _ConvOperands:
     """The operands and the result of its product."""
-    return (_Matmul if schedule.node.op == "matmul" else _Conv)(schedule)
+    return (_MatmulOperands if schedule.node.op == "matmul" else _ConvOperands)(schedule)
 
 
 def _aligned(index: Index, shape: Shape) -> Index:

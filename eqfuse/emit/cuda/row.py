@@ -85,7 +85,7 @@ def emit(schedule: RowsSchedule, parameters: Parameters) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _PassLines:
     """Statements once per row, then once per element, then once per row. Later passes add to `inner` what they want
     kept, so a pass becomes text only when all are made. `reads`, `writes`: of neighbours at once."""
 
@@ -124,7 +124,7 @@ class _Writer:
         return indices
 
     def write(self) -> list[str]:
-        passes: list[_Pass] = []
+        passes: list[_PassLines] = []
         for number, reductions in enumerate(self.schedule.reductions):
             passes.append(self._reducing_pass(number, reductions))
             self.elements.next_pass()
@@ -154,7 +154,7 @@ class _Writer:
             head.append(f"__shared__ {word} shared[{256 if self.layout == 'column' else 32}];")
         return head + held + segments
 
-    def _loop(self, p: _Pass) -> list[str]:
+    def _loop(self, p: _PassLines) -> list[str]:
         schedule, width, index = self.schedule, self.width, self.parameters.integer
         turn = "k" if index == "int" else f"({index})k"
         lines, first, place = p.inner, "col", f"{turn} * {schedule.rows.stride} + lane"
@@ -173,7 +173,7 @@ class _Writer:
             "}",
         ]
 
-    def _reducing_pass(self, number: int, reductions: Sequence[Node]) -> _Pass:
+    def _reducing_pass(self, number: int, reductions: Sequence[Node]) -> _PassLines:
         before, after, e = [], [], self.elements
         inner, outer = e.inner, e.outer
         for j, n in enumerate(reductions):
@@ -189,7 +189,7 @@ class _Writer:
             if number == len(self.schedule.reductions) - 1:
                 after += self.parts.joined()
                 e.forget(self.parts.names)
-        return _Pass(outer + before, e.read_at_once(), inner, [], [*after, *self._rounded(reductions)])
+        return _PassLines(outer + before, e.read_at_once(), inner, [], [*after, *self._rounded(reductions)])
 
     def _rounded(self, reductions: Sequence[Node]) -> list[str]:
         """The results as exact as the program has them."""
@@ -232,7 +232,7 @@ class _Writer:
         """One thread of each row."""
         return "live && lane == 0"
 
-    def _writing_pass(self) -> _Pass:
+    def _writing_pass(self) -> _PassLines:
         e = self.elements
         inner, outer, vectors, writes, singles = e.inner, e.outer, [], [], []
         live = "if (live) " if self.layout != "block" else ""
@@ -253,4 +253,4 @@ class _Writer:
                 writes.append(f"{live}*({vector}*)(w{j} + {first}) = w{j}v;")
             else:
                 inner.append(f"{live}w{j}[{place}] = {text};")
-        return _Pass(outer, [*e.read_at_once(), *vectors], inner, writes, singles)
+        return _PassLines(outer, [*e.read_at_once(), *vectors], inner, writes, singles)

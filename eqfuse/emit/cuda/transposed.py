@@ -15,7 +15,7 @@ from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.scheduling.map import TILE, TilesSchedule
 
 
-class _Elements(Elements):
+class _TileElements(Elements):
     changes = re.compile(r"\b(z|v|row|col|t\d+)\b")  # of a tile: what only the block decides is computed with the rest
 
 
@@ -55,7 +55,7 @@ def _elements(parameters: Parameters, schedule: TilesSchedule) -> tuple[Elements
     for a, text in zip(others, indices.split("z", tuple(shape[a] for a in others)), strict=True):
         index[a] = text
     index[axis], index[-1] = "row", "col"
-    return _Elements(parameters, indices), tuple(index)
+    return _TileElements(parameters, indices), tuple(index)
 
 
 def _each(place: str, schedule: TilesSchedule, shape: tuple[int, ...], lines: list[str], integer: str) -> list[str]:

@@ -48,13 +48,13 @@ def reach(roots: Mapping[str, Any], value_of: Callable[[Namespace, str], Any]) -
 
     Of installed packages only the roots' own are searched: others are large, and take what they are given.
     """
-    walk = _Walk(roots, value_of)
+    walk = _ReachWalk(roots, value_of)
     while walk.stack:
         walk.visit(*walk.stack.pop())
     return walk.reached
 
 
-class _Walk:
+class _ReachWalk:
     def __init__(self, roots: Mapping[str, Any], value_of: Callable[[Namespace, str], Any]) -> None:
         self.value_of = value_of
         self.reached = Reached([], {}, [], [])
