@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from eqfuse.gradients.expr import Expr, cast, complex_of, f, filled, imag, real, where
 from eqfuse.gradients.row import DerivativeRow, NoDerivative, Partial, by_partials, constant, refused
+from eqfuse.gradients.series import kolmogorov, trigamma
 from eqfuse.ir.graph import Node
 
 _CLOSED = "none is known in closed form in this argument"
@@ -287,7 +288,7 @@ _BESSEL: dict[str, DerivativeRow] = {
     "kei": _one(lambda y, x: imag(_kelvin("kv", x, 0.25))),
 }
 _OF_GAMMA: dict[str, DerivativeRow] = {
-    "digamma": refused("the trigamma function is no operator"),
+    "digamma": _one(trigamma),
     "gamma": _one(lambda y, x: y * _digamma(x)),
     "gammaln": _one(lambda y, x: _digamma(x)),
     "rgamma": _one(lambda y, x: -(y * _digamma(x))),
@@ -341,7 +342,9 @@ _DISTRIBUTIONS: dict[str, DerivativeRow] = {
     "nbdtr": by_partials(_WHOLE, _WHOLE, _negative_binomial),
     "nbdtrc": by_partials(_WHOLE, _WHOLE, lambda *a: -_negative_binomial(*a)),
     **{name: refused("the density is no operator")
-       for name in ("kolmogorov", "kolmogi", "smirnov", "smirnovi", "ncfdtr")},
+       for name in ("smirnov", "smirnovi", "ncfdtr")},
+    "kolmogorov": _one(kolmogorov),
+    "kolmogi": _one(lambda y, p: 1 / kolmogorov(p, y)),
     "voigt_profile": refused("Faddeeva's function is no operator"),
 }
 _ELLIPTIC: dict[str, DerivativeRow] = {
