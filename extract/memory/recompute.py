@@ -146,7 +146,8 @@ def _stored_before(now: Timeline, value: Stretch, full: int) -> Iterator[list[Ti
     if full in value.reads or value.first == full:
         return
     step = now.steps[value.first]
-    waiting = {s.eclass: s for s in now.stretches if s.first == value.first and s.last > full and full not in s.reads}
+    of_kernel = [s for s in now.stretches if s.first == value.first and full not in s.reads]
+    waiting = {s.eclass: s for s in of_kernel if s.reads and s.reads[-1] > full}
     for anchor in below(c for c in step.group.cuts if c.eclass == value.eclass):
         if anchor.enode is None or anchor.eclass in step.writes or anchor.state.pointwise:
             continue
