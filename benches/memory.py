@@ -1,10 +1,10 @@
 """What a memory limit costs: steps of training under ever tighter limits, results checked first, then timed in turn.
 
 Run: eqfuse bench memory [--quick] [--partitions] [--json FILE] [name…]. Memory is what a call holds beside its
-arguments and results, as tracemalloc sees it, and for plain NumPy too. The programs are steps written by hand, and
-value and gradient of the losses of `eqfuse bench training`. `--partitions` compares, for these losses, what others let
-a backward pass in a program of its own keep of the forward pass (see `ef.split_vjp`): bytes between both programs, and
-the seconds of both.
+arguments and results, as tracemalloc sees it, and for plain NumPy too. The programs are steps written by hand, value
+and gradient of the losses of `eqfuse bench training`, and of what papers on checkpointing train. `--partitions`
+compares, for these losses, what others let a backward pass in a program of its own keep of the forward pass (see
+`ef.split_vjp`): bytes between both programs, and the seconds of both.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 import eqfuse as ef
+from eqfuse.benches.corpus.checkpointing import chain, residual, u_net
 from eqfuse.benches.corpus.losses import TRAINING, Training
 from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
 from eqfuse.benches.timing import machine, medians, with_temporaries
@@ -42,6 +43,7 @@ def gradient_of(training: Training) -> Network:
 FULL: dict[str, Callable[[], Network]] = {
     "perceptron": lambda: perceptron(layers=8, rows=2048, width=256),
     "attention block": lambda: attention_block(batch=4, length=256, width=256, heads=4),
+    "chain of 16 layers": chain, "24 residual blocks": lambda: residual(24), "U-Net": u_net,
     **{training.name: partial(gradient_of, training) for training in TRAINING},
 }
 TOLERANCE = 1e-3  # of the largest element

@@ -5,9 +5,8 @@ Each stage is timed, printed at its EQFUSE_DEBUG level, and skipped where the ca
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from eqfuse.budget import Budget, Meter, budget_of
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import device_for, package, runs_meanwhile
 from eqfuse.egraph.saturate import saturated
+from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
 from eqfuse.extract import Limit, choose
@@ -39,6 +39,7 @@ from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
 from eqfuse.show.progress import patiently
 
+WHOLE = 400  # operators at most of a graph that is searched without cutting it
 DEAR = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
 SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
@@ -75,38 +76,45 @@ def compile_graph(
             return Pending(compiled(target=meanwhile), lambda: compiled(target=device))
         flat = looped if graph.rolled else constants_met(views_met(graph), chosen)
 
-        def compiled_of(graph: Graph) -> Program:
-            return _compiled(graph, device, numerics, chosen, extractor, meter.anew(), limit)
+        def compiled_of(graph: Graph, uncut: bool = False) -> Program:
+            return _compiled(graph, device, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
 
         program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat)
     return verified(program) if verify else program
 
 
-def _least_costly(compiled_of: Callable[[Graph], Program], looped: Graph, flat: Graph) -> Program:
+def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Graph) -> Program:
     """The fastest program found that keeps a limit of memory: of the graph as it is searched, of `flat` where loops
-    take more memory than their steps, or with large values block by block. MemoryLimitError where none does."""
+    take more memory than their steps, of a graph that is not cut into segments, over whose ends nothing is computed
+    again, or with large values block by block. MemoryLimitError where none does."""
     found: list[Program] = []
     refused: list[MemoryLimitError] = []
-    for graph in dict.fromkeys((looped, flat)):
-        try:
-            found.append(compiled_of(graph))
-            break
-        except MemoryLimitError as error:
-            refused.append(error)
-    unlimited = found[0].report.unlimited_seconds if found else math.inf
-    if unlimited is None or (found and found[0].report.predicted_seconds <= DEAR * unlimited):
-        return found[0]
-    for graph in chunked(looped):
-        try:
-            program = compiled_of(graph)
-            program.report = replace(program.report, unlimited_seconds=None if math.isinf(unlimited) else unlimited)
-            found.append(program)
-            break
-        except MemoryLimitError as error:
-            refused.append(error)
+
+    def first_of(graphs: Iterable[Graph], uncut: bool = False) -> bool:
+        """Compile the first of `graphs` that keeps the limit; is the best so far good enough?"""
+        for graph in graphs:
+            try:
+                found.append(compiled_of(graph, uncut))
+                break
+            except MemoryLimitError as error:
+                refused.append(error)
+        known = found[0].report.unlimited_seconds if found else None
+        return bool(found) and (known is None or min(map(_predicted, found)) <= DEAR * known)
+
+    whole = [g for g in dict.fromkeys((flat, looped)) if len(g.operators) <= WHOLE and len(segments(g)[1]) > 1]
+    enough = first_of(dict.fromkeys((looped, flat))) or first_of(whole, uncut=True)
+    unlimited = found[0].report.unlimited_seconds if found else None
+    if not enough:
+        first_of(chunked(looped))
     if not found:
         raise min(refused, key=lambda error: error.least)
-    return min(found, key=lambda program: program.report.predicted_seconds)
+    best = min(found, key=_predicted)
+    best.report = replace(best.report, unlimited_seconds=unlimited)
+    return best
+
+
+def _predicted(program: Program) -> float:
+    return program.report.predicted_seconds
 
 
 def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[Law]) -> Graph:
@@ -118,14 +126,14 @@ def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[La
 
 def _compiled(
     graph: Graph, device: Device, numerics: str, chosen: tuple[Law, ...], extractor: str, meter: Meter,
-    limit: int | None, part: bool = False,
+    limit: int | None, part: bool = False, uncut: bool = False,
 ) -> Program:  # fmt: skip
-    """`part`: of a larger program, with which it shares the budget."""
-    key = disk_cache.key(graph, device, numerics, chosen, extractor, meter.budget, limit)
+    """`part`: of a larger program, with which it shares the budget. `uncut`: without cutting it into segments."""
+    key = disk_cache.key(graph, device, numerics, chosen, extractor, meter.budget, limit, uncut)
     started = time.perf_counter()
     found = disk_cache.find(key, graph)
     if found is None:
-        program = _build(check(graph), device, numerics, chosen, extractor, meter, limit)
+        program = _build(check(graph), device, numerics, chosen, extractor, meter, limit, uncut)
         if not (part and meter.cut):
             disk_cache.keep(key, program.plan, program.report)
     else:
@@ -190,7 +198,7 @@ def _share(graph: Graph) -> float:
 
 def _build(
     graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, meter: Meter,
-    memory_limit: int | None,
+    memory_limit: int | None, uncut: bool,
 ) -> Program:  # fmt: skip
     seconds: dict[str, float] = {}
     started = time.perf_counter()
@@ -201,7 +209,7 @@ def _build(
         seconds[stage], started = now - started, now
 
     own = meter.within(_share(graph))
-    space = saturated(graph, laws, numerics, own.within(SATURATION))
+    space = saturated(graph, laws, numerics, own.within(SATURATION), uncut)
     lap("saturate")
     debug.show_space(space)
     inner = _Inner(device, numerics, laws, extractor, meter)

@@ -30,7 +30,7 @@ from eqfuse.egraph.alike import like
 from eqfuse.egraph.declarations import Operator
 from eqfuse.egraph.engine import Engine, Round
 from eqfuse.egraph.rules import Rule, compile_law, reads
-from eqfuse.egraph.segments import segments
+from eqfuse.egraph.segments import segments, whole
 from eqfuse.egraph.space import EClass, ENode, Segment, Space, as_written
 from eqfuse.errors import LawError
 from eqfuse.ir.graph import Graph, Node, input_node, topological
@@ -58,13 +58,13 @@ def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", bud
 
 
 @gc_paused()
-def saturated(graph: Graph, laws: Sequence[Law], numerics: str, meter: Meter | None = None) -> Space:
-    """`saturate` by these very laws, all of which `numerics` admits, within what the `meter` allows.
-
-    The segments that run most often come first. Of a family, one is saturated.
-    """
+def saturated(
+    graph: Graph, laws: Sequence[Law], numerics: str, meter: Meter | None = None, uncut: bool = False
+) -> Space:  # fmt: skip
+    """`saturate` by these very laws, all of which `numerics` admits, within what the `meter` allows. The segments that
+    run most often come first. Of a family, one is saturated. `uncut`: the graph is one segment."""
     meter = meter or Meter()
-    pieces, uses = segments(graph)
+    pieces, uses = whole(graph) if uncut else segments(graph)
     times = Counter(use.segment for use in uses)
     others = like(pieces, times)
     pace = Pace([0 if at in others else len(piece.operators) for at, piece in enumerate(pieces)])

@@ -50,16 +50,16 @@ class PlanKey:
 
 def key(
     graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Any,
-    memory_limit: int | None,
+    memory_limit: int | None, uncut: bool = False,
 ) -> PlanKey:  # fmt: skip
-    """The key of the plan that these choices lead to."""
+    """The key of the plan that these choices lead to. `uncut`: of a search that did not cut the graph."""
     names = tuple(law.name for law in laws)
     path = None
     kinds = registered()
     if not kinds and device.target in OURS and set(laws) <= set(admitted(book(), numerics)):
-        text = repr((_code(), graph.key, device.digest, numerics, names, extractor, budget, memory_limit))
+        text = repr((_code(), graph.key, device.digest, numerics, names, extractor, budget, memory_limit, uncut))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
-    return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit), path, device)
+    return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit, uncut), path, device)
 
 
 @cache

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.memory.timeline import Stretch, Timeline, TimelineStep
 
-FINER = 0.95  # each timeline's peak is to be this share of the one before
+FINER = (0.95, 0.98)  # shares of the peak of one timeline that the next one's is to have, in descents of their own
 WAITING = 12  # values at the fullest step that are tried
 DEEP = 6  # values computed again for one that is
 INSTANT = 1e-9  # seconds; less is no time
@@ -23,17 +24,20 @@ EFFORT = 2_000_000  # steps of the timelines tried, after which no smaller peak 
 
 
 def timelines(start: Timeline, candidates: Candidates) -> list[Timeline]:
-    """`start`, and others of falling peaks down to the least that was found, by two descents: storing what results are
-    computed from costs least at first, and then stands in the way of smaller peaks."""
-    return [start, *_descent(start, candidates, True), *_descent(start, candidates, False)]
+    """`start`, and others of falling peaks down to the least that was found, by several descents: storing what results
+    are computed from costs least at first, and then stands in the way of smaller peaks; and of small steps and large
+    ones, neither is always better."""
+    ways = list(product(FINER, (True, False)))
+    return [start, *(t for way in ways for t in _descent(start, candidates, *way, EFFORT // len(ways)))]
 
 
-def _descent(start: Timeline, candidates: Candidates, before: bool) -> list[Timeline]:
-    """Timelines of falling peaks. `before`: with moves that store what results are computed from."""
+def _descent(start: Timeline, candidates: Candidates, finer: float, before: bool, effort: int) -> list[Timeline]:
+    """Timelines of falling peaks, each `finer` times the one before. `before`: with moves that store what results are
+    computed from."""
     found: list[Timeline] = []
-    now, effort = start, EFFORT // 2
+    now = start
     while now.peak and effort > 0:
-        level = int(now.peak * FINER)
+        level = int(now.peak * finer)
         lower, effort = _lowered(now, level, candidates, before, effort)
         if lower.peak >= now.peak:
             break

@@ -1,0 +1,60 @@
+"""Training graphs of the kinds that papers on checkpointing use, at 90 % and 80 % of the memory that they hold: what is
+computed again costs at most 1 % more than the least that any plan without a limit could take, by the bound that the
+exact extractor proves, or than its plan where it proves none in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+import eqfuse as ef
+from eqfuse.benches.corpus.checkpointing import chain, residual, u_net
+from eqfuse.benches.corpus.training_steps import Network
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.ir.pytree import flatten
+
+CPU = DEVICES["cpu"]  # prices that are the same everywhere
+SHARES = (0.9, 0.8)
+WITHIN, SECONDS = 1.01, 10
+PROVEN = 0.01  # the gap up to which a bound says something
+SMALL: dict[str, Callable[[], Network]] = {
+    "chain": lambda: chain(12), "residual blocks": lambda: residual(8), "U-Net": lambda: u_net(2)
+}  # fmt: skip
+LARGE: dict[str, Callable[[], Network]] = {
+    "chain": lambda: chain(16), "residual blocks": lambda: residual(24), "U-Net": lambda: u_net(4)
+}  # fmt: skip
+
+
+def _stays_near_the_optimum(network: Network) -> None:
+    function, arguments = network
+    free = ef.compile(function, *arguments, target=CPU)
+    exact = ef.compile(function, *arguments, target=CPU, extractor="exact", budget=ef.Budget(optimum=4.0)).report
+    gap = exact.optimality_gap
+    least = exact.predicted_seconds / (1 + gap) if gap is not None and gap <= PROVEN else exact.predicted_seconds
+    for share in SHARES:
+        begun = time.process_time()
+        limited = ef.compile(function, *arguments, target=CPU, memory_limit=share * free.peak_bytes)
+        assert time.process_time() - begun < SECONDS
+        assert limited.peak_bytes <= share * free.peak_bytes
+        assert limited.report.predicted_seconds <= WITHIN * least, share
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_at_most_of_its_memory_a_training_step_costs_what_it_costs_without_a_limit(name: str) -> None:
+    _stays_near_the_optimum(SMALL[name]())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_the_same_of_larger_steps(name: str) -> None:
+    _stays_near_the_optimum(LARGE[name]())
+
+
+def test_a_limited_step_computes_the_same_across_the_ends_of_segments() -> None:
+    function, arguments = residual(8, rows=256, width=16)
+    free = ef.compile(function, *arguments, target=CPU)
+    limited = ef.compile(function, *arguments, target=CPU, memory_limit=0.7 * free.peak_bytes)
+    for found, wanted in zip(flatten(limited(*arguments))[0], flatten(function(*arguments))[0], strict=True):
+        assert abs(found - wanted).max() <= 1e-4 * abs(wanted).max()
