@@ -21,6 +21,15 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], seeds: S
     """The cotangents of `sources`, where `seeds` are those of `results`; zeros where nothing depends on one."""
     waiting: dict[Node, list[Expr]] = {}
     parts: dict[Node, dict[int, Expr]] = {}  # of loops: by result
+    readers: dict[Node, Node] = {}  # of each value the node that its last part came from
+
+    def summed(value: Node) -> Expr:
+        terms = waiting[value]
+        found = sum_of(terms)
+        if value in readers:
+            note_derived(readers[value], [found.node], [t.node for t in terms])
+        return found
+
     for result, cotangent in zip(results, seeds, strict=True):
         if result is not None:
             waiting.setdefault(result, []).append(Expr(cotangent))
@@ -31,7 +40,7 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], seeds: S
         if n in ends or not (n in waiting or n in parts):
             continue
         row = derivative(n.op)
-        whole = {0: sum_of(waiting.pop(n))} if n in waiting else parts.pop(n)
+        whole = {0: summed(n)} if n in waiting else parts.pop(n)
         if row.part is not None:
             parts.setdefault(n.args[0], {})[row.part(n)] = whole[0]
             continue
@@ -40,7 +49,8 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], seeds: S
         for at, part in parts_of.items():
             assert part.node.type == n.args[at].type, f"the transpose of {n.op} gives {part.node.type}"
             waiting.setdefault(n.args[at], []).append(part)
-    return [(sum_of(waiting[s]) if s in waiting else zeros(s)).node for s in sources]
+            readers[n.args[at]] = n
+    return [(summed(s) if s in waiting else zeros(s)).node for s in sources]
 
 
 def _of_arguments(n: Node, row: DerivativeRow, whole: dict[int, Expr], linear: set[int]) -> dict[int, Expr]:
