@@ -9,7 +9,7 @@ from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import flow, greedy
-from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.programs.as_written import without_laws
 from eqfuse.extract.programs.cheapest_operators import cheapest

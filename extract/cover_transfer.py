@@ -17,7 +17,8 @@ from eqfuse.egraph.equality import ROUNDS, equalities, equality
 from eqfuse.egraph.space import Segment, as_written
 from eqfuse.errors import ShapeError
 from eqfuse.extract.assemble import constant_body
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover, Group
 from eqfuse.extract.moves.merge import group
 from eqfuse.ir.correspondence import Correspondence, NotTransferred

@@ -18,7 +18,7 @@ from eqfuse.budget import AS_WRITTEN, FUSION_ONLY, UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import flow
-from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover, producers_first
 from eqfuse.extract.covers.nearest import nearest
 from eqfuse.extract.solver.binary import minimise

@@ -12,8 +12,8 @@ from eqfuse.budget import AS_WRITTEN, FUSION_ONLY, UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import greedy
-from eqfuse.extract.candidates.cuts import Grammar
 from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.area_flow import area_flow, transplants
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.covers.nearest import nearest

@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
-from eqfuse.extract.candidates.cuts import Cut, Grammar, below
+from eqfuse.extract.candidates.cuts import Cut, below
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.grammars import OneReduction
 from eqfuse.extract.covers.cover import Cover, Group
 from eqfuse.extract.moves.merge import merge

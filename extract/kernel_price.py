@@ -8,7 +8,8 @@ from __future__ import annotations
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.egraph.space import ENode, as_written
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.moves.merge import group
 from eqfuse.ir.graph import Graph

@@ -11,7 +11,8 @@ from eqfuse.egraph.segments import Use
 from eqfuse.egraph.space import ENode, Segment, Space, as_written
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.assemble import assemble
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover, producers_first
 from eqfuse.extract.programs.as_written import without_laws
 from eqfuse.ir.graph import Graph

@@ -15,7 +15,8 @@ from heapq import heappop, heappush, nsmallest
 from itertools import product
 
 from eqfuse.egraph.space import ENode
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 
 MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
 PROMISING = 8  # of a kind and a class, by each of two rankings, whose schedules are made

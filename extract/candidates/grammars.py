@@ -6,7 +6,8 @@ In: a `Grammar`. Out: fewer of its `Cut`s, priced alike.
 from __future__ import annotations
 
 from eqfuse.egraph.space import ENode
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.ops import Role, row
 
 

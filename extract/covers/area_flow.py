@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from eqfuse.egraph.space import ENode, Segment
-from eqfuse.extract.candidates.cuts import Cut, Grammar, below
+from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.ops import row
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from eqfuse.budget import ALL_LAWS
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import searches_schedules
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.work import bits
 from eqfuse.kinds import State
 

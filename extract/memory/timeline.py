@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Group, alone
 from eqfuse.extract.moves.merge import group
 from eqfuse.plan.memory import ALIGNMENT, SMALL_BYTES, Needs, outside_bytes

@@ -10,7 +10,8 @@ import heapq
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import WORTH, Cover, Group, alone, producers_first
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from eqfuse.egraph.space import Segment
 from eqfuse.extract.assemble import constant_body
-from eqfuse.extract.candidates.cuts import Grammar, below
+from eqfuse.extract.candidates.cuts import below
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.grammars import OneOperator
 from eqfuse.extract.covers.area_flow import area_flow
 from eqfuse.extract.covers.cover import Cover

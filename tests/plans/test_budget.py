@@ -26,8 +26,9 @@ from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.covers.area_flow import cheapest
 from eqfuse.extract.covers.cover import Group

@@ -15,7 +15,8 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import EXTRACTORS, choose, exact, flow, greedy
-from eqfuse.extract.candidates.cuts import Cut, Grammar
+from eqfuse.extract.candidates.cuts import Cut
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.area_flow import area_flow, transplants
 from eqfuse.extract.covers.cover import WORTH, Cover
 from eqfuse.extract.moves.improve import improve

@@ -12,7 +12,7 @@ from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.extract.candidates import prices
-from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.work import bits
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.frontends.numpy.trace import spec, trace

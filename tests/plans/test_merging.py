@@ -10,7 +10,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import as_written
-from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.moves.merge import MergeState, merge
 from eqfuse.extract.unfused import unfused_cover

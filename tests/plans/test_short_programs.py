@@ -15,7 +15,7 @@ from eqfuse.egraph.space import Segment
 from eqfuse.emit.c.forms import forms_of
 from eqfuse.emit.c.loops import pushed
 from eqfuse.errors import UnsupportedOp
-from eqfuse.extract.candidates.cuts import Grammar
+from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.extract.greedy import GREEDY
 from eqfuse.extract.unfused import unfused_cover
