@@ -247,7 +247,7 @@ def _cloning(cover: Cover) -> None:
             continue
         if any(cover.choice[r].state.is_view for r in fusing.readers[eclass]):
             continue  # XLA: the consumer is a lone bitcast
-        changed = fusing.considered(eclass)
+        changed = fusing.fused(eclass)
         if changed is not None:
             before = _traffic(cover.choice[eclass]) + sum(_traffic(cover.choice[c]) for c in changed)
             if before >= sum(map(_traffic, changed.values())) and all(cut.runs for cut in changed.values()):

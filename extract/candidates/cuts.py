@@ -72,6 +72,13 @@ class Cut:
         return None if self._rough < 0 else self._rough
 
     @property
+    def about(self) -> float:
+        """Its cost, or what is known of it as long as its schedule has not been made."""
+        if self.is_priced:
+            return self.cost
+        return self.estimate if self.rough is None else self.rough
+
+    @property
     def is_priced(self) -> bool:
         return self._price is not None
 

@@ -19,7 +19,7 @@ from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
 
 MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
-PROMISING = 8  # of a kind and a class, by each of two rankings, whose schedules are made
+PROMISING = 5  # of a kind and a class, by each of two rankings, whose schedules are made
 
 
 @dataclass(frozen=True)

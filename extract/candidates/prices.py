@@ -156,8 +156,6 @@ class Prices:
 
     def traffic(self, cut: Cut) -> int:
         """The bytes that a kernel of `cut` alone reads and writes."""
-        if not self.is_near(cut.state):
-            return cut.price.bytes_read + cut.price.bytes_written
         read, written, _ = self._moved((cut,), cut.stored, cut.leaves)
         return read + written
 

@@ -62,8 +62,13 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
         if rank is not None:
             usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
         compared = _compared(candidates, usable)
-        ranked = sorted(compared, key=lambda c: candidates.read(c) + cover.seconds(eclass, c))
-        cut = next((cut for cut in ranked if cut.runs), None)
+        least, cut = math.inf, None
+        for about, at in sorted([(candidates.read(c) + c.about, at) for at, c in enumerate(compared)]):
+            if about >= least:
+                break
+            total = candidates.read(compared[at]) + cover.seconds(eclass, compared[at])
+            if total < least and compared[at].runs:
+                least, cut = total, compared[at]
         if cut is None:
             return None
         choice[eclass] = cut

@@ -167,18 +167,23 @@ class Cover:
         return False
 
     def _saves_nothing(self, changed: dict[int, Cut]) -> bool:
-        """Are the other cuts no cheaper, all told, and is whatever they no longer read still read by others? What else
-        a move changes makes it costlier."""
-        costlier = 0.0
-        unread: dict[int, int] = {}
+        """Are the other cuts no cheaper, all told, with all that nothing reads then? By what is known of them without
+        their schedules. What else a move changes makes it costlier."""
+        saved = 0.0
+        unread: list[int] = []
         for eclass, cut in changed.items():
             old = self.choice.get(eclass)
             if old is not None:
-                costlier += self.seconds(eclass, cut) - self.seconds(eclass, old)
-                for c in old.reads:
-                    if c not in cut.leaves:
-                        unread[c] = unread.get(c, 0) + 1
-        return costlier > -WORTH and all(self.refs[c] > times for c, times in unread.items())
+                saved += self.seconds(eclass, old) - (0.0 if self._is_shown(eclass, cut) else cut.about)
+                unread += [c for c in old.reads if c not in cut.leaves]
+        fewer: dict[int, int] = {}
+        while unread:
+            c = unread.pop()
+            fewer[c] = fewer.get(c, 0) + 1
+            if fewer[c] == self.refs[c] and c in self.choice and c not in self._results:
+                saved += self.seconds(c, self.choice[c])
+                unread += self.choice[c].reads
+        return saved < WORTH
 
     def move(self, changed: dict[int, Cut], fresh: Callable[[int], Cut | None]) -> bool:
         """`attempt` without the judgement, to be followed by `keep` or `undo`; False where `fresh` has no cut."""
@@ -260,7 +265,10 @@ class Cover:
 
     def seconds(self, eclass: int, cut: Cut) -> float:
         """The price of computing class `eclass` by `cut`. A result that is a view costs nothing, as in NumPy."""
-        return 0.0 if cut.state.is_view and eclass in self._results else cut.cost
+        return 0.0 if self._is_shown(eclass, cut) else cut.cost
+
+    def _is_shown(self, eclass: int, cut: Cut) -> bool:
+        return cut.state.is_view and eclass in self._results
 
     def is_alias(self, eclass: int) -> bool:
         """Is the root `eclass` just a view, and not read by another kernel, which would need it copied?"""

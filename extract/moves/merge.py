@@ -63,11 +63,14 @@ class MergeState:
             self._lift(number)
         self._moved.clear()
 
-    def settle(self, numbers: Iterable[int]) -> None:
-        """Merge the pair with the largest saving until none of `numbers`, or of what they become, saves anything."""
+    def settle(self, numbers: Iterable[int], wanted: float = 0.0) -> None:
+        """Merge the pair with the largest saving until none of `numbers`, or of what they become, saves anything. No
+        schedule is made where all pairs promise less than half of the seconds `wanted`."""
         queue: list[tuple[float, int, int, bool, Group]] = []  # savings, by prices or roughly
         for pair in self._pairs(numbers):
             self._offer(queue, *pair)
+        if wanted + 2 * sum([saving for saving, *_ in queue]) > 0:
+            return
         while queue:
             _, a, b, is_priced, made = heapq.heappop(queue)
             if a not in self.alive or b not in self.alive or not self._direct(a, b):

@@ -111,7 +111,7 @@ class _Grouped:
             loose = [eclass for eclass in dict.fromkeys(loose) if eclass in cover.choice]
             added = [pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose]
             if not pool.is_circular:
-                pool.settle(added)
+                pool.settle(added, pool.seconds - before)
             is_cheaper = pool.seconds < before - WORTH and not pool.is_circular
             if is_cheaper and all(g.runs for g in pool.alive.values()):
                 cover.keep()

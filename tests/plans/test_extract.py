@@ -100,7 +100,8 @@ def test_an_unknown_extractor_is_refused_with_the_known_ones():
 def test_a_move_whose_new_kernels_would_read_one_another_in_a_circle_is_taken_back():
     def cut(reads, seconds):
         state = State("map", (), ())
-        return SimpleNamespace(leaves=dict.fromkeys(reads, 0), reads=reads, state=state, cost=seconds, runs=True)
+        found = {"cost": seconds, "about": seconds, "runs": True}
+        return SimpleNamespace(leaves=dict.fromkeys(reads, 0), reads=reads, state=state, **found)
 
     cover = Cover(SimpleNamespace(free=set()), [0])
     assert cover.take({0: cut([1], 1.0), 1: cut([], 5.0)})

@@ -7,7 +7,7 @@ concatenations, and where the arrays that it reads lie. Next stop: `forms.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape, TensorType
 
 MOST_CELLS = 128
+MOST_NODES = 512  # of all bodies that cells compute, where there are several
 CODES = 4 * MOST_CELLS - 1  # numbers for what cells have of a concatenation: two for each piece at most
 Box = tuple[tuple[int, int], ...]  # along each axis of the space, where it begins and ends
 
@@ -64,6 +65,12 @@ def cells_of(body: Graph, space: Shape) -> list[Cell]:
     if math.prod(len(places) - 1 for places in walk.seams) > MOST_CELLS:
         raise UnsupportedOp(f"the arrays that it joins have more than {MOST_CELLS} seams: store one of them first")
     return list(walk.cells())
+
+
+def check_few(sizes: Collection[int]) -> None:
+    """UnsupportedOp where cells compute several bodies, which have `sizes`, and too many nodes in all."""
+    if len(sizes) > 1 and sum(sizes) > MOST_NODES:
+        raise UnsupportedOp("the pieces of the arrays that it joins meet in too many ways: store one of them first")
 
 
 class _Value(NamedTuple):
@@ -202,11 +209,14 @@ class _CellWalk:
 
     def cells(self) -> Iterator[Cell]:
         known: dict[int, _CellBody] = {}
+        sizes: dict[tuple[Node, ...], int] = {}
         for box in product(*[[*pairwise(places)] for places in self.seams]):
             chosen = {spot: _piece(spot, box) for spot in self.joined}
             code = sum([self._code(spot, piece) for spot, piece in chosen.items()])
             if code not in known:
                 known[code] = self._computed(chosen, code)
+                sizes[known[code].body.outputs] = len(known[code].body.nodes)
+                check_few(sizes.values())
             computed = known[code]
             reads = dict([self._read(chosen.get(spot, spot)) for spot in computed.reading])
             yield Cell(box, computed.body, computed.reductions, reads)

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from eqfuse.emit.c.cells import Box, Cell, Read, cells_of, is_map
+from eqfuse.emit.c.cells import Box, Cell, Read, cells_of, check_few, is_map
 from eqfuse.emit.c.nest import Access, Nest, access
 from eqfuse.emit.c.passes import Pass, is_gather, is_load, is_number, is_reduction
-from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
 
-MOST_NODES = 512  # of all forms together, where there are several
 FAR = 1 << 20  # elements from one place that is gathered to the next, as loops see it
 SMALL = 32  # a cell with a smaller share of the space than one in as many has strides that are looked up
 
@@ -123,8 +121,7 @@ def forms_of(body: Graph, space: Shape) -> list[Form]:
         else:
             is_small = cell.size * SMALL < total
             found.append(Form(cell.body, cell.reductions, (cell.reads,), (number,), (cell.box,), is_small))
-    if len(found) > 1 and sum(len(form.body.nodes) for form in found) > MOST_NODES:
-        raise UnsupportedOp("the pieces of the arrays that it joins meet in too many ways: store one of them first")
+    check_few([len(form.body.nodes) for form in found])
     return found
 
 
