@@ -26,18 +26,19 @@ def trigamma(_y: Expr, x: Expr) -> Expr:
     found = (series + 1) / large + square * 0.5
     for k in range(_SHIFTS):
         found = found + 1 / f("square", at + k)
-    sine = f("sin", where(reflected, x, 0.5) * math.pi)
+    sine = f("sin", where(reflected, x - f("round", x), 0.5) * math.pi)  # 0 at the poles
     return where(reflected, math.pi**2 / f("square", sine) - found, found)
 
 
 def kolmogorov(_y: Expr, x: Expr) -> Expr:
-    """The derivative of Kolmogorov's survival function, by its series; below 1, where that is slow, by the dual one."""
-    small = x < 1
-    large, near = where(small, 1, x), where(small, x, 1)
+    """The derivative of Kolmogorov's survival function, by its series; below 1, where that is slow, by the dual one.
+    Beyond both ends it is 0 in every dtype."""
+    small, none = x < 1, x < 0.04
+    large, near = f("minimum", where(small, 1, x), 30), where(none, 1, where(small, x, 1))
     terms = [f("exp", f("square", large) * (-2 * k * k)) * ((-1) ** k * 8 * k * k) for k in range(1, 6)]
     above = sum_of(terms) * large
     inverse = 1 / near
     odd = [((2 * k + 1) * math.pi) ** 2 / 8 for k in range(4)]
     below = [f("exp", f("square", inverse) * -c) * (f("square", inverse) * (2 * c) - 1) for c in odd]
     slope = sum_of(below) * f("square", inverse) * -math.sqrt(2 * math.pi)
-    return where(small, where(near > 0, slope, 0), above)
+    return where(small, where(none, 0, slope), above)

@@ -217,7 +217,7 @@ _ELEMENTARY: dict[str, DerivativeRow] = {
     "entr": _one(lambda y, x: -_log(x) - 1),
     "rel_entr": by_partials(lambda y, a, b: _log(a / b) + 1, lambda y, a, b: -(a / b)),
     "kl_div": by_partials(lambda y, a, b: _log(a / b), lambda y, a, b: 1 - a / b),
-    "xlog1py": by_partials(lambda y, a, b: f("log1p", b), lambda y, a, b: a / (b + 1)),
+    "xlog1py": by_partials(lambda y, a, b: f("log1p", b), lambda y, a, b: where(f("equal", a, 0), 0, a / (b + 1))),
     "exp10": _one(lambda y, x: y * math.log(10)),
     "cosm1": _one(lambda y, x: -f("sin", x)),
     "huber": by_partials(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 from numpy.testing.overrides import get_overridable_numpy_ufuncs
 
 import eqfuse as ef
@@ -18,6 +19,7 @@ from eqfuse.ops.elementwise import UFUNCS as OPERATORS
 
 POINTS = (0.0, 1.0, -1.0, 2.0, 0.5, -3.0)
 STEP = 1e-4
+ENDS = {np.float32: (1e-20, 0.05), np.float64: (1e-155, 1e-160)}  # of Kolmogorov's function
 WEIGHTS = (-25 / 12, 4, -3, 4 / 3, -1 / 4)  # of a one-sided difference of the fourth order
 
 
@@ -58,6 +60,19 @@ def test_where_both_sides_agree_the_derivative_is_theirs(ufunc: np.ufunc) -> Non
             for place in np.flatnonzero(smooth):
                 found = _derivative(ufunc, args, at, int(place))
                 assert np.isclose(found, above[place], rtol=1e-4, atol=1e-4), f"{args}, in argument {at}: {found}"
+
+
+@pytest.mark.parametrize(
+    "ufunc, args, slope",
+    [
+        *[(scipy.special.kolmogorov, (dtype(x),), 0) for dtype, xs in ENDS.items() for x in xs],
+        (scipy.special.kolmogorov, (np.inf,), 0), (scipy.special.digamma, (-1.0,), np.inf),
+        (scipy.special.digamma, (-1.5,), np.pi**2 / 2 + 4 + 4 / 9),
+        (lambda y: scipy.special.xlog1py(0.0, y), (-1.0,), 0),
+    ],
+)  # fmt: skip
+def test_at_ends_and_poles_derivatives_are_limits_and_not_nan(ufunc: Any, args: tuple[Any, ...], slope: float) -> None:
+    np.testing.assert_allclose(ef.jvp(ufunc, args, tuple([type(x)(1) for x in args]))[1], slope, rtol=1e-6)
 
 
 def _derivative(ufunc: np.ufunc, args: tuple[float, ...], at: int, place: int) -> Any:
