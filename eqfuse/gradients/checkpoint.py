@@ -54,7 +54,9 @@ def checkpoint(fun: Callable[..., Any], policy: Policy | str | None = None) -> C
     """
     if not callable(fun):
         raise TraceError(f"ef.checkpoint takes a function, not {fun!r}")
-    chosen = _POLICIES.get(policy) if isinstance(policy, str) else policy or checkpoint_policies.nothing_saveable
+    if policy is None:
+        policy = checkpoint_policies.nothing_saveable
+    chosen = _POLICIES.get(policy) if isinstance(policy, str) else policy
     if not callable(chosen):
         raise OptionError(
             f"ef.checkpoint: the policy is {policy!r}: give one of ef.checkpoint_policies ({', '.join(_POLICIES)})"

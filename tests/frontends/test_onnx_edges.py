@@ -212,6 +212,13 @@ def test_an_edge_is_what_the_standard_says(name: str) -> None:
      y = ConcatFromSequence <axis = 0> (t) }""",
             "out of range",
         ),
+        (
+            16,
+            """(float[1, 1, 4, 4] x) => (float[N, 1, 1, 1] y)
+     <float[1, 4] r = {0.0, 0.0, 2.0, 2.0}, float z = {0.0}, int64[1] b = {0}>
+     { ends = Div (r, z) y = RoiAlign (x, ends, b) }""",
+            "an end that is infinite or NaN",
+        ),
     ],
 )
 def test_what_is_not_there_is_refused(opset: int, text: str, message: str) -> None:

@@ -159,8 +159,9 @@ def test_a_policy_says_what_a_pullback_keeps_and_changes_no_gradient() -> None:
         found[policy] = len(kept), any(np.allclose(r, product) for r in kept)
     assert found["nothing_saveable"][0] <= found["dots_saveable"][0] < found["everything_saveable"][0]
     assert [found[p][1] for p in ("nothing_saveable", "dots_saveable")] == [False, True]
-    with pytest.raises(ef.EqfuseError, match="the policy is 'dots': give one of"):
-        ef.checkpoint(block, policy="dots")
+    for policy in ("dots", False):
+        with pytest.raises(ef.EqfuseError, match=f"the policy is {policy!r}: give one of"):
+            ef.checkpoint(block, policy=policy)
     inside = ef.grad(lambda x: ef.checkpoint(lambda y: (ef.stop_gradient(y) * y).sum())(x))
     np.testing.assert_array_equal(inside(x), x)
 

@@ -264,7 +264,10 @@ def roi_align(
     sizes = sizes if half else lazy.maximum(sizes, 1)
     if sampling_ratio > 0:
         return _pooled(x, starts, sizes, batch, out, (sampling_ratio, sampling_ratio), mode)
-    counts = np.ceil(value(sizes, "the regions") / np.array(out)).astype(int)
+    found = value(sizes, "the size of a region")
+    if not np.isfinite(found).all():
+        raise UnsupportedOp("RoiAlign has a region with an end that is infinite or NaN")
+    counts = np.ceil(found / np.array(out)).astype(int)
     one = [slice(r, r + 1) for r in range(len(counts))]
     made = [_pooled(x, starts[r], sizes[r], batch[r], out, c, mode) for r, c in zip(one, counts.tolist(), strict=True)]
     return lazy.concatenate([np.zeros((0, x.shape[1], *out), x.dtype), *made])
