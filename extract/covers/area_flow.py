@@ -63,7 +63,7 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
             usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
         compared = _compared(candidates, usable)
         least, cut = math.inf, None
-        for about, at in sorted([(candidates.read(c) + c.about, at) for at, c in enumerate(compared)]):
+        for about, at in sorted([(candidates.read(c) + cover.about(eclass, c), at) for at, c in enumerate(compared)]):
             if about >= least:
                 break
             total = candidates.read(compared[at]) + cover.seconds(eclass, compared[at])

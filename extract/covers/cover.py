@@ -174,7 +174,7 @@ class Cover:
         for eclass, cut in changed.items():
             old = self.choice.get(eclass)
             if old is not None:
-                saved += self.seconds(eclass, old) - (0.0 if self._is_shown(eclass, cut) else cut.about)
+                saved += self.seconds(eclass, old) - self.about(eclass, cut)
                 unread += [c for c in old.reads if c not in cut.leaves]
         fewer: dict[int, int] = {}
         while unread:
@@ -265,10 +265,11 @@ class Cover:
 
     def seconds(self, eclass: int, cut: Cut) -> float:
         """The price of computing class `eclass` by `cut`. A result that is a view costs nothing, as in NumPy."""
-        return 0.0 if self._is_shown(eclass, cut) else cut.cost
+        return 0.0 if cut.state.is_view and eclass in self._results else cut.cost
 
-    def _is_shown(self, eclass: int, cut: Cut) -> bool:
-        return cut.state.is_view and eclass in self._results
+    def about(self, eclass: int, cut: Cut) -> float:
+        """The same, by what is known as long as the cut's schedule has not been made."""
+        return 0.0 if cut.state.is_view and eclass in self._results else cut.about
 
     def is_alias(self, eclass: int) -> bool:
         """Is the root `eclass` just a view, and not read by another kernel, which would need it copied?"""
