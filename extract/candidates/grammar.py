@@ -145,12 +145,9 @@ class Grammar:
         executed = [self._executed(part, state, enode.op) if self.compiled else part.works for part in parts]
         if role is Role.PIECES and self.compiled:
             executed = [self._piece(part, (eclass, enode, at)) for at, part in enumerate(parts)]
-        if role is Role.VIEW and executed[0]:
+        if role is Role.VIEW and not self.compiled and executed[0]:
             share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)
-            if not self.compiled:
-                executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
-            elif share < 1:
-                executed = [self.prices.behind(executed[0], (eclass, enode), share)]
+            executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
         works = union([*executed, {1.0: 1 << number}])
         size = count(works)
         if size > LARGEST:
@@ -199,7 +196,11 @@ class Grammar:
     def _piece(self, part: Cut, piece: tuple) -> Works:
         """The part's work as a piece of a joined array, inside a larger compiled body: a thread whose element is in the
         piece computes it anew, whatever else it computes of the same value."""
-        return self.prices.behind(part.works, piece, 1.0)
+        source = part
+        while source.enode is not None and source.parts and row(source.enode.op).role is Role.VIEW:
+            (source,) = source.parts
+        share = math.prod(part.state.shape) / max(math.prod(source.state.shape), 1)
+        return self.prices.behind(part.works, piece, min(1.0, share))
 
     def inline(self, cut: Cut, values: dict[int, Cut]) -> Cut | str:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
