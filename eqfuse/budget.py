@@ -76,9 +76,7 @@ class Allowance:
     """What a stage may take: `until` this thread has used so many seconds of processor time, and `most` bytes held by
     the process. `optimum`: the `Budget`'s."""
 
-    def __init__(
-        self, until: float = math.inf, most: float = math.inf, optimum: float = Budget.optimum
-    ) -> None:  # fmt: skip
+    def __init__(self, until: float = math.inf, most: float = math.inf, optimum: float = Budget.optimum) -> None:
         self.until, self.most, self.optimum = until, most, optimum
         self._asked = itertools.count()
         self._full = self._late = False

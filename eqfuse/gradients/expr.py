@@ -95,7 +95,8 @@ class Expr:
 
 
 def f(op: str, *operands: Operand) -> Expr:
-    """The elementwise operator `op`, of which at least one operand is a term: numbers are floats, where any term is."""
+    """The elementwise operator `op`, of which at least one operand is an `Expr`: numbers are floats where one of these
+    is."""
     dtypes = [o.dtype for o in operands if isinstance(o, Expr)]
     dtype = next((d for d in dtypes if kind(d) in "fc"), dtypes[0])
     nodes = [o.node if isinstance(o, Expr) else const(o, dtype) for o in operands]
@@ -128,7 +129,7 @@ def product(a: Operand, b: Operand) -> Expr:
 
 
 def constant_number(value: Operand) -> Any:
-    """The number that a term is everywhere; None where that is not known."""
+    """The number that an operand is everywhere; None where that is not known."""
     if not isinstance(value, Expr):
         return value
     n = value.node
@@ -137,7 +138,7 @@ def constant_number(value: Operand) -> Any:
 
 
 def where(condition: Expr, yes: Operand, no: Operand, dtype: np.dtype | None = None) -> Expr:
-    """`yes` or `no`, numbers as `dtype` where neither is a term."""
+    """`yes` or `no`, numbers as `dtype` where neither is an `Expr`."""
     dtype = dtype or next(v.dtype for v in (yes, no) if isinstance(v, Expr))
     a, b = (v.node if isinstance(v, Expr) else const(v, dtype) for v in (yes, no))
     return Expr(tidy.elementwise("where", [condition.node, a, b]))

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqfuse import functions as f
 from eqfuse.dtypes import kind
-from eqfuse.errors import UnsupportedOp
+from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
 from eqfuse.frontends.onnx.table import axis_of, chosen, ints, operator, product, value
@@ -266,7 +266,7 @@ def roi_align(
         return _pooled(x, starts, sizes, batch, out, (sampling_ratio, sampling_ratio), mode)
     found = value(sizes, "the size of a region")
     if not np.isfinite(found).all():
-        raise UnsupportedOp("RoiAlign has a region with an end that is infinite or NaN")
+        raise ShapeError("RoiAlign has a region with an end that is infinite or NaN")
     counts = np.ceil(found / np.array(out)).astype(int)
     one = [slice(r, r + 1) for r in range(len(counts))]
     made = [_pooled(x, starts[r], sizes[r], batch[r], out, c, mode) for r, c in zip(one, counts.tolist(), strict=True)]
