@@ -12,6 +12,7 @@ import secrets
 import struct
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -36,6 +37,7 @@ WANTED = (
 LIBRARIES = () if os.name == "nt" else ("-lm",)
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 SECONDS = 120.0  # for one text
+PAUSE = 0.005  # seconds between looks at whether one of several is compiled
 SHOWN = 12  # lines of what a compiler prints
 FULL = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system", re.IGNORECASE)
 
@@ -70,15 +72,18 @@ class Compiler:
     def build_all(self, texts: Sequence[str], *more: str) -> Generator[bytes, None, None]:
         """The shared objects of `texts`, in order, as many of them compiled at once as there are threads."""
         command = [*self.command, *self.flags, *more]
-        waiting, at_work = deque(texts), deque[_Build]()
+        waiting, begun = deque(texts), deque[_Build]()
         try:
-            while waiting or at_work:
-                while waiting and len(at_work) < thread_count():
-                    at_work.append(_Build(command, waiting.popleft(), self.seconds))
-                yield at_work[0].result()
-                at_work.popleft().end()
+            while waiting or begun:
+                while waiting and sum(not build.ended for build in begun) < thread_count():
+                    begun.append(_Build(command, waiting.popleft(), self.seconds))
+                if waiting and not begun[0].ended:
+                    time.sleep(PAUSE)
+                    continue
+                yield begun[0].result()
+                begun.popleft().end()
         finally:
-            for build in at_work:
+            for build in begun:
                 build.end()
 
 
@@ -113,6 +118,11 @@ class _Build:
         if not is_zig(self._command):
             return {"TMPDIR": str(folder)}
         return {"ZIG_GLOBAL_CACHE_DIR": _zig_folder(), "ZIG_LOCAL_CACHE_DIR": str(folder)}
+
+    @property
+    def ended(self) -> bool:
+        """Whether `result` need not wait."""
+        return self._run.ended
 
     def result(self) -> bytes:
         status, said = self._run.result()

@@ -37,7 +37,7 @@ def load(text: str, *flags: str) -> ctypes.CDLL:
 
 
 def load_all(texts: Sequence[str], *flags: str) -> list[ctypes.CDLL]:
-    """The library of each text; what is not kept is compiled side by side."""
+    """The library of each text; what is not kept is compiled side by side, long texts first: they take the longest."""
     compiler = find()
     names = [_name(compiler, flags, text) for text in texts]
     missing = {name: text for name, text in zip(names, texts, strict=True) if name not in _loaded}
@@ -46,6 +46,7 @@ def load_all(texts: Sequence[str], *flags: str) -> list[ctypes.CDLL]:
             with suppress(LoadError):  # a system that shares the folder has another C library
                 _loaded[name] = _opened(data)
                 del missing[name]
+    missing = dict(sorted(missing.items(), key=lambda item: -len(item[1])))
     with closing(compiler.build_all([*missing.values()], *flags)) as objects:
         for name, data in zip(missing, objects, strict=True):
             _loaded[name] = _opened(data)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from threading import Thread
 
+from eqfuse.errors import EqfuseError
 from eqfuse.machine.c_build import CompilerError
 from eqfuse.machine.c_objects import LoadError, load
 from eqfuse.machine.thread_limit import limit
@@ -53,6 +56,24 @@ def runner() -> int:
     address = ctypes.cast(library.eqfuse_run, ctypes.c_void_p).value
     assert address is not None
     return address
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """What `runner` needs is compiled beside what this thread does meanwhile."""
+
+    def begin() -> None:
+        with suppress(EqfuseError):  # which `runner` raises
+            runner()
+
+    beside = Thread(target=begin, daemon=True)
+    try:
+        beside.start()
+    except RuntimeError:  # no more threads: `runner` compiles it
+        yield
+        return
+    yield
+    beside.join()
 
 
 @cache

@@ -35,6 +35,11 @@ class Foreign:
             self.end()
             raise OSError(str(error)) from None
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is done, or its time over."""
+        return not (self._reader.is_alive() and self._left)
+
     def result(self) -> tuple[int | None, str]:
         """Waits for it: its status, None where its time is over, and what it has printed."""
         self._reader.join(self._left)  # its output ends with it, which is noticed sooner than by asking for its status

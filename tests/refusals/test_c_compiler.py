@@ -149,6 +149,15 @@ def test_a_compiler_without_a_flag_that_results_depend_on_is_refused(
     refused("unknown -ffp-contract=off")
 
 
+def test_a_text_is_begun_as_soon_as_another_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when those before it are: here the first waits for the last."""
+    waits = f"while [ ! -e {tmp_path}/begun ]; do sleep 0.01; done"
+    body = f'if grep -q LAST kernel.c; then : > {tmp_path}/begun; elif grep -q FIRST kernel.c; then {waits}; fi'
+    monkeypatch.setattr(c_build, "thread_count", lambda: 2)
+    compiler = c_build.Compiler((str(script(tmp_path / "bin" / "slow", f'{body}; {REAL} "$@"')),), "1", seconds=20.0)
+    assert len([*compiler.build_all([f"int {name};" for name in ("FIRST", "SECOND", "LAST")])]) == 3
+
+
 def test_a_text_that_is_no_c_is_an_error_with_the_first_lines() -> None:
     with pytest.raises(CompilerError, match=r"failed \(status 1\): .*kernel.c:1:.*error") as error:
         load("\n".join(["no C;"] * 100))

@@ -38,7 +38,7 @@ from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine import c_calls
 from eqfuse.machine.c_objects import load_all
-from eqfuse.machine.c_threads import runner
+from eqfuse.machine.c_threads import compiling, runner
 from eqfuse.plan.plan import Kernel
 
 RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
@@ -156,7 +156,9 @@ def modules(kernels: Sequence[CKernel]) -> list[Module]:
 def loaded(texts: Sequence[Module]) -> dict[str, Any]:
     """The functions of all kernels of these texts, by name."""
     functions: dict[str, Any] = {}
-    for library, module in zip(load_all([m.text for m in texts]), texts, strict=True):
+    with compiling():
+        libraries = load_all([m.text for m in texts])
+    for library, module in zip(libraries, texts, strict=True):
         ctypes.c_void_p.in_dll(library, RUN).value = runner()
         functions |= c_calls.functions(library, [k.name for k in module.kernels])
     return functions
