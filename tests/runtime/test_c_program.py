@@ -155,6 +155,27 @@ def test_a_program_is_saved_loaded_and_jitted(tmp_path: Path) -> None:
         near(jitted(X[:n]), softmax(X[:n]))
 
 
+def test_constants_that_a_product_copies_are_copied_once() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((40, 300)).astype(np.float32)
+    first, second = (rng.standard_normal(shape).astype(np.float32) / 20 for shape in ((300, 400), (400, 300)))
+
+    def f(x: Any) -> Any:  # alike layers with constants of their own, and one that is given
+        for _ in range(2):
+            x = x + np.tanh(np.maximum(x @ (first * 2), 0) @ second)
+        return x
+
+    def g(x: Any, w: Any) -> Any:
+        return np.maximum(np.maximum(x @ w, 0) @ second, 0)
+
+    once, each = ef.compile(f, x, target="c"), ef.compile(g, x, first, target="c")
+    assert "panels" in once.source().split("// def program")[1]
+    assert once.peak_bytes < first.nbytes
+    for x, w in ((x, first), (-x, -first), (x, first)):
+        np.testing.assert_allclose(once(x), f(x), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(each(x, w), g(x, w), rtol=1e-4, atol=1e-5)
+
+
 def test_the_result_is_the_callers_own() -> None:
     program = ef.compile(softmax, X, target="c")
     first = program(X)

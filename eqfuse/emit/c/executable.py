@@ -36,7 +36,7 @@ class CExecutable(NumpyExecutable):
 
     def _kernels(self, kernels: Sequence[Kernel]) -> list[NumpyKernel | None]:
         rounds = self.plan.numerics != "approximate"
-        emitted = [None if k.is_view else emit_kernel(k, self.plan.device, rounds) for k in kernels]
+        emitted = [None if k.is_view else self._emitted_kernel(k, rounds) for k in kernels]
         ours = {k.name: k for k in emitted if isinstance(k, CKernel)}  # alike kernels are one
         self._warns_never = all(k is None or isinstance(k, CKernel) for k in emitted)
         functions: dict[str, Any] = {}
@@ -49,9 +49,23 @@ class CExecutable(NumpyExecutable):
         for k, e in zip(kernels, emitted, strict=True):
             if isinstance(e, CKernel):
                 self._read_by_kernels.update(k.reads)
-                e = ours[e.name].called(functions[e.name], [i for i, v in enumerate(k.reads) if v in views])
+                e = ours[e.name]
+                panels = self._panels(k, e, functions[e.panels]) if e.panels else None
+                e = e.called(functions[e.name], [i for i, v in enumerate(k.reads) if v in views], panels)
             found.append(e)
         return found
+
+    def _emitted_kernel(self, kernel: Kernel, rounds: bool) -> NumpyKernel | CKernel:
+        emitted = emit_kernel(kernel, self.plan.device, rounds)
+        if isinstance(emitted, CKernel):
+            return emitted.with_constants([i for i, v in enumerate(kernel.reads) if v in self._constants], rounds)
+        return emitted
+
+    def _panels(self, kernel: Kernel, emitted: CKernel, function: Any) -> dict[str, np.ndarray]:
+        """The copies of the constants that `emitted` multiplies by, by names that are global to the program."""
+        constants = {i: self._constants[v] for i, v in enumerate(kernel.reads) if v in self._constants}
+        made = emitted.copied(function, constants)
+        return {f"panels{kernel.writes[0]}_{i}": array for i, array in enumerate(made)}
 
     def _with_gaps(self, kernel: Kernel) -> NumpyKernel:
         found = emit_kernel(kernel, self.plan.device, gaps=True)

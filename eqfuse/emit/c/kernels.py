@@ -7,7 +7,7 @@ text that these lines call. Next stop: `executable.py`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -53,19 +53,45 @@ TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR
 
 @dataclass(frozen=True)
 class CKernel:
-    """One C kernel, the function `name`."""
+    """One C kernel, the function `name`. `panels`: the function that copies right operands for it, where a program
+    calls that once, as they are constants."""
 
     name: str
     text: Text
     schedule: LoopsSchedule | ProductSchedule | ConvolutionSchedule | WindowsSchedule
+    panels: str | None = None
+
+    @property
+    def functions(self) -> list[str]:
+        return [self.name] if self.panels is None else [self.name, self.panels]
 
     @cached_property
     def refusal(self) -> Callable[..., None]:
         """What raises the error of a place that its arrays do not have."""
         return partial(refuse, self.text.parameters.body)
 
-    def called(self, function: Any, copied: Collection[int]) -> NumpyKernel:
-        """The line that calls its `function`, with its reads numbered `copied` in C order first."""
+    def with_constants(self, constants: Collection[int], rounds: bool) -> CKernel:
+        """Where the inputs of these numbers are constants: the kernel that finds its right operands copied."""
+        s = self.schedule
+        if not isinstance(s, ProductSchedule) or not s.workspaces or not s.copied <= set(constants):
+            return self
+        name = f"{self.name}_once"
+        return CKernel(name, product_writer.write(s, name, rounds, once=True), s, product_writer.panels_function(name))
+
+    def copied(self, function: Any, constants: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+        """What `function`, that of `panels`, makes of `constants`, by number of input."""
+        made = [np.empty(t.shape, t.dtype) for t in self.schedule.workspaces]
+        parameters, absent = self.text.parameters, np.empty(0)
+        reads = [constants.get(i, absent) for i in parameters.read_numbers()]
+        literals = [literal.array for literal in parameters.constants]
+        function(*reads, *literals, *[absent] * len(parameters.body.outputs), *made)
+        return made
+
+    def called(
+        self, function: Any, copied: Collection[int], panels: Mapping[str, np.ndarray] | None = None
+    ) -> NumpyKernel:
+        """The line that calls its `function`, with its reads numbered `copied` in C order first, and with `panels`, by
+        names that no other line uses."""
         parameters = self.text.parameters
         source = Source(parameters.body)
         source.inline = True
@@ -73,7 +99,8 @@ class CKernel:
         source.names |= {self.name: function, "in_order": in_order}
         names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]
         names += [source.leaf(const(literal.array)) for literal in parameters.constants]
-        names += [*source.writes, *(source.workspace(t) for t in self.schedule.workspaces)]
+        source.names |= panels or {}
+        names += [*source.writes, *(panels or (source.workspace(t) for t in self.schedule.workspaces))]
         call = f"{self.name}({', '.join(names)})"
         if self.text.misses:
             refused = f"refused_{self.name}"
@@ -160,7 +187,7 @@ def loaded(texts: Sequence[Module]) -> dict[str, Any]:
         libraries = load_all([m.text for m in texts])
     for library, module in zip(libraries, texts, strict=True):
         ctypes.c_void_p.in_dll(library, RUN).value = runner()
-        functions |= c_calls.functions(library, [k.name for k in module.kernels])
+        functions |= c_calls.functions(library, [f for k in module.kernels for f in k.functions])
     return functions
 
 

@@ -61,6 +61,12 @@ class ProductSchedule(CompiledSchedule):
         return [_panels(self.parts, at, s) for at, s in enumerate(self.blocks.steps) if not s.right]
 
     @property
+    def copied(self) -> frozenset[int]:
+        """The numbers of the inputs that right operands are copied from."""
+        found = (n for loops in self.rights if loops is not None for n in loops.body.nodes)
+        return frozenset(self.body.inputs.index(n) for n in found if n in self.body.inputs)
+
+    @property
     def units(self) -> int:
         return units(self.parts, self.blocks)
 

@@ -23,8 +23,13 @@ from eqfuse.emit.c.product.schedule import ProductSchedule, outer_of
 from eqfuse.emit.c.writer import Text, called, function, used
 
 
-def write(schedule: ProductSchedule, name: str, rounds: bool) -> Text:
-    return _Writer(schedule, name, rounds).text()
+def write(schedule: ProductSchedule, name: str, rounds: bool, once: bool = False) -> Text:
+    """`once`: panels are copied by a function of their own, `panels_function`."""
+    return _Writer(schedule, name, rounds).text(once)
+
+
+def panels_function(name: str) -> str:
+    return f"{name}_panels"
 
 
 class _Writer:
@@ -37,18 +42,24 @@ class _Writer:
         self.row = NAMES[len(self.parts.outer)]
         self.column = NAMES[len(self.parts.outer) + 1]
 
-    def text(self) -> Text:
+    def text(self, once: bool) -> Text:
         panels = [self._panels(at) for at, loops in enumerate(self.schedule.rights) if loops is not None]
         chunk = self._chunk()
         fetched = self.parameters.fetched()
         source = "".join(f.text(fetched, self.type.computed) for f in self.functions)
         for name, lines, _ in [*panels, chunk]:
             source += function(f"static void {name}({ARRAYS}, long long chunk)", [*used(fetched, lines), *lines])
-        run = []
-        for name, _, chunks in [*panels, chunk]:
-            shared = f"eqf_run({name}, arrays, {chunks}, {self.schedule.threads});"
-            run.append(shared if chunks > 1 else f"{name}(arrays, 0);")
-        return Text(source + called(self.name, self.parameters, run, self.schedule.seconds), self.parameters)
+        before, run = [self._run(part) for part in panels], [self._run(chunk)]
+        if once:
+            source += called(panels_function(self.name), self.parameters, before, self.schedule.seconds)
+            before = []
+        source += called(self.name, self.parameters, [*before, *run], self.schedule.seconds)
+        return Text(source, self.parameters)
+
+    def _run(self, part: tuple[str, list[str], int]) -> str:
+        name, _, chunks = part
+        shared = f"eqf_run({name}, arrays, {chunks}, {self.schedule.threads});"
+        return shared if chunks > 1 else f"{name}(arrays, 0);"
 
     # Copies of right operands
 
