@@ -157,6 +157,22 @@ def _safe(y: Expr) -> Expr:
     return where(y.equals(0), 1, y)
 
 
+def _leg(y: Expr, a: Expr) -> Expr:
+    """What the hypotenuse changes by in `a`."""
+    return where(f("isinf", a), f("sign", a), a / _safe(y))
+
+
+def _turn(a: Expr, b: Expr) -> Expr:
+    """What the angle of `b` and `a` changes by in `a`."""
+    square = f("square", a) + f("square", b)
+    return where(f("isinf", square), 0, b / square)
+
+
+def _weight(y: Expr, a: Expr, b: Expr) -> Expr:
+    """The part of ``exp(a)`` in ``exp(a) + exp(b)``, the exponential of `y`."""
+    return where(a.equals(b), 0.5, f("exp", where(a.equals(y), 0, a - y)))
+
+
 def _scaled(_y: Expr, a: Expr, b: Expr) -> Expr:
     return f("ldexp", filled(1, TensorType(a.dtype, ())), b)
 
@@ -186,7 +202,7 @@ ROWS: dict[str, DerivativeRow] = {
     "sqrt": by_partials(lambda y, a: 0.5 / y),
     "cbrt": by_partials(lambda y, a: 1 / (f("square", y) * 3)),
     "reciprocal": by_partials(lambda y, a: -f("square", y)),
-    "hypot": by_partials(lambda y, a, b: a / _safe(y), lambda y, a, b: b / _safe(y)),
+    "hypot": by_partials(lambda y, a, b: _leg(y, a), lambda y, a, b: _leg(y, b)),
     # exponentials and logarithms
     "exp": by_partials(lambda y, a: y),
     "exp2": by_partials(lambda y, a: y * math.log(2)),
@@ -195,7 +211,7 @@ ROWS: dict[str, DerivativeRow] = {
     "log2": by_partials(lambda y, a: 1 / math.log(2) / a),
     "log10": by_partials(lambda y, a: 1 / math.log(10) / a),
     "log1p": by_partials(lambda y, a: 1 / (a + 1)),
-    "logaddexp": by_partials(lambda y, a, b: f("exp", a - y), lambda y, a, b: f("exp", b - y)),
+    "logaddexp": by_partials(_weight, lambda y, a, b: _weight(y, b, a)),
     # trigonometry
     "sin": by_partials(lambda y, a: f("cos", a)),
     "cos": by_partials(lambda y, a: -f("sin", a)),
@@ -203,9 +219,7 @@ ROWS: dict[str, DerivativeRow] = {
     "asin": by_partials(lambda y, a: 1 / f("sqrt", 1 - f("square", a))),
     "acos": by_partials(lambda y, a: -1 / f("sqrt", 1 - f("square", a))),
     "atan": by_partials(lambda y, a: 1 / (f("square", a) + 1)),
-    "atan2": by_partials(
-        lambda y, a, b: b / (f("square", a) + f("square", b)), lambda y, a, b: -a / (f("square", a) + f("square", b))
-    ),
+    "atan2": by_partials(lambda y, a, b: _turn(a, b), lambda y, a, b: -_turn(b, a)),
     "sinh": by_partials(lambda y, a: f("cosh", a)),
     "cosh": by_partials(lambda y, a: f("sinh", a)),
     "tanh": by_partials(lambda y, a: 1 - f("square", y)),

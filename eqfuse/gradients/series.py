@@ -26,7 +26,8 @@ def trigamma(_y: Expr, x: Expr) -> Expr:
     found = (series + 1) / large + square * 0.5
     for k in range(_SHIFTS):
         found = found + 1 / f("square", at + k)
-    sine = f("sin", where(reflected, x - f("round", x), 0.5) * math.pi)  # 0 at the poles
+    beyond = where(f("isinf", x), 0, x - f("round", x))
+    sine = f("sin", where(reflected, beyond, 0.5) * math.pi)  # 0 at the poles, which all far numbers are
     return where(reflected, math.pi**2 / f("square", sine) - found, found)
 
 

@@ -7,7 +7,7 @@ of degrees of freedom mostly none is known in closed form.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from eqfuse.gradients.expr import Expr, cast, complex_of, f, filled, imag, real, where
 from eqfuse.gradients.row import DerivativeRow, NoDerivative, Partial, by_partials, constant, refused
@@ -17,6 +17,7 @@ from eqfuse.ir.graph import Node
 _CLOSED = "none is known in closed form in this argument"
 _WHOLE = "it counts: pass it as a number that does not change"
 _DEGREE = math.pi / 180
+_FAR = math.inf
 
 
 def _square(x: Expr) -> Expr:
@@ -36,8 +37,16 @@ def _digamma(x: Expr) -> Expr:
     return f("digamma", x)
 
 
-def _one(partial: Partial) -> DerivativeRow:
-    return by_partials(partial)
+def _one(partial: Partial, limits: Mapping[float, float] | None = None) -> DerivativeRow:
+    """`limits`: what the derivative goes to at ends where `partial` has no value."""
+
+    def limited(y: Expr, x: Expr) -> Expr | float:
+        found = partial(y, x)
+        for end, limit in (limits or {}).items():
+            found = where(x.equals(end), limit, found)
+        return found
+
+    return by_partials(limited)
 
 
 def _last(partial: Partial, others: int, why: str = _CLOSED) -> DerivativeRow:
@@ -213,7 +222,7 @@ def _exprel(y: Expr, x: Expr) -> Expr:
 
 _ELEMENTARY: dict[str, DerivativeRow] = {
     "log_expit": _one(lambda y, x: -f("expm1", y)),
-    "log_ndtr": _one(lambda y, x: f("exp", _square(x) * -0.5 - y) * (1 / math.sqrt(2 * math.pi))),
+    "log_ndtr": _one(lambda y, x: f("exp", _square(x) * -0.5 - y) * (1 / math.sqrt(2 * math.pi)), {-_FAR: _FAR}),
     "entr": _one(lambda y, x: -_log(x) - 1),
     "rel_entr": by_partials(lambda y, a, b: _log(a / b) + 1, lambda y, a, b: -(a / b)),
     "kl_div": by_partials(lambda y, a, b: _log(a / b), lambda y, a, b: 1 - a / b),
@@ -244,9 +253,9 @@ _ELEMENTARY: dict[str, DerivativeRow] = {
     "powm1": by_partials(lambda y, a, b: (y + 1) * b / a, lambda y, a, b: (y + 1) * _log(a)),
 }
 _OF_ERRORS: dict[str, DerivativeRow] = {
-    "erfcx": _one(lambda y, x: x * y * 2 - 2 / math.sqrt(math.pi)),
+    "erfcx": _one(lambda y, x: x * y * 2 - 2 / math.sqrt(math.pi), {_FAR: 0}),
     "erfi": _one(lambda y, x: f("exp", _square(x)) * (2 / math.sqrt(math.pi))),
-    "dawsn": _one(lambda y, x: 1 - x * y * 2),
+    "dawsn": _one(lambda y, x: 1 - x * y * 2, {_FAR: 0, -_FAR: 0}),
     "erfinv": _one(lambda y, x: f("exp", _square(y)) * (math.sqrt(math.pi) / 2)),
     "erfcinv": _one(lambda y, x: f("exp", _square(y)) * (-math.sqrt(math.pi) / 2)),
     "ndtri": _one(lambda y, x: f("exp", _square(y) * 0.5) * math.sqrt(2 * math.pi)),
@@ -267,11 +276,11 @@ _BESSEL: dict[str, DerivativeRow] = {
     "j0": _one(lambda y, x: -f("j1", x)),
     "j1": _one(lambda y, x: f("j0", x) - _over(x, y, 0.5)),
     "y0": _one(lambda y, x: -f("y1", x)),
-    "y1": _one(lambda y, x: f("y0", x) - y / x),
+    "y1": _one(lambda y, x: f("y0", x) - y / x, {0: _FAR}),
     "k0": _one(lambda y, x: -f("k1", x)),
-    "k0e": _one(lambda y, x: y - f("k1e", x)),
+    "k0e": _one(lambda y, x: y - f("k1e", x), {0: -_FAR}),
     "k1": _one(lambda y, x: -f("k0", x) - y / x),
-    "k1e": _one(lambda y, x: y - f("k0e", x) - y / x),
+    "k1e": _one(lambda y, x: y - f("k0e", x) - y / x, {0: -_FAR}),
     "jv": _last(_neighbours("jv", -1), 1),
     "jve": _last(_real_only(_neighbours("jve", -1)), 1),
     "yv": _last(_neighbours("yv", -1), 1),
@@ -284,14 +293,14 @@ _BESSEL: dict[str, DerivativeRow] = {
     "modstruve": _struve("modstruve"),
     "ber": _one(lambda y, x: real(_kelvin("jv", x, 0.75))),
     "bei": _one(lambda y, x: imag(_kelvin("jv", x, 0.75))),
-    "ker": _one(lambda y, x: real(_kelvin("kv", x, 0.25))),
-    "kei": _one(lambda y, x: imag(_kelvin("kv", x, 0.25))),
+    "ker": _one(lambda y, x: real(_kelvin("kv", x, 0.25)), {0: -_FAR, _FAR: 0}),
+    "kei": _one(lambda y, x: imag(_kelvin("kv", x, 0.25)), {0: 0, _FAR: 0}),
 }
 _OF_GAMMA: dict[str, DerivativeRow] = {
     "digamma": _one(trigamma),
     "gamma": _one(lambda y, x: y * _digamma(x)),
     "gammaln": _one(lambda y, x: _digamma(x)),
-    "rgamma": _one(lambda y, x: -(y * _digamma(x))),
+    "rgamma": _one(lambda y, x: -(y * _digamma(x)), {0: 1, _FAR: 0}),
     "gammasgn": constant(),
     "beta": by_partials(
         lambda y, a, b: y * (_digamma(a) - _digamma(a + b)), lambda y, a, b: y * (_digamma(b) - _digamma(a + b))
@@ -344,13 +353,13 @@ _DISTRIBUTIONS: dict[str, DerivativeRow] = {
     **{name: refused("the density is no operator")
        for name in ("smirnov", "smirnovi", "ncfdtr")},
     "kolmogorov": _one(kolmogorov),
-    "kolmogi": _one(lambda y, p: 1 / kolmogorov(p, y)),
+    "kolmogi": _one(lambda y, p: 1 / kolmogorov(p, y), {0: -_FAR, 1: -_FAR}),
     "voigt_profile": refused("Faddeeva's function is no operator"),
 }
 _ELLIPTIC: dict[str, DerivativeRow] = {
     "agm": DerivativeRow(formula=_mean),
-    "ellipk": _one(lambda y, m: _complete(m, y)),
-    "ellipkm1": _one(lambda y, p: -_complete(1 - p, y)),
+    "ellipk": _one(lambda y, m: _complete(m, y), {1: _FAR, -_FAR: 0}),
+    "ellipkm1": _one(lambda y, p: -_complete(1 - p, y), {0: -_FAR, _FAR: 0}),
     "ellipe": _one(lambda y, m: _over(m, (y - f("ellipk", m)) * 0.5, -math.pi / 8)),
     "ellipkinc": by_partials(lambda y, phi, m: 1 / _root(phi, m), _first_in_parameter),
     "ellipeinc": by_partials(

@@ -67,7 +67,9 @@ def test_where_both_sides_agree_the_derivative_is_theirs(ufunc: np.ufunc) -> Non
     [
         *[(scipy.special.kolmogorov, (dtype(x),), 0) for dtype, xs in ENDS.items() for x in xs],
         (scipy.special.kolmogorov, (np.inf,), 0), (scipy.special.digamma, (-1.0,), np.inf),
-        (scipy.special.digamma, (-1.5,), np.pi**2 / 2 + 4 + 4 / 9),
+        (scipy.special.digamma, (-1.5,), np.pi**2 / 2 + 4 + 4 / 9), (scipy.special.digamma, (-np.inf,), np.inf),
+        (lambda x: np.logaddexp(x, np.inf), (2.0,), 0), (lambda x: np.logaddexp(x, -np.inf), (-np.inf,), 0.5),
+        (scipy.special.kolmogi, (0.0,), -np.inf),
         (lambda y: scipy.special.xlog1py(0.0, y), (-1.0,), 0),
     ],
 )  # fmt: skip
