@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,11 @@ _MOST_BOXES = 16  # that are kept apart; beyond, all of the array
 
 
 def apart(a: Ranges, b: Ranges) -> bool:
-    """Do the boxes around two slices of an array share no element?"""
-    return any(first[1] <= second[0] or second[1] <= first[0] for first, second in zip(a, b, strict=True))
+    """Do two slices of an array share no element, for sure?"""
+    return any(
+        stop <= other or end <= start or (start - other) % math.gcd(step, stride)
+        for (start, stop, step), (other, end, stride) in zip(a, b, strict=True)
+    )
 
 
 def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:

@@ -15,7 +15,7 @@ from tests.frontends.python_numbers import misfits, outcome, report, same
 
 INDICES = (
     "n", "n, m", "n, 1", ":, n", "..., n", "n, :, m", "1:, n", "n, ::-1", "None, n", "-1, n, 1:", "n, ..., None",
-    "::2, m, n",
+    "::2, m, n", "n, 1:, ::2", "1:, n, 1:", "m, n, 1:",
 )  # fmt: skip
 USES = (
     "row += 1", "row[...] = 7", "row *= x[0, 0, 0]", "row = row.T; row -= 2", "row = row[..., None]; row[...] = 3",

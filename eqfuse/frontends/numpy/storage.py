@@ -6,6 +6,7 @@ until somebody reads them together. Used by `tracer`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any
@@ -18,8 +19,7 @@ from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, outline, reshaped
 from eqfuse.ops.types import Shape
-
-Ranges = tuple[tuple[int, int, int], ...]
+from eqfuse.ops.updates import Ranges, apart
 
 
 class Rights(Enum):
@@ -74,6 +74,7 @@ class Storage:
     def write(self, steps: Sequence[ViewStep], value: Node) -> None:
         """Let the view `steps` be `value`, which has its shape and the storage's dtype."""
         self.version += 1
+        steps = _taken_first(self.shape, steps)
         while steps:
             *rest, (op, attr) = steps
             if op == "slice" and not rest:
@@ -134,7 +135,7 @@ class Storage:
         for ranges, value in reversed(self._writes):
             if ranges == wanted:
                 return value
-            if not _disjoint(ranges, wanted):
+            if not apart(ranges, wanted):
                 inside = _within(wanted, ranges)
                 return None if inside is None else tidy.slice_(value, inside)
         return tidy.slice_(self._base, wanted)
@@ -145,6 +146,32 @@ def taken(value: Node, steps: Sequence[ViewStep]) -> Node:
     for op, attr in steps:
         value = tidy.VIEWS[op](value, attr)
     return value
+
+
+def _taken_first(shape: Shape, steps: Sequence[ViewStep]) -> Sequence[ViewStep]:
+    """The view `steps` of an array of `shape`, for a write that changes less: where they are a slice, and of it the row
+    that scalars select, as the same row of the array, if that is smaller, and then a slice of it."""
+    ops = [op for op, _ in steps[:3]]
+    at = ops.index("take") if "take" in ops else 0
+    if ops[:at] not in (["slice"], ["slice", "squeeze"]) or steps[at][1][3].shape:
+        return steps
+    ranges, (order, place, joined, indices) = steps[0][1], steps[at][1]
+    kept = tuple([len(range(*r)) for r in ranges])
+    seen = steps[1][1] if at == 2 else kept
+    of_seen = dict(zip(*([axis for axis, n in enumerate(s) if n != 1] for s in (seen, kept)), strict=True))
+    chosen = order[place : place + 1 + len(order) - len(joined)]
+    if not of_seen.keys() >= {*chosen} or any(kept[of_seen[axis]] != shape[of_seen[axis]] for axis in chosen):
+        return steps
+    axes = [of_seen[axis] for axis in chosen]
+    rest = [axis for axis in range(len(shape)) if axis not in axes]
+    row = [shape[axis] for axis in rest]
+    if math.prod(row) >= math.prod(kept):
+        return steps
+    first = axes[0] if axes == [*range(axes[0], axes[0] + len(axes))] else 0
+    pick = [*rest[:first], *axes, *rest[first:]], first, (*row[:first], joined[place], *row[first:]), indices
+    left = (*joined[:place], *joined[place + 1 :])
+    inside = tuple([ranges[axis] for axis in rest])
+    return [("take", pick), ("slice", inside), ("squeeze", left), *steps[at + 1 :]]
 
 
 def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
@@ -163,14 +190,6 @@ def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
     if op == "take":
         return tidy.scatter(before, attr, value)
     raise TraceError(f"a write through a view by {op} cannot be traced: write to the array itself")
-
-
-def _disjoint(a: Ranges, b: Ranges) -> bool:
-    """Do two slices of one array share no element, for sure?"""
-    for (start, stop, step), (other, end, stride) in zip(a, b, strict=True):
-        if stop <= other or end <= start or (step == stride and (start - other) % step):
-            return True
-    return False
 
 
 def _within(inner: Ranges, outer: Ranges) -> Ranges | None:
