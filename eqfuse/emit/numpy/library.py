@@ -52,6 +52,9 @@ def library_kernel(body: Graph) -> Source:
         _UPDATES[n.op](source, n, args)
     elif n.op == "take" and n.args[1].op == "const":
         _take_slices(source, n, args)
+    elif n.op == "take" and not n.args[1].shape:  # `np.take` copies all of an array with gaps
+        array, place = args
+        source.line(f"copyto(o0, {array}[{':, ' * (len(n.args[0].shape) + n.attr('axis'))}{place}])")
     elif ROWS[n.op].own_array and len(body.outputs) == 1:
         source.names |= ROWS[n.op].names
         source.returned = filled(n, ROWS[n.op].new, args)
