@@ -41,10 +41,14 @@ class Layout:
 
 
 def layout(
-    plan: Plan, updates: Updates, returned: Collection[int], workspaces: Mapping[int, Sequence[TensorType]]
-) -> Layout:
-    """`returned`: kernels that return their one result. `workspaces`: arrays that kernels work in."""
-    in_place, parts = {**updates.in_place, **updates.over}, updates.parts
+    plan: Plan, updates: Updates, returned: Collection[int], workspaces: Mapping[int, Sequence[TensorType]],
+    carried: Mapping[int, int] | None = None,
+) -> Layout:  # fmt: skip
+    """`returned`: kernels that return their one result. `workspaces`: arrays that kernels work in. `carried`: of what a
+    loop runs, as `updates` takes it: the loop writes into carries that are kept alone, and takes other results at once,
+    so it needs no copies."""
+    parts = updates.parts
+    in_place = {plan.kernels[i].writes[0]: base for i, base in updates.in_place.items()} | {**updates.over}
     root: dict[int, int] = {}
     spread: set[int] = set()  # views in which elements share memory: the caller could not write into them
     first: dict[int, int] = {}
@@ -55,10 +59,11 @@ def layout(
             if k.reads[0] in spread or any(n.op in ("broadcast_to", "sliding_window") for n in k.body.nodes):
                 spread.add(k.writes[0])
             continue
-        if i in in_place:
-            root[k.writes[0]] = root.get(in_place[i], in_place[i])
-        else:
-            first.update(dict.fromkeys(k.writes, i))
+        for v in k.writes:
+            if v in in_place:
+                root[v] = root.get(in_place[v], in_place[v])
+            else:
+                first[v] = i
         last.update((root.get(v, v), i) for v in (*k.writes, *k.reads))
     for v, part in parts.items():
         del first[v]
@@ -72,6 +77,8 @@ def layout(
             continue
         owner = root.get(v, v)
         copied = owner not in first or owner in fresh or v in spread
+        if carried is not None:
+            copied = at in carried.values() and owner in updates.carried
         if owner in first:
             fresh[owner] = None
         outputs.append((v, copied))

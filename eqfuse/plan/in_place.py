@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import leaf_chain
@@ -31,34 +32,37 @@ class PlacedSlice:
 
 @dataclass(frozen=True)
 class Updates:
-    """`in_place`: kernels that write into the array they update, and that value. `over`: kernels that write over the
-    carry that they read element by element, and that value. `parts`: values that are written where a later kernel would
-    copy them. `kept`: the results that are carries in the memory of those of the step before; `carried`: values that
-    lie there."""
+    """`in_place`: kernels that write into the array they update, and that value. `over`: results that are written over
+    a value which nobody reads later, and that value: over a carry that is read element by element, or by a loop over
+    what it begins with. `parts`: values that are written where a later kernel would copy them. `kept`: the results that
+    are carries in the memory of those of the step before, and in whose; `carried`: values that lie there."""
 
     in_place: dict[int, int]
     parts: dict[int, PlacedSlice]
     over: Mapping[int, int] = field(default_factory=dict)
-    kept: frozenset[int] = frozenset()
+    kept: Mapping[int, int] = field(default_factory=dict)
     carried: frozenset[int] = frozenset()
 
 
 def updates(
     plan: Plan, gaps: Collection[int] = (), shared: Collection[int] = (), carried: Mapping[int, int] | None = None,
-    last: Collection[int] = (),
+    last: Collection[int] = (), loops: Mapping[int, Mapping[int, int]] = MappingProxyType({}),
 ) -> Updates:  # fmt: skip
     """`gaps`: kernels that can write an array with gaps; `shared`: those of them whose result may share memory with
     what they read; `carried`: values that carries come in, in memory that only the loop knows, and which result is the
-    next one; `last`: kernels that write an element after all that they read of it. A carry is written in place if its
-    next value lies where it lay, whole."""
+    next one; `last`: kernels that write an element after all that they read of it; `loops`: kernels that keep a result
+    where a value that they read lies, if both lie in one place. Carries are written in place if their next values lie
+    where they lay, each the whole of one."""
     carried = carried or {}
     while True:
-        found = _Placements(plan, frozenset(gaps), frozenset(shared), frozenset(carried), frozenset(last))
+        found = _Placements(plan, frozenset(gaps), frozenset(shared), frozenset(carried), frozenset(last), loops)
         for i, k in enumerate(plan.kernels):
             found.follow(i, k)
-        stays = {v: at for v, at in carried.items() if found.is_all_of(plan.outputs[at], v)}
+        lies = found.carries(carried)
+        stays = {v: at for v, at in carried.items() if at in lies}
         if stays == carried:
-            return Updates(found.in_place, found.parts, found.over, frozenset(stays.values()), frozenset(found.whole))
+            kept = {at: carried[v] for at, v in lies.items()}
+            return Updates(found.in_place, found.parts, found.over, kept, frozenset(found.whole))
         carried = stays
 
 
@@ -66,10 +70,13 @@ class _Placements:
     """What was decided of the kernels so far, and whose memory each value lies in."""
 
     def __init__(
-        self, plan: Plan, gaps: frozenset[int], shared: frozenset[int], carried: frozenset[int], last: frozenset[int]
-    ) -> None:
+        self, plan: Plan, gaps: frozenset[int], shared: frozenset[int], carried: frozenset[int], last: frozenset[int],
+        loops: Mapping[int, Mapping[int, int]],
+    ) -> None:  # fmt: skip
         self.plan, self.gaps, self.shared, self.carried, self.last = plan, gaps, shared, carried, last
+        self.loops = loops
         self.whole = {*carried}  # values that are all elements of a carry's memory, in order
+        self.complete = {*carried}  # those, and values that are all elements of what a kernel makes
         self.memory = {v: v for v in range(len(plan.types))}
         self.maker: dict[int, int] = {}  # none of views
         self.readers: dict[int, list[int]] = {}
@@ -82,14 +89,16 @@ class _Placements:
 
     def follow(self, i: int, k: Kernel) -> None:
         if k.is_view:
-            self._share(k, k.reads[0], leaf_chain(k.body.outputs[0])[1])
+            self._share(k.writes[0], k.reads[0], leaf_chain(k.body.outputs[0])[1])
             return
         self.maker.update(dict.fromkeys(k.writes, i))
         n = k.body.outputs[0]
-        over = self._overwritten(i, k) if i in self.last and len(k.writes) == 1 else None
-        if over is not None:
-            self.over[i] = over
-            self._share(k, over, ())
+        over = self._overwritten(i, k)
+        for v, base in over.items():
+            self.over[v] = base
+            self._share(v, base, ())
+        self.complete.update(k.writes)
+        if over:
             return
         update = k.template.updates and row(n.op).role is Role.UPDATE
         if not update or len(k.writes) != 1:
@@ -98,7 +107,7 @@ class _Placements:
         if leaf.op != "input":
             return
         base = k.reads[k.body.inputs.index(leaf)]
-        if chain and not (base in self.whole and _keeps_order(chain)):
+        if chain and not (base in self.complete and keeps_order(chain)):
             return
         apart_parts = self._parts(i, k, k.writes[0])
         if self._is_free(i, k, n, base, leaf):
@@ -106,30 +115,50 @@ class _Placements:
             kept = sum(TensorType(n.dtype, _extents(r)).size for r in uncovered(n.shape, _slices(n)))
             if base in self.whole or self._copied(n, parts) <= self._copied(n, apart_parts) + kept:
                 self.in_place[i] = base
-                self._share(k, base, chain)
+                self._share(k.writes[0], base, chain)
                 apart_parts = parts
         self.parts |= apart_parts
 
-    def _overwritten(self, i: int, k: Kernel) -> int | None:
-        """The carry that kernel `i` reads element by element, and nobody after it."""
-        for v, leaf in zip(k.reads, k.body.inputs, strict=True):
-            if v not in self.whole or not _by_element(k.body, leaf):
-                continue
-            lying = {u for u, m in self.memory.items() if m == self.memory[v]}
-            unread = all(j <= i for u in lying for j in self.readers.get(u, ()))
-            if unread and lying.isdisjoint(self.plan.outputs) and lying.isdisjoint({*k.reads} - {v}):
-                return v
-        return None
+    def _overwritten(self, i: int, k: Kernel) -> dict[int, int]:
+        """The results of kernel `i` that are written over a value which it reads, and nobody after it: a carry that it
+        reads element by element, or what a loop begins with."""
+        if i in self.loops:
+            pairs = ((k.writes[at], k.reads[read]) for at, read in self.loops[i].items())
+            return {v: base for v, base in pairs if base in self.complete and self._is_last(i, k, base)}
+        if i not in self.last or len(k.writes) > 1:
+            return {}
+        for base, leaf in zip(k.reads, k.body.inputs, strict=True):
+            if base in self.whole and _by_element(k.body, leaf) and self._is_last(i, k, base):
+                return {k.writes[0]: base}
+        return {}
 
-    def _share(self, k: Kernel, base: int, chain: Sequence[Node]) -> None:
-        """The result of `k` lies in the memory of `base`, seen through the views `chain`."""
-        self.memory[k.writes[0]] = self.memory[base]
-        if base in self.whole and _keeps_order(chain):
-            self.whole.add(k.writes[0])
+    def _is_last(self, i: int, k: Kernel, base: int) -> bool:
+        """Is `base` in memory that may be written to, all of which only kernel `i` still reads, as one argument?"""
+        lying = {v for v, m in self.memory.items() if m == self.memory[base]}
+        unread = all(j <= i for v in lying for j in self.readers.get(v, ())) and k.reads.count(base) == 1
+        return unread and lying.isdisjoint(self.plan.outputs) and lying.isdisjoint({*k.reads} - {base})
 
-    def is_all_of(self, v: int, memory: int) -> bool:
-        """Is the value `v` the whole of `memory`, that of a carry?"""
-        return v in self.whole and self.memory[v] == memory
+    def _share(self, v: int, base: int, chain: Sequence[Node]) -> None:
+        """The value `v` lies in the memory of `base`, seen through the views `chain`."""
+        self.memory[v] = self.memory[base]
+        if keeps_order(chain):
+            self.whole.update({v} if base in self.whole else ())
+            self.complete.update({v} if base in self.complete else ())
+
+    def carries(self, carried: Mapping[int, int]) -> dict[int, int]:
+        """The results that are carries in memory of carries, each the whole of another one's, and whose."""
+        lies: dict[int, int] = {}
+        for at in carried.values():
+            v = self.plan.outputs[at]
+            if v in self.whole and self.memory[v] not in lies.values():
+                lies[at] = self.memory[v]
+        while True:
+            memories = {*lies.values()}
+            fewer = {at: m for at, m in lies.items() if carried[m] in lies}
+            fewer = {at: m for at, m in fewer.items() if any(carried[w] == at for w in memories)}
+            if fewer == lies:
+                return lies
+            lies = fewer
 
     def _copied(self, n: Node, parts: dict[int, PlacedSlice]) -> int:
         """Elements that the update copies from values."""
@@ -145,8 +174,7 @@ class _Placements:
         lying = [v for v, m in self.memory.items() if m == memory]
         if any(v in self.plan.outputs for v in lying) or any(v in lying for v in k.reads if v != base):
             return False
-        again = [a for a in n.args[1:] if leaf in topological([a])]
-        if again and not _reads_first(n, leaf) and not all(_unseen(a, n) for a in again):
+        if not _reads_first(n, leaf) and not _reads_in_time(n, leaf):
             return False
         later = [(self.plan.kernels[j], v) for v in lying for j in self.readers.get(v, ()) if j > i]
         return all(v in {*self.maker, *self.carried} and _looks_past(reader, v, n) for reader, v in later)
@@ -169,6 +197,8 @@ class _Placements:
             if made not in self.gaps or self.memory[v] != v or v in self.plan.outputs or self.readers[v] != [i]:
                 continue
             if list(n.args).count(a) > 1 or v in self.parts:
+                continue
+            if whole_value != k.writes[0] and not all(r and apart(r, slices[at]) for r in _seen(n).values()):
                 continue
             if whole_value == k.writes[0] or self._is_left_alone(whole_value, made, i):
                 found[v] = PlacedSlice(whole_value, node("slice", (whole,), (slices[at],)), made, i, at)
@@ -206,7 +236,7 @@ def _extents(ranges: Ranges) -> tuple[int, ...]:
     return tuple(len(range(*r)) for r in ranges)
 
 
-def _keeps_order(chain: Sequence[Node]) -> bool:
+def keeps_order(chain: Sequence[Node]) -> bool:
     """Do the views `chain` show the elements of an array, which lies in order, all and as they lie?"""
     return all(n.op == "reshape" for n in chain)
 
@@ -239,15 +269,35 @@ def _axis(n: Node) -> int:
     return axis % len(n.args[0].shape)
 
 
-def _unseen(view: Node, update: Node) -> bool:
-    """Is `view` a slice of what is updated that sees none of the writes?"""
-    ranges = view.attr("ranges") if view.op == "slice" and view.args[0] is update.args[0] else None
-    return ranges is not None and all(apart(ranges, written) for written in _slices(update))
+def _seen(n: Node) -> dict[int, Ranges | None]:
+    """The slices that values of the update `n` are views of, in the array that it updates, by number of the value; None
+    where one depends on that array in another way."""
+    base, chain = leaf_chain(n.args[0])
+    found: dict[int, Ranges | None] = {}
+    for at, a in enumerate(n.args[1:]):
+        leaf, views = leaf_chain(a)
+        (*before, cut) = views[: len(chain) + 1] or (a,)
+        if leaf is base and (*before,) == (*chain,) and cut.op == "slice":
+            found[at] = cut.attr("ranges")
+        elif base in topological([a]):
+            found[at] = None
+    return found
+
+
+def _reads_in_time(n: Node, leaf: Node) -> bool:
+    """Does the update `n` of slices, written in turn, read of `leaf`, which it writes, none that it has written before?
+    An assignment minds memory that it reads and writes itself."""
+    slices = _slices(n)
+    if n.op != "slice_scatter":
+        return all(leaf not in topological([a]) for a in n.args[1:])
+    return all(r is not None and all(apart(r, before) for before in slices[:at]) for at, r in _seen(n).items())
 
 
 def _looks_past(k: Kernel, v: int, update: Node) -> bool:
     """Does kernel `k` read of the value `v` only slices that the update leaves as they are?"""
     leaves = [leaf for leaf, read in zip(k.body.inputs, k.reads, strict=True) if read == v]
+    if any(leaf.shape != update.shape for leaf in leaves):
+        return False
     users = [n for n in k.body.nodes if any(leaf in n.args for leaf in leaves)]
     users += [o for o in k.body.outputs if o in leaves]
     return all(

@@ -6,7 +6,7 @@ its prices those of all steps. Next stop: `emit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
@@ -15,8 +15,9 @@ from eqfuse.cost.targets import writes_in_place
 from eqfuse.cost.work import element_work, touches
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
-from eqfuse.ir.views import computes
+from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.kinds.schedule import Schedule
+from eqfuse.ops import Role, row
 from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, places, results_of, trips
 from eqfuse.plan.in_place import updates
 from eqfuse.plan.plan import Kernel, Plan
@@ -58,16 +59,99 @@ def is_indexed(n: Node) -> bool:
     return step.graph.inputs[0] in step.graph.nodes
 
 
-_CARRIES_AFTER = {"while_loop": 0, "fori_loop": 1, "scan": 1}  # inputs of the step; its results begin by the carries
+_FIRST_CARRY = {"fori_loop": 2, "while_loop": 0, "scan": 0}  # among the arguments; results begin by the carries
+_INPUTS_BEFORE = {"fori_loop": -1, "while_loop": 0, "scan": 1, "if_else": -1}  # of inner plans, less arguments before
 
 
-def carried(n: Node, plan: Plan) -> dict[int, int]:
+def first_carries(n: Node) -> dict[int, int]:
+    """The results of the loop `n` that are carries, and which argument each begins with. Of a choice: those for which
+    both branches change one argument."""
+    if n.op != "if_else":
+        return {at: at + _FIRST_CARRY[n.op] for at in range(n.attr("carries"))}
+    found: dict[int, int] = {}
+    for at, outputs in enumerate(zip(*(g.outputs for g in inner_graphs(n)), strict=True)):
+        changed = {_changed(g, o) for g, o in zip(inner_graphs(n), outputs, strict=True)}
+        (argument, *others) = changed
+        if argument is not None and not others and argument + 1 not in found.values():
+            found[at] = argument + 1
+    return found
+
+
+def _changed(graph: Graph, output: Node) -> int | None:
+    """Which input of `graph` an update, or several, make the `output` of, if any; it may be that itself."""
+    n: Node | None = output
+    while n is not None and n.op != "input":
+        if row(n.op).role is Role.UPDATE or n.op == "reshape":
+            n = n.args[0]
+        elif n.op in LOOPS or n.op == "loop_result":
+            loop, at = (n, 0) if n.op in LOOPS else (n.args[0], result_at(n))
+            argument = first_carries(loop).get(at)
+            n = None if argument is None else loop.args[argument]
+        else:
+            n = None
+    return graph.inputs.index(n) if n is not None and n.type == output.type else None
+
+
+def carried(n: Node, plan: Plan, first: Mapping[int, int] | None = None) -> dict[int, int]:
     """The values of `plan`, an inner plan of the loop `n`, that carries come in, and which of its results is the next;
-    none unless it is the plan of a step."""
-    before = _CARRIES_AFTER.get(n.op)
-    if before is None or plan.graph != inner_graphs(n)[-1]:
+    none unless it is the plan of a step or of a branch. `first`: which results are carries, as `first_carries`."""
+    if n.op != "if_else" and plan.graph != inner_graphs(n)[-1]:
         return {}
-    return {v: at for at, v in enumerate(plan.inputs[before : before + n.attr("carries")])}
+    first = first_carries(n) if first is None else first
+    return {plan.inputs[argument + _INPUTS_BEFORE[n.op]]: at for at, argument in first.items()}
+
+
+def readers_first(plan: Plan, carries: Collection[int]) -> Plan:
+    """`plan` with small kernels that read an array before those that may write over it: updates, and loops that begin
+    with it. Else it would be copied. `carries`: inputs that may be written over, too."""
+    root = {v: v for v in range(len(plan.types))}
+    readers: dict[int, list[Kernel]] = {}
+    for k in plan.kernels:
+        if k.is_view:
+            root[k.writes[0]] = root[k.reads[0]]
+        for v in {root[v] for v in k.reads}:
+            readers.setdefault(v, []).append(k)
+    free = {v for k in plan.kernels for v in k.writes if root[v] == v}.union(carries) - {root[v] for v in plan.outputs}
+    order = [*plan.kernels]
+    place = {id(k): i for i, k in enumerate(order)}
+    for k in plan.kernels:
+        for v in {root[v] for v in _written_over(k)} & free:
+            later = [r for r in readers[v] if place[id(r)] > place[id(k)]]
+            first = _needed(order[place[id(k)] :], later) if later else []
+            if first and sum(plan.types[w].nbytes for m in first for w in m.writes) < plan.types[v].nbytes:
+                moved = {id(m) for m in first}
+                at = place[id(k)]
+                order[at:] = [*first, *(m for m in order[at:] if id(m) not in moved)]
+                place = {id(m): i for i, m in enumerate(order)}
+    return plan if order == [*plan.kernels] else replace(plan, kernels=tuple(order))
+
+
+def _written_over(k: Kernel) -> list[int]:
+    """The values that kernel `k` may write over, if none reads them later."""
+    n = loop_of(k.body)
+    if n is None:
+        update = k.body.outputs[0]
+        changed = [update.args[0]] if k.template.updates and row(update.op).role is Role.UPDATE else []
+    else:
+        changed = [n.args[argument] for argument in first_carries(n).values()]
+    leaves = [leaf_chain(a)[0] for a in changed]
+    return [v for v, leaf in zip(k.reads, k.body.inputs, strict=True) if leaf in leaves]
+
+
+def _needed(kernels: Sequence[Kernel], readers: Sequence[Kernel]) -> list[Kernel]:
+    """Those of `kernels`, in order, that `readers` need, these among them; none where one needs the first kernel."""
+    wanted = {id(r) for r in readers}
+    values: set[int] = set()
+    found = []
+    for k in reversed(kernels):
+        if id(k) in wanted or not values.isdisjoint(k.writes):
+            found.append(k)
+            values.update(k.reads)
+    return [] if found[-1] is kernels[0] else found[::-1]
+
+
+def _carries_read_first(n: Node, plan: Plan) -> Plan:
+    return readers_first(plan, carried(n, plan))
 
 
 def _in_place(n: Node, plan: Plan) -> Plan:
@@ -94,7 +178,7 @@ def _updating(k: Kernel, device: Device) -> Kernel:
 def with_inner(plan: Plan, plan_of: Callable[[Graph], Plan]) -> Plan:
     """`plan`, its loops with the plans of their steps, each made by `plan_of`, and priced by these. A loop writes each
     of its results where the plan has it, instead of all of them into one vector."""
-    plan = _apart(plan)
+    plan = readers_first(_apart(plan), {})
     kernels = tuple([completed(k, plan.device, plan_of) for k in plan.kernels])
     if kernels == plan.kernels:
         return plan
@@ -147,7 +231,7 @@ def completed(kernel: Kernel, device: Device, plan_of: Callable[[Graph], Plan]) 
     n = loop_of(kernel.body)
     if n is None or kernel.inner:
         return kernel
-    inner = tuple([_in_place(n, plan_of(graph)) for graph in inner_graphs(n)])
+    inner = tuple([_in_place(n, _carries_read_first(n, plan_of(graph))) for graph in inner_graphs(n)])
     return replace(kernel, inner=inner, price=loop_price(n, inner, device))
 
 

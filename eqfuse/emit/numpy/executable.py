@@ -32,7 +32,7 @@ class NumpyExecutable(Executable):
 
     `peak_bytes` counts the arena, the scratch memory of its threads, and what NumPy's routines allocate on the way;
     not workspaces inside C libraries (LAPACK, BLAS, sorting) and Python's own objects. `carried`: of a loop's step, as
-    `plan.in_place.updates` takes it; `kept`: the results that lie in the memory of carries.
+    `plan.in_place.updates` takes it; `kept`: the results that lie in the memory of carries, and in whose.
     """
 
     reads_in_order = False  # do its kernels read arrays as if they lay in C order?
@@ -49,11 +49,12 @@ class NumpyExecutable(Executable):
         gaps = {i for i, k in emitted if k.parts.writes_gaps}
         returned = [i for i, k in emitted if k.parts.returned]
         last = {i for i, k in emitted if k.parts.writes_last}
-        placed = updates(plan, gaps | shared, shared, carried, last)
+        loops = {i: k.parts.carries for i, k in emitted if k.parts.carries}
+        placed = updates(plan, gaps | shared, shared, carried, last, loops)
         self.kept = placed.kept
         for i in gaps.intersection(part.maker for part in placed.parts.values()):
             self._emitted[i] = self._with_gaps(kernels[i])
-        self._layout = layout(plan, placed, returned, workspaces)
+        self._layout = layout(plan, placed, returned, workspaces, carried)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._constants)
         self._ready: list[BoundCall] = []  # bound to small arenas, while no call uses them
         self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])

@@ -2,40 +2,50 @@
 
 In: a kernel with the plans of its steps. Out: `Source`. A step gives its carries in new arrays, in the memory of those
 of the step before the last (`plan/memory.py`), so it allocates nothing large. A carry that every step updates in place
-(`plan/in_place.py`) lies where the loop's result does, from the first step on.
+(`plan/in_place.py`) lies where the loop's result does, from the first step on, and that may be where the value lies
+that it begins with. So it is with what both branches of a choice update.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import package
 from eqfuse.emit.executable import in_order as ordered
 from eqfuse.emit.numpy.source import Source
-from eqfuse.ir.graph import Node
+from eqfuse.ir.graph import Node, topological
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops.loops import INDEX, part, places, results_of, scan_indices
 from eqfuse.ops.types import TensorType
-from eqfuse.plan.loops import carried, is_indexed, planned_loop, result_at
-from eqfuse.plan.plan import Kernel
+from eqfuse.plan.in_place import keeps_order
+from eqfuse.plan.loops import carried, first_carries, is_indexed, planned_loop, result_at
+from eqfuse.plan.plan import Kernel, Plan
 
 
 def loop_kernel(kernel: Kernel, device: Device) -> Source:
     """The kernel of a loop or a choice."""
     n = planned_loop(kernel)
     source = Source(kernel.body)
-    steps: Any = [package(device.target).emit(plan, carried(n, plan)) for plan in kernel.inner]
+    steps = _emitted(n, kernel.inner, device)
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps)}
-    source.names |= {"int": int, "order": scan_indices, "part": part}
+    source.names |= {"int": int, "order": scan_indices, "part": part, "begin": _begun, "settle": _settle}
+    source.names["in_order"] = ordered
     source.kernel_bytes = max(s.peak_bytes for s in steps) + _held(kernel, steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
-    copied = {_FIRST_CARRY[n.op] + at for at in steps[-1].kept}  # to where the carry lies
+    first = first_carries(n)
+    copied = {first[at] for at in steps[-1].kept}  # to where the carry lies
+    source.carries = _shared(kernel, {at: n.args[first[at]] for at in steps[-1].kept})
     args = [_operand(source, a, i, steps[-1].reads_in_order and i not in copied) for i, a in enumerate(n.args)]
     views = _views(steps[-1])
-    into = [Destination(p, at in steps[-1].kept, at in views) for at, p in enumerate(_places(source, types))]
+    kept = steps[-1].kept
+    into = [
+        Destination(p, at in kept, kept.get(at, at) != at, at in views) for at, p in enumerate(_places(source, types))
+    ]
     _WRITERS[n.op](source, n, args, into)
     outputs = kernel.body.outputs
     for place, written in zip(source.writes, outputs, strict=True):
@@ -46,16 +56,55 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     return source
 
 
-_FIRST_CARRY = {"fori_loop": 2, "while_loop": 0, "scan": 0, "if_else": 0}  # among the arguments
-
-
 class Destination(NamedTuple):
-    """Where a result goes. `kept`: it is a carry that lies there in all steps; `is_view`: each step gives a view, whose
-    elements the next one wants in order."""
+    """Where a result goes. `kept`: it is a carry in the memory of those before, and this one's is begun there;
+    `moves`: each step gives it in another one's; `is_view`: each step gives a view, whose elements the next one wants
+    in order."""
 
     name: str
     kept: bool
+    moves: bool
     is_view: bool
+
+
+def _emitted(n: Node, inner: Sequence[Plan], device: Device) -> list[Any]:
+    """What runs the plans of `n`; both branches of a choice keep the same results where arguments lie."""
+    emit, first = package(device.target).emit, first_carries(n)
+    while True:
+        steps: list[Any] = [emit(plan, carried(n, plan, first)) for plan in inner]
+        kept = {at: arg for at, arg in first.items() if all(step.kept.get(at) == at for step in steps)}
+        if n.op != "if_else" or kept == first:
+            return steps
+        first = kept
+
+
+def _shared(kernel: Kernel, begun: Mapping[int, Node]) -> dict[int, int]:
+    """Which results of the loop may lie where the values lie that they are `begun` with, by place among what `kernel`
+    writes and reads: nothing else depends on these."""
+    body, n = kernel.body, planned_loop(kernel)
+    written = {0: 0} if body.outputs[0] is n else {}
+    if body.outputs[0].op == "loop_result":
+        written = {result_at(o): j for j, o in enumerate(body.outputs)}
+    found = {}
+    for at, arg in begun.items():
+        leaf, chain = leaf_chain(arg)
+        alone = sum(leaf in topological([a]) for a in n.args) == 1
+        if at in written and alone and leaf in body.inputs and keeps_order(chain):
+            found[written[at]] = body.inputs.index(leaf)
+    return found
+
+
+def _begun(place: np.ndarray, array: np.ndarray) -> None:
+    """Let the carry that lies in `place` begin as `array`, which lies there itself or apart from it."""
+    if not np.may_share_memory(place, array):
+        np.copyto(place, array)
+
+
+def _settle(places: Sequence[np.ndarray], arrays: Sequence[np.ndarray]) -> None:
+    """Move `arrays`, which lie in these `places` in some order, each to its own."""
+    apart = [(p, a.copy()) for p, a in zip(places, arrays, strict=True) if not np.may_share_memory(p, a)]
+    for place, array in apart:
+        np.copyto(place, array)
 
 
 def _operand(source: Source, n: Node, number: int, in_order: bool) -> str:
@@ -64,7 +113,6 @@ def _operand(source: Source, n: Node, number: int, in_order: bool) -> str:
     if n.op == "const" or (n in source.reads and not in_order):
         return text
     if in_order:
-        source.names["in_order"] = ordered
         source.kernel_bytes += n.type.nbytes * (not _lies_in_order(n))
         text = f"in_order({text})"
     source.line(f"x{number} = {text}")
@@ -164,7 +212,11 @@ def _scan(source: Source, n: Node, args: list[str], into: list[Destination]) -> 
 
 def _choice(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
     condition, *shared = args
-    made = [f"c{i}" for i in range(len(into))]
+    made, first = [f"c{i}" for i in range(len(into))], first_carries(n)
+    for at, place in enumerate(into):
+        if place.kept:
+            source.line(f"begin({place.name}, {shared[first[at] - 1]})")
+            shared[first[at] - 1] = place.name
     source.line("(first, _), (step, _) = lent = lend()")
     source.line(f"{_tuple(made)} = (first if {condition} else step)({_tuple(shared)})")
     _end(source, made, into)
@@ -183,7 +235,7 @@ def _begin(source: Source, args: Sequence[str], into: Sequence[Destination]) -> 
     state = [f"c{i}" for i in range(len(into))]
     for name, arg, place in zip(state, args, into, strict=False):
         if place.kept:
-            source.line(f"copyto({place.name}, {arg})")
+            source.line(f"begin({place.name}, {arg})")
         source.line(f"{name} = {place.name if place.kept else arg}")
     return state
 
@@ -193,8 +245,11 @@ def _put_in_order(source: Source, state: Sequence[str], into: Sequence[Destinati
 
 
 def _end(source: Source, state: Sequence[str], into: Sequence[Destination]) -> None:
-    ends = zip(into, state, strict=True)
+    ends = [*zip(into, state, strict=True)]
     source.block([f"copyto({place.name}, {name})" for place, name in ends if not place.kept], 1)
+    moved = [(place.name, name) for place, name in ends if place.moves]
+    if moved:
+        source.line(f"settle({_tuple([place for place, _ in moved])}, {_tuple([name for _, name in moved])})")
     source.line("give_back(lent)")
 
 

@@ -146,9 +146,10 @@ class _Writer:
             self.names[k.writes[0]] = f"v{k.writes[0]}" if chain else base
             lines += self._view(f"v{k.writes[0]}", base, chain) if chain else []
             head += f", in its memory ({base})"
-        if i in self.over:
-            base = self.names[k.writes[0]] = self.names[self.over[i]]
-            head += f", over {base}"
+        for v in k.writes:
+            if v in self.over:
+                self.names[v] = self.names[self.over[v]]
+                head += f", over {self.names[v]}"
         part = self.in_parts.get(k.writes[0])
         if part is not None:
             lines += self._fresh(part.whole)

@@ -53,6 +53,7 @@ class Source:
         self.writes_gaps = False  # may its result have gaps between its elements?
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
         self.writes_last = False  # is an element of its one result written after all that is read of that element?
+        self.carries: dict[int, int] = {}  # results that stay where a value read lies, if both lie in one place
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
         self.numbers: dict[str, Node] = {}  # inline: of leaves behind views, likewise
         self.workspaces: dict[str, TensorType] = {}  # inline: arrays that the lines write results into
