@@ -215,3 +215,13 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(TargetUnavailable, match=r"eqfuse\[onnx\]"):
         ef.from_onnx("model.onnx")
+
+
+def test_a_transposed_convolution_of_steps_multiplies_no_zeros_between_elements() -> None:
+    graph = ef.from_onnx(model("""main (float[1, 4, 5, 6] x, float[4, 3, 2, 2] w) => (float[1, 3, 10, 12] y) {
+        y = ConvTranspose <strides = [2, 2]> (x, w) }"""))  # fmt: skip
+    (conv,) = [n for n in graph.nodes if n.op == "conv"]
+    assert conv.shape == (1, 12, 5, 6) and conv.args[1].shape == (12, 4, 1, 1)
+    x, w = (np.random.default_rng(0).standard_normal(n.shape).astype(np.float32) for n in graph.inputs)
+    wanted = np.einsum("ncij,cfab->nfiajb", x, w).reshape(1, 3, 10, 12)
+    np.testing.assert_allclose(ef.meaning(graph, x, w), wanted, rtol=1e-5, atol=1e-5)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,8 @@ def conv_transpose(
     x: Any, w: Any, bias: Any = None, *, auto_pad: str = "NOTSET", dilations: Ints = (), group: int = 1,
     kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (), pads: Ints = (), strides: Ints = (),
 ) -> Any:  # fmt: skip
-    """The convolution that takes the output's gradient to the input's: zeros between the elements, then a convolution
-    with the flipped weights."""
+    """The convolution that takes the output's gradient to the input's: by phases, or where there are dilations too,
+    with zeros between the elements and the flipped weights."""
     spatial = x.ndim - 2
     strides, dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
     extra = each(output_padding, spatial, 0, "output_padding")
@@ -85,6 +86,14 @@ def conv_transpose(
         padding = [(a, p - a) if upper else (p - a, a) for a, p in zip(small, both, strict=True)]
     else:
         padding = list(_pads(auto_pad, pads, x.shape[2:], reach, strides))
+    if any(s > 1 for s in strides) and all(d == 1 for d in dilations):
+        axes = [
+            _Phased(n, k, stride, before, whole + e - before - after)
+            for n, k, stride, (before, after), whole, e in zip(
+                x.shape[2:], w.shape[2:], strides, padding, full, extra, strict=True
+            )
+        ]
+        return _by_phases(x, w, bias, group, axes)
     if any(s > 1 for s in strides):
         spaced = [(n - 1) * s + 1 for n, s in zip(x.shape[2:], strides, strict=True)]
         apart = lift(np.zeros((*x.shape[:2], *spaced), x.dtype)).copy()
@@ -99,6 +108,57 @@ def conv_transpose(
     turned = turned.reshape(group * w.shape[1], w.shape[0] // group, *w.shape[2:])
     kept = tuple((max(a, 0), max(b, 0)) for a, b in widths)
     return f.conv(x, turned, bias, padding=kept, dilation=dilations, groups=group)
+
+
+@dataclass(frozen=True)
+class _Phased:
+    """An axis of a transposed convolution: of its results, `before` are left out and `results` follow."""
+
+    extent: int
+    window: int
+    stride: int
+    before: int
+    results: int
+
+    @property
+    def taps(self) -> int:
+        """The most elements that meet in a result."""
+        return -(-self.window // self.stride)
+
+    @property
+    def padding(self) -> tuple[int, int]:
+        """Zeros around the elements, or elements left out, for the results of each phase."""
+        first, end = self.before // self.stride, -(-(self.before + self.results) // self.stride)
+        return self.taps - 1 - first, end - self.extent
+
+    @property
+    def elements(self) -> slice:
+        before, after = self.padding
+        return slice(max(-before, 0), self.extent + min(after, 0))
+
+    @property
+    def kept(self) -> slice:
+        first = self.before % self.stride
+        return slice(first, first + self.results)
+
+
+def _by_phases(x: Any, w: Any, bias: Any, group: int, axes: Sequence[_Phased]) -> Any:
+    """A transposed convolution without zeros between elements: every s-th result, with the weights that meet elements
+    there, is a convolution of steps of 1, a phase. All phases are filters of one convolution."""
+    spatial, strides, taps = len(axes), [a.stride for a in axes], [a.taps for a in axes]
+    whole = lazy.pad(w, [(0, 0), (0, 0), *((0, a.taps * a.stride - a.window) for a in axes)])
+    split = [n for a in axes for n in (a.taps, a.stride)]
+    parts = whole.reshape(group, w.shape[0] // group, w.shape[1], *split)
+    by_tap = tuple(range(3, 3 + 2 * spatial, 2))
+    parts = lazy.transpose(lazy.flip(parts, by_tap), (0, 2, *(a + 1 for a in by_tap), 1, *by_tap))
+    filters = parts.reshape(group * w.shape[1] * math.prod(strides), w.shape[0] // group, *taps)
+    padding = tuple((max(before, 0), max(after, 0)) for before, after in (a.padding for a in axes))
+    y = f.conv(x[(slice(None), slice(None), *(a.elements for a in axes))], filters, padding=padding, groups=group)
+    phases = y.reshape(x.shape[0], group * w.shape[1], *strides, *y.shape[2:])
+    joined = lazy.transpose(phases, (0, 1, *(a for i in range(2, 2 + spatial) for a in (i + spatial, i))))
+    joined = joined.reshape(*joined.shape[:2], *(n * s for n, s in zip(y.shape[2:], strides, strict=True)))
+    joined = joined[(slice(None), slice(None), *(a.kept for a in axes))]
+    return joined if bias is None else joined + bias.reshape(-1, *[1] * spatial)
 
 
 # ---- pooling
