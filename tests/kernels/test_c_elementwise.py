@@ -15,7 +15,7 @@ from eqfuse.emit.c import ops, rates
 from eqfuse.emit.c.functions import needed
 from eqfuse.emit.c.vector_math import ARGUMENTS
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Node, input_node, node
+from eqfuse.ir.graph import Node, const, input_node, node
 from eqfuse.ops import TABLE
 from eqfuse.ops.types import TensorType
 from tests.kernels.test_cuda_elementwise import body, casts, constants, judged, operators, special_values, specials
@@ -60,6 +60,29 @@ def test_the_larger_and_the_smaller_of_two_zeros_have_numpys_sign(op: str, dtype
     graph = body([node(op, (x, y))])
     ((got,),) = run_all([emitted("map", graph)], [zeros])
     assert got.tobytes() == getattr(np, op)(*zeros).tobytes()
+
+
+@needs_compiler
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other CPUs take another of two zeros")
+@pytest.mark.parametrize("bound", [0.0, -0.0, 6.0, -1.5, np.inf, np.nan])
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if dtypes.kind(d) == "f"], ids=str)
+def test_a_number_bounds_values_as_numpys(dtype: np.dtype, bound: float) -> None:
+    x, number = input_node("x", TensorType(dtype, (40,))), const(np.array(bound, dtype))
+    values = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 6, 7, -1.5] * 5).astype(dtype)
+    for op, ufunc in (("maximum", np.maximum), ("minimum", np.minimum)):
+        graph = body([node(op, (x, number)), node(op, (number, x))])
+        wanted = [ufunc(values, number.literal.array), ufunc(number.literal.array, values)]
+        for got, want in zip(run_all([emitted("map", graph)], [[values]])[0], wanted, strict=True):
+            np.testing.assert_array_equal(got.astype(float), want.astype(float))
+            assert [*np.signbit(got[got == 0])] == [*np.signbit(want[want == 0])], op
+
+
+def test_a_clamp_by_numbers_asks_for_no_nan() -> None:
+    x = input_node("x", TensorType(np.dtype(np.float32), (40,)))
+    low, high, odd = (const(np.float32(value)) for value in (0, 6, np.nan))
+    clamp = node("minimum", (node("maximum", (x, low)), high))
+    assert "eqf_max" not in emitted("map", body([clamp])).text.source
+    assert "eqf_max" in emitted("map", body([node("maximum", (x, odd))])).text.source
 
 
 @pytest.mark.parametrize("dtype", [*dtypes.FLOAT8, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)

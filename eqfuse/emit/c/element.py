@@ -45,6 +45,11 @@ def loop(head: str, lines: Sequence[str]) -> list[str]:
     return [f"{head} {{", *indented(lines), "}"]
 
 
+def _known_number(n: Node) -> float | None:
+    leaf, _ = leaf_chain(n)
+    return float(leaf.literal.array.reshape(())) if is_number(n) and leaf.dtype.kind != "c" else None
+
+
 class Elements:
     """Names of values by node and place. Places, from the outermost: "top", "unit", "mid" (loops between), "column" (a
     loop over results), "inner". `quick`: functions are called that hold unless `FAR`. `columns`: values of a column
@@ -109,7 +114,8 @@ class Elements:
         elif ops.is_prepared(n.op, n.dtype) and self.place(n.args[1]) == "top":
             text = ops.divided(n.op, n.dtype, values[0], self.divisor(n.args[1].dtype, values[1]))
         else:
-            text = ops.expression(n.op, dtypes, values)
+            bounds = [_known_number(a) for a in n.args]
+            text = ops.clamped(n.op, n.dtype, values, bounds) or ops.expression(n.op, dtypes, values)
             text = ops.quick(n.op, text) if self.quick else text
         if ops.is_half(n.dtype) and (n.op == "cast" or self._rounded(n)):
             return "", ops.store(n.dtype, text)

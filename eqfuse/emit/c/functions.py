@@ -56,7 +56,9 @@ _INTEGER = _BOTH | _PLACE | {
     "left": "{T} eqf_left_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(({U})a << n) : 0; }}",
     "right": "{T} eqf_right_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(a >> n) : a < 0 ? ({T})-1 : 0; }}",
 }
-_FLOAT = _BOTH | _PLACE | {
+_FLOAT = _BOTH | _PLACE | {  # one instruction on x86, if it stands alone: k is no NaN, and a is taken of equal ones
+    "above": "{T} eqf_above_{s}({T} a, {T} k) {{ return k > a ? k : a; }}",
+    "below": "{T} eqf_below_{s}({T} a, {T} k) {{ return k < a ? k : a; }}",
     "fmax": "{T} eqf_fmax_{s}({T} a, {T} b) {{ return a > b || b != b ? a : b; }}",
     "fmin": "{T} eqf_fmin_{s}({T} a, {T} b) {{ return a < b || b != b ? a : b; }}",
     "nextafter": """{T} eqf_nextafter_{s}({T} x, {T} y) {{

@@ -6,6 +6,7 @@ Out: a C expression over named values, or how a reduction begins and goes on. Ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -161,6 +162,21 @@ def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) ->
     suffix = "f32" if dtype in _HALVES else kind.suffix
     blanks = {"f": "f" * (kind.computed == "float"), "l": "ll" * (dtype.itemsize == 8)}
     return template.format(*arguments, s=suffix, T=kind.computed, U=kind.unsigned, **blanks)
+
+
+def clamped(op: str, dtype: np.dtype, arguments: Sequence[str], bounds: Sequence[float | None]) -> str | None:
+    """`expression` of a maximum or minimum where an argument is a known number: what NaNs and zeros need is left out
+    where the number does not. Several selections in a row that ask for NaNs too are some twenty instructions."""
+    if op not in ("maximum", "minimum") or not (dtype.kind == "f" or dtype in _HALVES):
+        return None
+    at = next((i for i, k in enumerate(bounds) if k is not None and k == k), None)
+    if at is None:
+        return None
+    bound, suffix = bounds[at], "f64" if dtype == np.float64 else "f32"
+    text = f"eqf_{'above' if op == 'maximum' else 'below'}_{suffix}({arguments[1 - at]}, {arguments[at]})"
+    if bound != 0 or (at == 0) != (dtype == FLOAT16):  # of two zeros the one that is not the number's
+        return text
+    return f"{text} + 0" if math.copysign(1, bound) > 0 else None
 
 
 def quick(op: str, text: str) -> str:
