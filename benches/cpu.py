@@ -1,9 +1,10 @@
 """Workloads on this CPU: eqfuse against NumPy, JAX, PyTorch, numexpr and numba, in one process on equal threads.
 
 Run: eqfuse bench cpu [--sizes L2,L3,memory] [--dtypes float32,float64] [--threads N] [--seconds N] [--json FILE]
-[name…]; with --convolutions, single ones against torch. Each workload has a process of its own, in which contenders
-take turns after their answers are compared with a float64 run of NumPy; one that is not installed, cannot run it, or is
-less exact, stands aside. Losses come first. The exit status is 1 where an answer of eqfuse is wrong.
+[name…]; with --convolutions, single ones against torch; with --models, whole ones against onnxruntime and torch. Each
+workload has a process of its own, in which contenders take turns after their answers are compared with a float64 run of
+NumPy; one that is not installed, cannot run it, or is less exact, stands aside. Losses come first. The exit status is 1
+where an answer of eqfuse is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import argparse
 import json
 import math
 import statistics
-import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.benches import convolutions
+from eqfuse.benches import convolutions, models
 from eqfuse.benches.corpus.workloads import WORKLOADS, Workload, arguments
 from eqfuse.benches.peers import CONTENDERS, OURS, PEERS, PLAIN, limit_threads, results
+from eqfuse.benches.processes import last_row
 from eqfuse.benches.timing import machine, medians
 from eqfuse.machine.thread_limit import thread_count
 from eqfuse.show.progress import progress
@@ -31,7 +32,6 @@ from eqfuse.show.progress import progress
 SIZES = {"L2": 1 << 17, "L3": 1 << 20, "memory": 1 << 23}  # elements of all arguments together, of 4 bytes
 WORSE = 3  # times the largest error of NumPy, and
 LEAST = 1e-5  # of the largest value, that an answer may be off
-PATIENCE = 600  # seconds that a workload's process may take
 
 
 def measure(workload: Workload, size: str, dtype: str, seconds: float) -> dict[str, Any]:
@@ -74,18 +74,6 @@ def apart(workload: Workload, size: str, dtype: str, threads: int, seconds: floa
     return last_row(command)
 
 
-def last_row(command: Sequence[str], patience: int = PATIENCE) -> dict[str, Any]:
-    """The row that a benchmark's process prints last; where it did not end, why."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"more than {patience} s"}
-    if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or [f"signal {-done.returncode}"])[-1][:100]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
 def lead(row: dict[str, Any]) -> float:
     """How many times the fastest peer takes what eqfuse takes; 0 where eqfuse has no answer."""
     taken = row.get("seconds", {})
@@ -123,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1.0, help="for each contender's turns")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("--convolutions", action="store_true", help="single ones against torch")
+    parser.add_argument("--models", action="store_true", help="ONNX models against onnxruntime and torch")
     parser.add_argument("names", nargs="*", help="only workloads with one of these in their name")
     options = parser.parse_args(arguments)
     if options.one:
@@ -135,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.convolutions:
         limit_threads(options.threads)
         return convolutions.run(options.names, options.threads, options.seconds)
+    if options.models:
+        return models.run(options.names, options.threads, options.seconds, options.json)
     chosen = [w for w in WORKLOADS if not options.names or any(part in w.name for part in options.names)]
     cases = [(w, s, d) for w in chosen for s in options.sizes.split(",") for d in options.dtypes.split(",")]
     print(machine())

@@ -21,6 +21,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from eqfuse.ops import Role, row
 
+Clock = Callable[[], float]
 PAUSE = 0.05  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
 WARM = 0.03  # seconds of untimed calls that follow, since sleeping threads come back on whichever core is awake
 LONG = 1e-3  # seconds from which a call is timed alone; shorter ones in batches of about this length
@@ -90,9 +91,11 @@ def _rest(run: Callable[[], Any]) -> None:
         run()
 
 
-def medians(runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, most: int = 25) -> list[float]:
+def medians(
+    runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, most: int = 25, clock: Clock = time.perf_counter
+) -> list[float]:
     """Median seconds of a call of each of `runs`, which take turns for about `seconds`, in another order each round: a
-    call may be slower behind some other."""
+    call may be slower behind some other. Calls are timed by `clock`."""
     orders = random.Random(0)
     batches = [_batch(run) for run in runs]
     taken: list[list[float]] = [[] for _ in runs]
@@ -103,16 +106,16 @@ def medians(runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, m
         for samples, run, batch in orders.sample([*zip(taken, runs, batches, strict=True)], len(runs)):
             if batch == 1:
                 _rest(run)
-            samples += [_seconds(run, batch) for _ in range(3)]
+            samples += [_seconds(run, batch, clock) for _ in range(3)]
     return [statistics.median(samples) for samples in taken]
 
 
-def _seconds(run: Callable[[], Any], batch: int) -> float:
+def _seconds(run: Callable[[], Any], batch: int, clock: Clock = time.perf_counter) -> float:
     """Seconds of a call, over `batch` of them."""
-    started = time.perf_counter()
+    started = clock()
     for _ in range(batch):
         run()
-    return (time.perf_counter() - started) / batch
+    return (clock() - started) / batch
 
 
 def _batch(run: Callable[[], Any]) -> int:

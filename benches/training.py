@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from eqfuse.benches.corpus.losses import TRAINING, Library, Training
-from eqfuse.benches.cpu import last_row
 from eqfuse.benches.peers import OURS, Call, limit_threads
+from eqfuse.benches.processes import last_row
 from eqfuse.benches.timing import machine, medians
 from eqfuse.machine.thread_limit import thread_count
 from eqfuse.show.progress import progress

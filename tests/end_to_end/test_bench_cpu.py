@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.benches import convolutions, cpu, peers
+from eqfuse.benches import convolutions, cpu, models, peers
 from eqfuse.benches.corpus.workloads import WORKLOADS, arguments, workload_in
+from tests.support.c_kernels import needs_compiler
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +55,21 @@ def test_convolutions_are_listed_with_their_ratios_and_a_wrong_one_fails(
     assert convolutions.run(["4 groups"], 1, 0.001) == 1
     shown = capsys.readouterr().out
     assert "3 → 64" in shown and "in geometric mean" in shown and "the answer is off" in shown
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_models_are_compared_and_a_loss_comes_first(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    torch = pytest.importorskip("torch")
+    for library in ("onnx", "onnxruntime"):
+        pytest.importorskip(library)
+    from eqfuse.benches.corpus import torch_models
+
+    small = torch_models.Model("small", lambda: torch.nn.Linear(4, 3), lambda batch: torch.randn(batch, 4))
+    monkeypatch.setattr(torch_models, "MODELS", [small])
+    row = {"name": "small", "batch": 2, "threads": 1} | models.measure("small", 2, 1, 0.01)
+    assert row["error"] < models.CLOSE and set(row["seconds"]) == {"eqfuse", "onnxruntime", "torch"}
+    worse = row | {"name": "slow", "seconds": row["seconds"] | {"eqfuse": 1.0}}
+    models.show([row, worse, {"name": "lost", "batch": 1, "threads": 1, "failed": "why"}])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["lost", "slow", "small"]
