@@ -23,7 +23,6 @@ from eqfuse.rewrites.language.law import (
     tensors,
 )
 from eqfuse.rewrites.language.words import logical_not, where
-from eqfuse.rewrites.logic import MIRRORED
 
 x, y, c = tensors("x y c")
 d, e, p, axis = attrs("d e p axis")
@@ -77,7 +76,7 @@ real = guard("x, d floating", lambda t, d: kind(t.dtype) == kind(d) == "f", x, d
 
 SIGNS = ("negative", "abs")
 ROUNDINGS = ("floor", "ceil", "trunc", "round")
-ORDER = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 LATTICE = ("maximum", "minimum")
 PREDICATES = ("isnan", "isinf", "isfinite")
 
@@ -90,8 +89,10 @@ _OF_REALS = [
     *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0).cast(d), (holds_x,), REASSOCIATES)
       for f in LATTICE),
     *(Law(f"{f}_of_casts", apply(f, x.cast(d), y.cast(d)), apply(f, x, y), (holds_both,), EXACT)
-      for f in ORDER if f not in MIRRORED),
-    *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0), (holds_x,), EXACT) for f in ORDER),
+      for f in COMPARISONS),
+    *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0), (holds_x,), EXACT) for f in COMPARISONS),
+    *(Law(f"{f}_of_zero_and_cast", apply(f, 0.0, x.cast(d)), apply(f, 0.0, x), (holds_x,), EXACT)
+      for f in ("less", "less_equal")),
     *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x), (holds_x,), EXACT) for f in PREDICATES),
     Law("signbit_of_cast", apply("signbit", x.cast(d)), apply("signbit", x), exactness=EXACT),
     *(Law(f"cast_out_of_{f}", apply(f, x.cast(d), attrs=(p,)), apply(f, x, attrs=(p,)).cast(d), (keeps_order,),

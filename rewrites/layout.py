@@ -47,8 +47,8 @@ WITHOUT_ROUNDING = (
 )  # fmt: skip
 ARITHMETIC = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 BINARY = (
-    "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "less", "less_equal", "greater",
-    "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or",
+    "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "less", "less_equal", "equal",
+    "not_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or",
 )  # fmt: skip
 REDUCTIONS = {"sum": REASSOCIATES, "prod": REASSOCIATES} | dict.fromkeys(("max", "min", "any", "all"), EXACT)
 # (NumPy's order of summation follows the layout)
@@ -85,7 +85,6 @@ def _laws_of_binary(op: str) -> list[Law]:
             exactness=exactness),
         Law(f"flip_out_of_{op}", f(x.flip(p), y.flip(p)), f(x, y).flip(p), exactness=exactness),
         Law(f"transpose_out_of_{op}", f(x.transpose(p), y.transpose(p)), f(x, y).transpose(p), exactness=exactness),
-        Law(f"reshape_out_of_{op}", f(x.reshape(s), y.reshape(s)), f(x, y).reshape(s), exactness=exactness),
         Law(f"slice_into_{op}", f(x, y).slice(s),
             f(x.slice(computed(views.ranges_of, x, s)), y.slice(computed(views.ranges_of, y, s))), exactness=exactness),
     ]  # fmt: skip

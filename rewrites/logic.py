@@ -28,6 +28,8 @@ from eqfuse.rewrites.language.words import (
     isfinite,
     isinf,
     isnan,
+    less,
+    less_equal,
     logical_and,
     logical_not,
     logical_or,
@@ -41,7 +43,7 @@ x, y, z, w, c, d, a, b = tensors("x y z w c d a b")
 
 # what is worth one evaluation rather than two
 COSTLY = ("exp", "log", "sqrt", "tanh", "sin", "cos", "erf", "expm1", "log1p")
-OPPOSITE = {"less": "greater_equal", "less_equal": "greater"}
+OPPOSITE = {"less": "less_equal", "less_equal": "less"}  # of the two the other way round, where neither is NaN
 MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 CONNECTIVES = (("logical_and", "logical_or", "logical_not"), ("bitwise_and", "bitwise_or", "bitwise_invert"))
 COMMUTATIVE = ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "equal",
@@ -74,10 +76,19 @@ def _laws_of_connectives(conjunction: str, disjunction: str, negation: str) -> l
 
 def _laws_of_order(op: str) -> list[Law]:
     """How `x op y` looks at negated values, and inverted. (`ranges` has negations.)"""
-    f, mirrored = operator(op), operator(op.replace("less", "greater"))
+    f = operator(op)
     return [
-        Law(f"{op}_of_negatives", f(-x, -y), mirrored(x, y), (floating(x),), EXACT),
-        Law(f"inverted_{op}", apply("bitwise_invert", f(x, y)), operator(OPPOSITE[op])(x, y), (whole,), EXACT),
+        Law(f"{op}_of_negatives", f(-x, -y), f(y, x), (floating(x),), EXACT),
+        Law(f"inverted_{op}", apply("bitwise_invert", f(x, y)), operator(OPPOSITE[op])(y, x), (whole,), EXACT),
+    ]
+
+
+def _laws_of_difference(op: str) -> list[Law]:
+    """What is compared with zero. Undefined of two infinities."""
+    f = operator(op)
+    return [
+        Law(f"{op}_of_difference", f(x - y, 0.0), f(x, y), (floating(x),), REASSOCIATES),
+        Law(f"{op}_of_difference_right", f(0.0, x - y), f(y, x), (floating(x),), REASSOCIATES),
     ]
 
 
@@ -85,12 +96,11 @@ def _laws_of_bounds(conjunction: str) -> list[Law]:
     """Two bounds of one value are one bound, and one bound of two values is a bound of the worse. A NaN is in none."""
     meet = function(conjunction)
     return [
-        Law(f"{conjunction}_of_upper_bounds", meet(x < a, x < b), x < minimum(a, b), (is_constant(a, b),), EXACT),
-        Law(f"{conjunction}_of_lower_closed_bounds", meet(x >= a, x >= b), x >= maximum(a, b),
+        Law(f"{conjunction}_of_lower_closed_bounds", meet(a <= x, b <= x), maximum(a, b) <= x,
             (is_constant(a, b),), EXACT),
         Law(f"{conjunction}_of_upper_closed_bounds", meet(x <= a, x <= b), x <= minimum(a, b),
             (is_constant(a, b),), EXACT),
-        Law(f"{conjunction}_above_one_bound", meet(x > z, y > z), minimum(x, y) > z, exactness=EXACT),
+        Law(f"{conjunction}_above_one_bound", meet(z < x, z < y), z < minimum(x, y), exactness=EXACT),
         Law(f"{conjunction}_below_one_bound", meet(x < z, y < z), maximum(x, y) < z, exactness=EXACT),
     ]
 
@@ -153,15 +163,14 @@ _OF_REALS = [
     Law("where_equal", where(equal(x, y), x, y), y, exactness=REASSOCIATES),  # 0 == -0
     Law("where_not_equal", where(not_equal(x, y), x, y), x, exactness=REASSOCIATES),
     # of a NaN the other branch
-    Law("where_turned", where(x < y, z, w), where(x >= y, w, z), exactness=APPROXIMATE),
-    Law("where_not_turned", where(x <= y, z, w), where(x > y, w, z), exactness=APPROXIMATE),
-    Law("where_positive", where(x > 0.0, x, -x), abs(x), exactness=REASSOCIATES),
-    Law("where_not_negative", where(x >= 0.0, x, -x), abs(x), exactness=REASSOCIATES),
+    Law("where_turned", where(x < y, z, w), where(y <= x, w, z), exactness=APPROXIMATE),
+    Law("where_not_turned", where(x <= y, z, w), where(y < x, w, z), exactness=APPROXIMATE),
+    Law("where_positive", where(less(0.0, x), x, -x), abs(x), exactness=REASSOCIATES),
+    Law("where_not_negative", where(less_equal(0.0, x), x, -x), abs(x), exactness=REASSOCIATES),
     Law("where_negative", where(x < 0.0, -x, x), abs(x), exactness=REASSOCIATES),
     # comparisons
     *(law for op in OPPOSITE for law in _laws_of_order(op)),
-    *(Law(f"{op}_of_difference", apply(op, x - y, 0.0), apply(op, x, y), (floating(x),), REASSOCIATES)
-      for op in ("less", "less_equal", "greater", "greater_equal")),  # undefined of two infinities
+    *(law for op in OPPOSITE for law in _laws_of_difference(op)),
     *(Law(f"{op}_of_difference", apply(op, x - y, 0.0), apply(op, x, y), exactness=REASSOCIATES)
       for op in ("equal", "not_equal")),
     Law("less_or_equal", logical_or(x < y, equal(x, y)), x <= y, exactness=EXACT),

@@ -37,7 +37,19 @@ from eqfuse.rewrites.language.law import (
     tensors,
 )
 from eqfuse.rewrites.language.views import one_along
-from eqfuse.rewrites.language.words import cos, function, log, logical_not, maximum, minimum, sin, sqrt, where
+from eqfuse.rewrites.language.words import (
+    cos,
+    function,
+    less,
+    less_equal,
+    log,
+    logical_not,
+    maximum,
+    minimum,
+    sin,
+    sqrt,
+    where,
+)
 from eqfuse.rewrites.logic import OPPOSITE
 
 x, y, z, w, a, b, c = tensors("x y z w a b c")
@@ -103,11 +115,11 @@ LAWS = [
         (finite(x),), REASSOCIATES),
     Law("finite_masked", x * c.cast(d), where(c, x, 0.0), (finite(x),), REASSOCIATES),
     # rectifiers
-    Law("rectifier_is_maximum", where(x > 0.0, x, x * a), maximum(x, x * a), (between(a, 0.0, 1.0), defined(a)),
+    Law("rectifier_is_maximum", where(less(0.0, x), x, x * a), maximum(x, x * a), (between(a, 0.0, 1.0), defined(a)),
         REASSOCIATES),
-    Law("rectifier_by_parts_of_finite_slope", maximum(x, 0.0) + minimum(x, 0.0) * a, where(x > 0.0, x, x * a),
+    Law("rectifier_by_parts_of_finite_slope", maximum(x, 0.0) + minimum(x, 0.0) * a, where(less(0.0, x), x, x * a),
         (finite(a),), REASSOCIATES),
-    Law("rectifier_of_finite_slope_at_zero", where(x >= 0.0, x, x * a), where(x > 0.0, x, x * a),
+    Law("rectifier_of_finite_slope_at_zero", where(less_equal(0.0, x), x, x * a), where(less(0.0, x), x, x * a),
         (finite(a),), REASSOCIATES),
     Law("relu_by_abs_of_finite", (x + abs(x)) * 0.5, maximum(x, 0.0), (finite(x),), REASSOCIATES),
     Law("positive_factor_of_maximum", maximum(x * c, y * c), maximum(x, y) * c,
@@ -122,10 +134,8 @@ LAWS = [
     *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
     # choices that are made
     Law("where_never_less", where(x < y, z, w), w, (at_least(x, y),), EXACT),
-    Law("where_never_more", where(x > y, z, w), w, (at_most(x, y),), EXACT),
-    Law("where_always_at_least", where(x >= y, z, w), z, (at_least(x, y), defined(x), defined(y)), EXACT),
     Law("where_always_at_most", where(x <= y, z, w), z, (at_most(x, y), defined(x), defined(y)), EXACT),
-    *(Law(f"not_{op}_of_defined", logical_not(apply(op, x, y)), apply(opposite, x, y), (defined(x), defined(y)), EXACT)
+    *(Law(f"not_{op}_of_defined", logical_not(apply(op, x, y)), apply(opposite, y, x), (defined(x), defined(y)), EXACT)
       for op, opposite in OPPOSITE.items()),
     Law("where_finite", where(isfinite(c), x, y), x, (finite(c),), EXACT),
     Law("where_nan", where(isnan(c), x, y), y, (defined(c),), EXACT),

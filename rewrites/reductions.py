@@ -33,7 +33,7 @@ from eqfuse.rewrites.language.law import (
     varies,
 )
 from eqfuse.rewrites.language.views import one_along
-from eqfuse.rewrites.language.words import exp, function, isnan, log, logical_not, maximum, minimum, sqrt
+from eqfuse.rewrites.language.words import exp, function, isnan, less, log, logical_not, maximum, minimum, sqrt
 from eqfuse.rewrites.lattice import MONOTONE
 
 x, y, s, b, w = tensors("x y s b w")
@@ -133,7 +133,6 @@ distance = x - mean
 prod, any_, all_, argmax, argmin = map(reduction, ("prod", "any", "all", "argmax", "argmin"))
 
 REDUCTIONS = {"sum": REASSOCIATES, "prod": REASSOCIATES, "max": EXACT, "min": EXACT, "any": EXACT, "all": EXACT}
-BOUNDS = {"less": "max", "less_equal": "max", "greater": "min", "greater_equal": "min"}
 
 
 def _laws_of_axes(op: str) -> list[Law]:
@@ -152,6 +151,15 @@ def _laws_of_monotone(f: str) -> list[Law]:
     return [
         Law(f"{f}_out_of_max", g(x).max(p), g(x.max(p)), domain(f, x), REASSOCIATES),
         Law(f"{f}_out_of_min", g(x).min(p), g(x.min(p)), domain(f, x) if has_upper_end(f) else (), REASSOCIATES),
+    ]
+
+
+def _laws_of_bounds(op: str) -> list[Law]:
+    """All are within a bound if the worst is."""
+    f = function(op)
+    return [
+        Law(f"all_{op}", all_(f(x, b)), f(x.max(p), b), exactness=EXACT),
+        Law(f"all_{op}_right", all_(f(b, x)), f(b, x.min(p)), exactness=EXACT),
     ]
 
 
@@ -236,10 +244,9 @@ _OF_REALS = [
     # questions
     Law("any_of_not", any_(logical_not(x)), logical_not(all_(x)), exactness=EXACT),
     Law("all_of_not", all_(logical_not(x)), logical_not(any_(x)), exactness=EXACT),
-    *(Law(f"all_{f}", all_(apply(f, x, b)), apply(f, apply(worst, x, attrs=(p,)), b), exactness=EXACT)
-      for f, worst in BOUNDS.items()),
+    *(law for op in ("less", "less_equal") for law in _laws_of_bounds(op)),
     Law("any_nan", any_(isnan(x)), isnan(x.max(p)), exactness=EXACT),
-    Law("some_counted", x.sum(p) > 0.0, any_(x), (boolean,), EXACT),
+    Law("some_counted", less(0.0, x.sum(p)), any_(x), (boolean,), EXACT),
 ]  # fmt: skip
 
 # sums are of complex numbers too; order is not

@@ -27,5 +27,5 @@ hypot, logaddexp, copysign, conj, power = map(function, ("hypot", "logaddexp", "
 floor, ceil, trunc = map(function, ("floor", "ceil", "trunc"))
 maximum, minimum, where = map(function, ("maximum", "minimum", "where"))
 logical_not, logical_and, logical_or = map(function, ("logical_not", "logical_and", "logical_or"))
-equal, not_equal = map(function, ("equal", "not_equal"))
+equal, not_equal, less, less_equal = map(function, ("equal", "not_equal", "less", "less_equal"))
 isnan, isinf, isfinite = map(function, ("isnan", "isinf", "isfinite"))

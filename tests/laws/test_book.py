@@ -33,11 +33,14 @@ from eqfuse.rewrites import (
 )  # fmt: skip
 from eqfuse.rewrites.checking.check import check
 from eqfuse.rewrites.checking.data import layout_of
+from eqfuse.rewrites.language.term import walk
 from eqfuse.rewrites.language.words import exp, where
 from eqfuse.rewrites.refuted import REFUTED
 
 x, y, z = tensors("x y z")
 (p,) = attrs("p")
+
+MIRRORS = ["greater_is_less", "greater_equal_is_less_equal"]
 
 
 CASES = 30
@@ -64,6 +67,13 @@ def test_the_book_has_hundreds_of_laws_with_names_of_their_own() -> None:
 
 
 FOLDER = Path(__file__).parents[2] / "rewrites"
+
+
+def test_order_is_stated_by_less() -> None:
+    def speaks_of_greater(law: Law) -> bool:
+        return any(t.op.startswith("greater") for side in (*law.lefts, *law.rights) for t in walk(side))
+
+    assert [law.name for law in book() if speaks_of_greater(law)] == MIRRORS
 
 
 def test_every_family_stands_in_the_readme() -> None:
