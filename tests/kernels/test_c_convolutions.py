@@ -126,6 +126,18 @@ def test_a_slow_cache_makes_blocks_of_convolutions_smaller() -> None:
     assert found[1] < found[0] and found[1] <= 0.4 * (128 << 10)
 
 
+@needs_compiler
+def test_a_row_of_many_channels_that_no_buffer_holds_is_cut() -> None:
+    x, w = read(0, (1, 200, 21, 40)), read(1, (24, 200, 1, 1))
+    graph = body([x, w], conv(x, w, (1, 1), ((0, 0), (0, 0)), (1, 1), 1))
+    small = replace(C, l2_bytes=256 << 10)
+    for device in (C, small):
+        schedule = kind_named("contract").schedule(graph, device)
+        assert isinstance(schedule, ConvolutionSchedule) and schedule.nbytes <= 0.4 * device.l2_bytes
+    assert schedule.blocks.columns < 840
+    judge([emitted("contract", graph, small)], [graph], [data(graph)])
+
+
 def test_a_schedule_of_a_convolution_says_how_it_runs() -> None:
     text = str(kind_named("contract").schedule(CASES[4], C))
     assert "filters at" in text and "phases" in text and "bytes of buffers" in text

@@ -18,7 +18,7 @@ from eqfuse.emit.c.product.blocks import BUFFERS, DEPTH, HIGH, NEAR, stride_of
 from eqfuse.emit.c.product.tile import RegisterTile, forms
 from eqfuse.errors import UnsupportedOp
 
-WIDE = 1024  # columns of a unit, at most
+WIDE = (1024, 512, 256, 128, 64)  # columns of a unit, at most: fewer only where the buffers of so many are too large
 CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # into how many blocks rows are cut
 PARTS = (1, 2, 4, 8)  # and filters
 CALLED = 20  # cycles to call the function of a tile
@@ -74,10 +74,11 @@ class ConvolutionBlocks:
 def blocks_of(c: Convolution, device: Device) -> ConvolutionBlocks:
     """Those that take the fewest cycles. UnsupportedOp where the buffers of one row are too large."""
     limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // c.dtype.itemsize
-    found = [blocks for blocks in _cuts(c) if blocks.elements(c) <= limit]
-    if not found:
-        raise UnsupportedOp("what a row of windows holds exceeds the cache")
-    return min(found, key=lambda blocks: _together(c, blocks, device))
+    for most in WIDE[:1] if c.windows else WIDE:
+        found = [blocks for blocks in _cuts(c, most) if blocks.elements(c) <= limit]
+        if found:
+            return min(found, key=lambda blocks: _together(c, blocks, device))
+    raise UnsupportedOp("what a row of windows holds exceeds the cache")
 
 
 def units(c: Convolution, b: ConvolutionBlocks) -> int:
@@ -86,11 +87,12 @@ def units(c: Convolution, b: ConvolutionBlocks) -> int:
     return c.conv.shape[0] * c.groups * math.prod(above) * blocks
 
 
-def _cuts(c: Convolution) -> Iterator[ConvolutionBlocks]:
+def _cuts(c: Convolution, most: int) -> Iterator[ConvolutionBlocks]:
+    """Those of `most` columns."""
     size = c.dtype.itemsize
     *_, high, wide = c.blocked
     down, across = c.shifts
-    columns = wide if c.windows else -(-wide // -(-wide // WIDE))
+    columns = wide if c.windows else -(-wide // -(-wide // most))
     channels = max(1, min(c.channels, DEPTH // size // c.window))
     channels = -(-c.channels // -(-c.channels // channels))
     for results in dict.fromkeys(-(-high // cut) for cut in CUTS):
