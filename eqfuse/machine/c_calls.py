@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 TEXT = """struct { void *(*release)(void); void (*resume)(void *); void (*keep)(void *); void *none; } eqf_python;
@@ -36,9 +37,12 @@ def functions(library: ctypes.CDLL, names: Iterable[str]) -> dict[str, Callable[
     return {name: _function(library, name) for name in names}
 
 
+@cache
 def _function(library: ctypes.CDLL, name: str) -> Any:
+    """One for good, as the library is. A function reads its method once more when it is dropped; by then the garbage
+    collector would have cleared a method that is garbage too."""
     address = ctypes.cast(getattr(library, name), ctypes.c_void_p)
     method = _Method(name.encode(), address, _FASTCALL, None)
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     new = make(("PyCFunction_NewEx", ctypes.pythonapi))
-    return new(ctypes.addressof(method), method, None)  # the method lives as long as what it is the self of
+    return new(ctypes.addressof(method), method, None)
