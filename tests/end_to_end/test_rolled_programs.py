@@ -103,6 +103,7 @@ def test_a_rolled_program_is_exported_to_onnx_as_a_loop(tmp_path):
     assert any(n.op_type == "Loop" or n.op_type == "Scan" for f in model.functions for n in f.node)
 
 
+@pytest.mark.slow
 def test_a_limit_of_memory_holds_for_rolled_programs():
     fn, args = monte_carlo(250)
     limit = 12 * args[1].nbytes
