@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.neighbours import side_by_side
-from eqfuse.emit.cuda.parts import SplitRows
 from eqfuse.emit.cuda.scheduling.passes import values_behind
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
+from eqfuse.emit.cuda.split_rows import SplitRows
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ops import Role, row

@@ -13,9 +13,9 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.dtypes import ADDED
+from eqfuse.emit.numpy.gathers import aside, may_cut, parts_last_axis, share_read, shares
 from eqfuse.emit.numpy.library import library_calls
 from eqfuse.emit.numpy.ops import JOINS, WINDOWED
-from eqfuse.emit.numpy.places import aside, may_cut, parts_last_axis, share_read, shares
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     BlockedConvolution,

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from eqfuse.emit.numpy.erf import buffer_bytes
+from eqfuse.emit.numpy.gathers import places_in_panel, take_along
 from eqfuse.emit.numpy.joined import JoinedRange, rows_of
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import ONE_RUN, into, masked_copy
-from eqfuse.emit.numpy.places import places_in_panel, take_along
 from eqfuse.emit.numpy.scratch import ScratchArrays, Slot
 from eqfuse.emit.numpy.source import Source, straight
 from eqfuse.emit.numpy.spans import Span

@@ -18,7 +18,7 @@ from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read
 from eqfuse.emit.numpy.cost.figures import COPIED_RUNS
 from eqfuse.emit.numpy.cost.tiles import product_rows, tiles_pay
-from eqfuse.emit.numpy.places import aside, places_in_panel, shares
+from eqfuse.emit.numpy.gathers import aside, places_in_panel, shares
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
