@@ -51,7 +51,7 @@ def work(
 
 
 def roofline(
-    state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4
+    state: State, read: int, written: int, work: Work, device: Device, arguments: int, itemsize: int = 4
 ) -> Price:
     """What a kernel of `state` costs. A view is free; a kernel the device cannot run costs infinity.
 
@@ -60,16 +60,16 @@ def roofline(
     if state.at_leaf:
         return Price(0.0, 0, 0, 0, "memory")
     if arguments > device.max_arguments and not state.template.is_library:  # a library takes arrays one by one
-        return Price(math.inf, read, written, done.flops, "memory")
+        return Price(math.inf, read, written, work.flops, "memory")
     traffic = read + written
     calls = calls_of(device)
     if calls is None and (estimates := estimates_of(device)) is not None:
-        return estimates.kernel_price(state, read, written, done, device, itemsize)
+        return estimates.kernel_price(state, read, written, work, device, itemsize)
     if calls is None:
-        return compiled_price(read, written, done.seconds, done.flops, device)
-    seconds, memory, done = calls.kernel_seconds(state, traffic, done, device, itemsize)
+        return compiled_price(read, written, work.seconds, work.flops, device)
+    seconds, memory, work = calls.kernel_seconds(state, traffic, work, device, itemsize)
     seconds += device.launch_seconds
-    return Price(seconds, read, written, done.flops, bound(seconds, memory, done.seconds))
+    return Price(seconds, read, written, work.flops, bound(seconds, memory, work.seconds))
 
 
 def compiled_price(

@@ -60,7 +60,7 @@ class CallPrices(Protocol):
         """What one application of `op` costs; arguments as those of `roofline.work`."""
 
     def kernel_seconds(
-        self, state: State, traffic: int, done: Work, device: Device, itemsize: int
+        self, state: State, traffic: int, work: Work, device: Device, itemsize: int
     ) -> tuple[float, float, Work]:
         """An estimate of a kernel: its seconds, those of its memory, and its work; `traffic` in bytes."""
 
@@ -74,7 +74,7 @@ class Estimates(Protocol):
     ) -> Work:  # fmt: skip
         """What one application of `op` costs in a compiled kernel; arguments as those of `roofline.work`."""
 
-    def kernel_price(self, state: State, read: int, written: int, done: Work, device: Device, itemsize: int) -> Price:
+    def kernel_price(self, state: State, read: int, written: int, work: Work, device: Device, itemsize: int) -> Price:
         """What a compiled kernel costs about."""
 
     def has_schedule(self, state: State) -> bool:

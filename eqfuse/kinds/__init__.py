@@ -53,10 +53,10 @@ def kind_named(name: str) -> Kind:
 
 
 def price(
-    state: State, read: int, written: int, done: Work, device: Device, arguments: int, itemsize: int = 4
+    state: State, read: int, written: int, work: Work, device: Device, arguments: int, itemsize: int = 4
 ) -> Price:
     """What a kernel of `state` costs by its kind's price; `read`, `written` in bytes, `arguments` counts arrays."""
-    return state.template.price(state, read, written, done, device, arguments, itemsize)
+    return state.template.price(state, read, written, work, device, arguments, itemsize)
 
 
 def join(

@@ -56,15 +56,15 @@ def _product(call: Call) -> State | str | None:
     if not right.at_leaf and not (right.template.pointwise and _copies_right(call)) and not _narrow(call):
         return "the right operand of a product is read from memory"
     matmul = call.row.name == "matmul"
-    done = State(NAME, call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
+    state = State(NAME, call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
     if call.device.tiles_products:
-        return _tiled(call, done)
+        return _tiled(call, state)
     if left.at_leaf:
-        return done
+        return state
     if matmul and call.types[0].shape[:-2] != call.out.shape[:-2]:
         return "the left operand would be computed once per batch entry"
     if left.template.pointwise or (matmul and row.is_whole(left)):
-        return replace(done, left=left if matmul else None)
+        return replace(state, left=left if matmul else None)
     if left.kind == NAME:
         return None
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
@@ -81,16 +81,16 @@ def _narrow(call: Call) -> str:
     return left.exact if left.exact == right.exact and on_tensor_cores(left.exact, call.device) else ""
 
 
-def _tiled(call: Call, done: State) -> State | str | None:
+def _tiled(call: Call, state: State) -> State | str | None:
     left = call.states[0]
     product = product_of(call.row.name, call.attrs, call.types, call.out, call.device, _narrow(call))
-    done = replace(done, panel=done.panel and product.depth <= WIDEST_ROWS)
+    state = replace(state, panel=state.panel and product.depth <= WIDEST_ROWS)
     if not has_template(product, call.device):
-        return done if left.at_leaf else f"a product of {call.out} is a library call on this device"
+        return state if left.at_leaf else f"a product of {call.out} is a library call on this device"
     if left.at_leaf:
-        return replace(done, product=product, fused=call_is_dearer(product, call.device))
+        return replace(state, product=product, fused=call_is_dearer(product, call.device))
     if left.template.pointwise:
-        return replace(done, product=product, fused=True)
+        return replace(state, product=product, fused=True)
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
 
 

@@ -25,7 +25,7 @@ class Schedule:
     writes: tuple[int, ...]
     calls: int
 
-    def price(self, device: Device, done: Work | None = None) -> Price | None:
-        """What the schedule costs. `done`: the work of its operators as the search sums it, with what is computed again
+    def price(self, device: Device, work: Work | None = None) -> Price | None:
+        """What the schedule costs. `work`: the work of its operators as the search sums it, with what is computed again
         for several readers; None without it, where a schedule does not count its own."""
         return None

@@ -29,7 +29,7 @@ SECONDS = 3e-6  # of a kernel
 
 @dataclass(frozen=True)
 class ToySchedule(Schedule):
-    def price(self, device: Device, done: Work | None = None) -> Price:
+    def price(self, device: Device, work: Work | None = None) -> Price:
         return Price(SECONDS, sum(self.reads), sum(self.writes), 0, "launch")
 
     def __str__(self) -> str:

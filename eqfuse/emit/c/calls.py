@@ -23,7 +23,7 @@ class CallsSchedule(Schedule):
 
     by_numpy: NumpySchedule
 
-    def price(self, device: Device, done: Work | None = None) -> Price:
+    def price(self, device: Device, work: Work | None = None) -> Price:
         return self.by_numpy.price(numpy_side(device))
 
     def __str__(self) -> str:

@@ -36,20 +36,20 @@ def operator_work(
     op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, literal: Literal | None
 ) -> Work:
     """What one application of `op` costs in full vectors, all threads at work."""
-    done = element_work(op, attrs, out, types, device, literal)
+    work = element_work(op, attrs, out, types, device, literal)
     if op == "matmul" and (dtype := sums_dtype(out.dtype)) is not None and out.size:
-        return replace(done, seconds=product_seconds(out, types[0].shape[-1], dtype, device))
+        return replace(work, seconds=product_seconds(out, types[0].shape[-1], dtype, device))
     if row(op).role not in (Role.ELEMENTWISE, Role.REDUCTION, Role.GATHER):
-        return done
+        return work
     if op == "take":  # as often as there are places
         out = types[1]
     times, base = additions(op, out.dtype if op == "where" else types[0].dtype, types[-1].size == 1)
-    return replace(done, seconds=touched(op, attrs, out, types, done.flops) * times / device.scalar_rate(base))
+    return replace(work, seconds=touched(op, attrs, out, types, work.flops) * times / device.scalar_rate(base))
 
 
-def kernel_price(state: State, read: int, written: int, done: Work, device: Device, itemsize: int) -> Price:
-    """What a kernel of `state` costs that does `done`, on values of `itemsize` bytes."""
-    compute = done.seconds * device.threads * _not_full(state)
+def kernel_price(state: State, read: int, written: int, work: Work, device: Device, itemsize: int) -> Price:
+    """What a kernel of `state` costs that does `work`, on values of `itemsize` bytes."""
+    compute = work.seconds * device.threads * _not_full(state)
     across = [a for a in state.runs if a != _vector(state)]
     if across:
         wide = {2: "float16", 4: "float32"}.get(itemsize, "float64")
@@ -57,13 +57,13 @@ def kernel_price(state: State, read: int, written: int, done: Work, device: Devi
     if state.seams:
         cells = pieces(state.space, state.seams)
         if math.prod(map(len, cells)) > MOST_CELLS:
-            return Price(math.inf, read, written, done.flops, "memory")
+            return Price(math.inf, read, written, work.flops, "memory")
         vector = _vector(state)
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
     found = loops_shared(read + written, compute, math.prod(state.space), False, device)
     seconds = device.launch_seconds + found["seconds"] + device.call_seconds * state.template.is_library
     memory = memory_seconds(read + written, device if found["threads"] > 1 else device.single)
-    return Price(seconds, read, written, done.flops, bound(seconds, memory, found["compute"]))
+    return Price(seconds, read, written, work.flops, bound(seconds, memory, found["compute"]))
 
 
 def _not_full(state: State) -> float:

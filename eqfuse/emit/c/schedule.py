@@ -50,7 +50,7 @@ class CompiledSchedule(Schedule):
         """Arrays that it writes, and reads again."""
         raise NotImplementedError
 
-    def price(self, device: Device, done: Work | None = None) -> Price:
+    def price(self, device: Device, work: Work | None = None) -> Price:
         between = sum(t.nbytes for t in self.workspaces)
         read, written = sum(self.reads) + between, sum(self.writes) + between
         if len(self.reads) + len(self.writes) > device.max_arguments:

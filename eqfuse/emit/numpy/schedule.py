@@ -43,7 +43,7 @@ class NumpySchedule(Schedule):
         """Arrays joined of pieces, which tiles copy together."""
         return ()
 
-    def price(self, device: Device, done: Work | None = None) -> Price:
+    def price(self, device: Device, work: Work | None = None) -> Price:
         return schedule_price(self, device)
 
     def __str__(self) -> str:

@@ -78,7 +78,7 @@ class AttentionSchedule(CudaSchedule):
         """The waves of its blocks are in the seconds of the products."""
         return math.inf
 
-    def compute_seconds(self, done: Work, device: Device) -> float:
+    def compute_seconds(self, work: Work, device: Device) -> float:
         """Its multiplications at the rate of the template, in whole tiles and whole waves. While one block multiplies
         on tensor cores, others of the multiprocessor compute."""
         first, second, t = self.first.product, self.second.product, self.tiles
@@ -87,7 +87,7 @@ class AttentionSchedule(CudaSchedule):
         across = -(-first.columns // t.columns) * t.columns
         flops = 2 * turns * t.rows * across * sum(self.on_chip)
         own = flops / (device.tiled_rate(first.dtype) * t.share)
-        rest = done.seconds - first.library - second.library - self.spared
+        rest = work.seconds - first.library - second.library - self.spared
         return overlapped(own, rest) if self.tensor else own + rest
 
     def details(self) -> list[str]:

@@ -48,12 +48,12 @@ class CallsSchedule(CudaSchedule):
         """The library's own."""
         return math.inf
 
-    def price(self, device: Device, done: Work | None = None) -> Price | None:
-        found = super().price(device, done)
+    def price(self, device: Device, work: Work | None = None) -> Price | None:
+        found = super().price(device, work)
         return found and replace(found, seconds=found.seconds + self.host_seconds)
 
-    def compute_seconds(self, done: Work, device: Device) -> float:
-        return 0.0 if self.host else done.seconds
+    def compute_seconds(self, work: Work, device: Device) -> float:
+        return 0.0 if self.host else work.seconds
 
     def details(self) -> list[str]:
         return [f"on the host: {', '.join(n.op for n in self.host)}"] if self.host else []

@@ -53,9 +53,9 @@ class ProductSchedule(CudaSchedule):
         """The waves of its blocks are in the seconds of the product (`kinds/product.py`)."""
         return math.inf
 
-    def compute_seconds(self, done: Work, device: Device) -> float:
+    def compute_seconds(self, work: Work, device: Device) -> float:
         """Its multiplications at the rate of the template."""
-        return done.seconds + seconds(self.product, device) - self.product.library
+        return work.seconds + seconds(self.product, device) - self.product.library
 
     def details(self) -> list[str]:
         t, cores = self.tile, "tensor cores" if self.tensor else "cores"

@@ -55,18 +55,18 @@ class CudaSchedule(Schedule):
         """Those that share the work."""
         return math.prod(self.grid)
 
-    def price(self, device: Device, done: Work | None = None) -> Price | None:
-        if done is None:
+    def price(self, device: Device, work: Work | None = None) -> Price | None:
+        if work is None:
             return None
         read, written = self.bytes_read, self.bytes_written
         if self.grid and len(self.reads) + len(self.writes) > device.max_arguments:
-            return Price(math.inf, read, written, done.flops, "memory")
-        compute = self.compute_seconds(done, device)
-        return compiled_price(read, written, compute, done.flops, device, self.blocks, self.calls)
+            return Price(math.inf, read, written, work.flops, "memory")
+        compute = self.compute_seconds(work, device)
+        return compiled_price(read, written, compute, work.flops, device, self.blocks, self.calls)
 
-    def compute_seconds(self, done: Work, device: Device) -> float:
+    def compute_seconds(self, work: Work, device: Device) -> float:
         """What the operators take on the device."""
-        return done.seconds
+        return work.seconds
 
     def __str__(self) -> str:
         launched = f"{self.calls} launch{'es' * (self.calls != 1)}"

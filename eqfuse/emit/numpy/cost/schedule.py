@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
     """What the kernel of `schedule` costs."""
     body, read, written = schedule.body, sum(schedule.reads) + schedule.gaps, sum(schedule.writes)
-    done = _body_work(body, schedule.copied, device)
+    work = _body_work(body, schedule.copied, device)
     traffic, left = read + written, 0.0
     if schedule.tiles == 1 and not schedule.calls_per_tile:
-        seconds = on_whole_arrays(done, traffic, device)
+        seconds = on_whole_arrays(work, traffic, device)
     else:
-        done, left = spilled(done, *_row_between_products(body), device), _left_operand_seconds(schedule, device)
+        work, left = spilled(work, *_row_between_products(body), device), _left_operand_seconds(schedule, device)
         seconds = in_tiles(
-            done.seconds, schedule.calls_per_tile * schedule.tiles, schedule.calls_once, traffic, left, device
+            work.seconds, schedule.calls_per_tile * schedule.tiles, schedule.calls_once, traffic, left, device
         )
     seconds += device.launch_seconds
     memory = memory_seconds(traffic, device) + left
-    return Price(seconds, read, written, done.flops, bound(seconds, memory, done.seconds))
+    return Price(seconds, read, written, work.flops, bound(seconds, memory, work.seconds))
 
 
 def _body_work(body: Graph, copied: Iterable[Node], device: Device) -> Work:

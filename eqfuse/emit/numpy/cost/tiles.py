@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from eqfuse.kinds.state import State
 
 
-def kernel_seconds(state: State, traffic: int, done: Work, device: Device, itemsize: int) -> tuple[float, float, Work]:
+def kernel_seconds(state: State, traffic: int, work: Work, device: Device, itemsize: int) -> tuple[float, float, Work]:
     """Seconds of a kernel without its launch, those of its memory traffic, and its work, copies of arrays included."""
     across = [math.prod(state.space)] * state.across(itemsize)
     # alone, a reduction takes the axes in the order in which they lie
-    tiled = _tiled(state) and not (across and state.template.only_reduces and done.calls + done.once == 1)
+    tiled = _tiled(state) and not (across and state.template.only_reduces and work.calls + work.once == 1)
     if state.left is not None:
         across += [math.prod(state.left.shape)] * state.left.across(itemsize)
     if tiled and across:
-        done = total([done, *[transposed_read(elements, itemsize, device) for elements in across]])
+        work = total([work, *[transposed_read(elements, itemsize, device) for elements in across]])
     memory = memory_seconds(traffic, device)
     left = 0.0 if state.left is None else _left_in_tiles(state, itemsize, device)
-    done = spilled(done, state.held, itemsize, device)
-    if not tiled or not tiles_pay(done, traffic, device) or _is_one_tile(state):
-        seconds = on_whole_arrays(done, traffic, device)
+    work = spilled(work, state.held, itemsize, device)
+    if not tiled or not tiles_pay(work, traffic, device) or _is_one_tile(state):
+        seconds = on_whole_arrays(work, traffic, device)
     else:
         least = 1 if state.products else _least_tiles(device)  # few rows of a product are not cut
         tiles = max(least, math.ceil(LIVE * itemsize * math.prod(state.space) / device.tile_bytes))
-        calls: float = done.calls * tiles
+        calls: float = work.calls * tiles
         if device.threads > 1:  # tiles are larger where calls would be short
-            lasting = done.seconds * device.threads / device.lasting_seconds
-            calls = min(calls, max(done.calls * least, lasting))
-        seconds = in_tiles(done.seconds, calls, done.once, traffic, left, device)
-    return seconds, memory + left, done
+            lasting = work.seconds * device.threads / device.lasting_seconds
+            calls = min(calls, max(work.calls * least, lasting))
+        seconds = in_tiles(work.seconds, calls, work.once, traffic, left, device)
+    return seconds, memory + left, work
 
 
 def memory_seconds(traffic: int, device: Device) -> float:
@@ -50,10 +50,10 @@ def memory_seconds(traffic: int, device: Device) -> float:
     return traffic / device.bandwidth(2 * traffic)
 
 
-def on_whole_arrays(done: Work, traffic: int, device: Device) -> float:
+def on_whole_arrays(work: Work, traffic: int, device: Device) -> float:
     """Seconds of one NumPy call after another on whole arrays. Of a product BLAS takes all threads where that is
     faster."""
-    return max(done.whole - done.shared, memory_seconds(traffic, device if done.shared else device.single))
+    return max(work.whole - work.shared, memory_seconds(traffic, device if work.shared else device.single))
 
 
 def in_tiles(work: float, calls: float, once: int, traffic: int, left: float, device: Device) -> float:
@@ -68,9 +68,9 @@ def in_tiles(work: float, calls: float, once: int, traffic: int, left: float, de
     return seconds + max(overlapped(memory_seconds(traffic, device) + left, work), work + alone)
 
 
-def spilled(done: Work, held: int, itemsize: int, device: Device) -> Work:
-    """`done` with what it takes that rows of `held` elements, between two products, overflow the nearest cache."""
-    return replace(done, seconds=SPILL * done.seconds) if held * itemsize * PANEL_ROWS > device.l2_bytes else done
+def spilled(work: Work, held: int, itemsize: int, device: Device) -> Work:
+    """`work` with what it takes that rows of `held` elements, between two products, overflow the nearest cache."""
+    return replace(work, seconds=SPILL * work.seconds) if held * itemsize * PANEL_ROWS > device.l2_bytes else work
 
 
 def product_rows(row: int, depth: int) -> int:
@@ -85,15 +85,15 @@ def _least_tiles(device: Device) -> int:
     return 2 * device.threads if device.threads > 1 else 1
 
 
-def tiles_pay(done: Work, moved: int, device: Device) -> bool:
+def tiles_pay(work: Work, moved: int, device: Device) -> bool:
     """Are tiles on several threads clearly faster than one NumPy call after another on whole arrays?
 
     `moved`: bytes that the kernel reads and writes.
     """
     tiles = max(_least_tiles(device), 1 + moved / device.tile_bytes)
-    calls = (done.calls * tiles / device.threads + done.once) * device.call_seconds
-    tiled = device.wake * device.dispatch_seconds + max(done.seconds, moved / device.bandwidth(moved)) + calls
-    return done.whole > CLEARLY * tiled
+    calls = (work.calls * tiles / device.threads + work.once) * device.call_seconds
+    tiled = device.wake * device.dispatch_seconds + max(work.seconds, moved / device.bandwidth(moved)) + calls
+    return work.whole > CLEARLY * tiled
 
 
 def _tiled(state: State) -> bool:
