@@ -17,6 +17,7 @@ from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.families import Search, by_families
 from eqfuse.extract.memory.limit import Limit, within
 from eqfuse.extract.programs.simplify import simplified
+from eqfuse.extract.sideways import sideways
 from eqfuse.extract.space_json import load_space
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.plan.plan import Plan
@@ -75,7 +76,8 @@ def choose(
         meter.ended(cover.cut)
     if limit is not None:
         return within(space, covers, device, limit, proved)
-    return assemble(space, covers, device, proved)
+    plan = assemble(space, covers, device, proved)
+    return sideways(plan) if extractor in ("flow", "exact") else plan
 
 
 def named(extractor: str) -> Extractor:

@@ -5,6 +5,8 @@ In: a kernel's body and a device. Out: its state and `Price`, which are those of
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.egraph.space import ENode, as_written
@@ -16,8 +18,9 @@ from eqfuse.ir.graph import Graph
 from eqfuse.kinds import State
 
 
-def priced(body: Graph, device: Device) -> tuple[State, Price] | str:
-    """The state and the price of a kernel that computes `body`, or why there is no such kernel.
+def priced(body: Graph, device: Device, kind: str = "") -> tuple[State, Price] | str:
+    """The state and the price of a kernel that computes `body`, or why there is no such kernel. `kind`: one that holds
+    values of any spaces, where it is to be of that.
 
     A body that is no more than a view is priced as the copy it becomes where its result is stored.
     """
@@ -25,6 +28,9 @@ def priced(body: Graph, device: Device) -> tuple[State, Price] | str:
     found = _kernel(grammar)
     if isinstance(found, str):
         return found
+    if kind:
+        found = Group(found.cuts, replace(found.state, kind=kind), found.leaves)
+        return found.state, found.price
     return _state(found), found.by_schedule(grammar).price
 
 

@@ -15,7 +15,20 @@ from eqfuse.cost.targets import package
 from eqfuse.cost.work import Work
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.kinds import back_to_back, contract, library, loop, map, reduce, row, scan, scatter, view, window
+from eqfuse.kinds import (
+    back_to_back,
+    contract,
+    library,
+    loop,
+    map,
+    reduce,
+    row,
+    scan,
+    scatter,
+    side_by_side,
+    view,
+    window,
+)  # fmt: skip
 from eqfuse.kinds.kind import KINDS, Kind, kind_of
 from eqfuse.kinds.seams import seams_of
 from eqfuse.kinds.state import Call, State, leaf, runs_of
@@ -23,7 +36,7 @@ from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
 from eqfuse.ops.types import TensorType
 
-_OWN = (view, map, scan, scatter, reduce, row, contract, back_to_back, window, loop, library)
+_OWN = (view, map, side_by_side, scan, scatter, reduce, row, contract, back_to_back, window, loop, library)
 KINDS.update({module.KIND.name: module.KIND for module in _OWN})
 _REGISTERED: list[Kind] = []
 
@@ -99,15 +112,14 @@ def _has_form(call: Call) -> bool:
 
 def merge(a: State, b: State, device: Device) -> State | str:
     """The state of a kernel that computes two values at once on `device`, or why none can."""
-    if a.space != b.space:
-        return "their iteration spaces differ"
+    alike = a.space == b.space
     for kind in KINDS.values():
-        found = kind.merge(a, b) if kind.is_on(device.target) else None
+        found = kind.merge(a, b) if kind.is_on(device.target) and (alike or kind.of_any_spaces) else None
         if isinstance(found, State) and (a.mapped or b.mapped):
             return replace(found, mapped=True, seams=a.seams | b.seams)
         if found is not None:
             return found
-    return f"kernels of kind {a.kind} and {b.kind} do not merge"
+    return f"kernels of kind {a.kind} and {b.kind} do not merge" if alike else "their iteration spaces differ"
 
 
 def classify(body: Graph, device: Device) -> State | str:

@@ -45,7 +45,7 @@ class Kind:
     into the memory of the array; `pointwise`, it computes each element on its own; `reduces`, it holds reductions over
     one set of axes and what is pointwise; `has_levels`, it uses what it has reduced at full size again; `repeats`,
     compiled it computes a broadcast value for each element anew; `takes_maps`, it reads arrays by index maps that
-    strides do not express; `colour`, in drawings.
+    strides do not express; `of_any_spaces`, its values may be of unlike spaces; `colour`, in drawings.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Kind:
     has_levels: bool = False
     repeats: bool = False
     takes_maps: bool = False
+    of_any_spaces: bool = False
     colour: str = "#b0b4ba"
 
     @property

@@ -116,7 +116,7 @@ def _price(k: Kernel, body: Graph, plan: Plan) -> Price:
         return FREE
     if k.inner:
         return _loop_price(k, body, plan)
-    found = priced(body, plan.device)
+    found = priced(body, plan.device, k.kind if k.template.of_any_spaces else "")
     if isinstance(found, str):
         raise NotTransferred(f"a kernel of kind {k.kind} does not exist at this size: {found}")
     state, price = found

@@ -50,7 +50,7 @@ class Parameters:
         """The array that holds `n`, if one does."""
         if n.op == "input":
             return f"r{self.body.inputs.index(n)}"
-        return f"k{self._number(n)}" if n.op == "const" and n.type.size != 1 else None
+        return f"k{self.number(n.literal)}" if n.op == "const" and n.type.size != 1 else None
 
     def stored(self, array: str) -> str:
         """The C type of an array's elements, by its name."""
@@ -60,12 +60,12 @@ class Parameters:
         return ops.stored((self.body.inputs if array[0] == "r" else self.body.outputs)[place].dtype)
 
     def scalar(self, n: Node) -> str | None:
-        return f"k{self._number(n)}" if n.op == "const" and n.type.size == 1 else None
+        return f"k{self.number(n.literal)}" if n.op == "const" and n.type.size == 1 else None
 
-    def _number(self, n: Node) -> int:
-        if n.literal not in self.constants:
-            self.constants.append(n.literal)
-        return self.constants.index(n.literal)
+    def number(self, literal: Literal) -> int:
+        if literal not in self.constants:
+            self.constants.append(literal)
+        return self.constants.index(literal)
 
     def declarations(self) -> list[str]:
         texts = [f"const {ops.stored(n.dtype)}* __restrict__ r{i}" for i, n in enumerate(self.body.inputs)]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda import attention, contract, map, ops, row, transposed
+from eqfuse.emit.cuda import attention, contract, map, ops, row, side_by_side, transposed
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.loops import CudaLoop
@@ -25,6 +25,7 @@ from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
 from eqfuse.emit.cuda.scheduling.map import MapSchedule, TilesSchedule
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
+from eqfuse.emit.cuda.scheduling.side_by_side import SideBySideSchedule
 from eqfuse.emit.executable import function_name
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
@@ -76,12 +77,14 @@ def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> Emitted:
 
 def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = True) -> CudaKernel | CudaCalls:
     """The function `name`, or the calls, of `schedule`, which one of the kinds of eqfuse itself has made."""
-    parameters = Parameters(body, rounds)
+    parameters, functions = Parameters(body, rounds), ""
     match schedule:
         case CallsSchedule():
             return emit_calls(body, schedule)
         case MapSchedule():
             lines = map.emit(schedule, parameters)
+        case SideBySideSchedule():
+            functions, lines = side_by_side.emit(schedule, parameters, name)
         case TilesSchedule():
             lines = transposed.emit(schedule, parameters)
         case RowsSchedule():
@@ -103,7 +106,7 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
     source = f'extern "C" __global__ void __launch_bounds__({bounds}) {name}(\n    '
     source += ",\n    ".join(declarations) + ") {\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
     constants = tuple(parameters.constant_argument(c) for c in parameters.constants)
-    return CudaKernel(name, source, schedule, constants)
+    return CudaKernel(name, functions + source, schedule, constants)
 
 
 def module_source(sources: Sequence[str] | dict[str, None]) -> str:

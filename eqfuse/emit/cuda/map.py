@@ -11,11 +11,13 @@ from eqfuse.emit.cuda.element import Elements, Indices, Parameters
 from eqfuse.emit.cuda.scheduling.map import MapSchedule
 
 
-def emit(schedule: MapSchedule, parameters: Parameters) -> list[str]:
-    """The inside of the function."""
+def emit(
+    schedule: MapSchedule, parameters: Parameters, block: str = "blockIdx.x", blocks: str = "gridDim.x"
+) -> list[str]:
+    """The inside of the function, for the thread of `block`, one of so many `blocks`."""
     width, (threads, _) = schedule.width, schedule.block
     size, integer = math.prod(parameters.body.outputs[0].shape), parameters.integer
-    start, step = f"({integer})blockIdx.x * {threads} + threadIdx.x", f"({integer})gridDim.x * {threads}"
+    start, step = f"({integer}){block} * {threads} + threadIdx.x", f"({integer}){blocks} * {threads}"
     if width == 1:
         elements, stores = _values(parameters, 1)
         inner = [*elements.inner, *(f"w{j}[i] = {text};" for j, text in stores)]
