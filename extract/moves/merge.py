@@ -7,7 +7,7 @@ the other kernel has just written. A merge that would close a circle through a t
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
 from eqfuse.extract.candidates.cuts import Cut
@@ -63,9 +63,12 @@ class MergeState:
             self._lift(number)
         self._moved.clear()
 
-    def settle(self, numbers: Iterable[int], wanted: float = 0.0) -> None:
+    def settle(self, numbers: Collection[int], wanted: float = 0.0) -> None:
         """Merge the pair with the largest saving until none of `numbers`, or of what they become, saves anything. No
-        schedule is made where all pairs promise less than half of the seconds `wanted`."""
+        schedule is made where all pairs promise less than half of the seconds `wanted`, and no pair is looked at where
+        the `numbers` themselves take less."""
+        if wanted > sum([self.alive[n].rough for n in numbers]):
+            return
         queue: list[tuple[float, int, int, bool, Group]] = []  # savings, by prices or roughly
         for pair in self._pairs(numbers):
             self._offer(queue, *pair)
