@@ -17,11 +17,11 @@ from importlib import import_module
 from typing import Any
 
 from eqfuse.egraph.callbacks import OPERATORS, function_text
-from eqfuse.egraph.rules import Rule, constructor
+from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
+from eqfuse.ir.graph import Node
 from eqfuse.ops import Role, row
 from eqfuse.rewrites.language.law import MOST_ARGUMENTS
 
-Operator = tuple[str, int]  # and its number of arguments
 Texts = tuple[str, ...]  # commands that are read together; the first names them
 
 _CHUNK = 32  # commands per parsed text: every span copies the whole text
@@ -130,13 +130,15 @@ def _bindings() -> Any:
     return import_module("egglog.bindings")
 
 
-def expected(operators: Iterable[Operator], rules: Iterable[Rule]) -> list[Rule]:
-    """Those of `rules` that a graph of `operators` most likely makes use of: all that can match in it, and in what
-    rules of one operator each make of it. They are read before there are nodes."""
-    present = set(operators)
-    for rule in [rule for rule in rules if len(rule.reads) == len(rule.makes) == 1 and present.issuperset(rule.reads)]:
+def expected(nodes: Collection[Node], rules: Iterable[Rule]) -> list[Rule]:
+    """Those of `rules` that `nodes` most likely make use of: all that can match there, and in what rules of one
+    operator each make of it. They are read before there are nodes."""
+    present = {(n.op, len(n.args)) for n in nodes}
+    edges: set[Edge] = {((n.op, len(n.args)), at, (a.op, len(a.args))) for n in nodes for at, a in enumerate(n.args)}
+    likely = [rule for rule in rules if rule.edges <= edges]
+    for rule in [rule for rule in likely if len(rule.reads) == len(rule.makes) == 1 and present.issuperset(rule.reads)]:
         present.update(rule.makes)
-    return [rule for rule in rules if present.issuperset(rule.reads)]
+    return [rule for rule in likely if present.issuperset(rule.reads)]
 
 
 def wanted(operators: Iterable[Operator], rules: Collection[Rule]) -> list[Texts]:

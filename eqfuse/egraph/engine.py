@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph import pool
 from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
 from eqfuse.egraph.declarations import WIDE, declaration, expected, facts_of, law_texts, ranges_of, wanted
-from eqfuse.egraph.rules import Rule, constructor
+from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import row
 from eqfuse.ops.facts import Fact
@@ -37,8 +37,9 @@ class Engine:
 
     def __init__(self, nodes: Iterable[Node] = (), rules: Collection[Rule] = ()) -> None:
         """`nodes` and `rules`: what will be inserted and matched, as far as is known."""
+        nodes = list(nodes)
         operators = dict.fromkeys((n.op, len(n.args)) for n in nodes)
-        self._expected = dict.fromkeys(expected(operators, rules))
+        self._expected = dict.fromkeys(expected(nodes, rules))
         self._declarations = pool.lend(wanted(operators, self._expected))
         self._egraph = self._declarations.egraph
         self._callbacks = Callbacks(self._declarations.number)
@@ -46,6 +47,7 @@ class Engine:
         self._read: dict[str, Rule] = {}  # the laws that are run, by the names under which egglog has read them
         self._current: dict[Rule, str] = {}  # the name under which each was read last
         self._waiting: list[Rule] = []
+        self._order: dict[Rule, int] = {}  # by when there were first all operators of a rule
         self._rulesets: dict[str, str] = {}  # name of each combination of rulesets that was run
         self._names: dict[Node, str] = {}
         self._constants: set[Node] = set()
@@ -183,8 +185,8 @@ class Engine:
         return self._names[n]
 
     def load(self, rules: Sequence[Rule]) -> None:
-        """Take laws, and the facts they rest on. A rule waits until there are operators that it can match: egglog takes
-        longer to read one than most programs take to saturate."""
+        """Take laws, and the facts they rest on. A rule waits until there are operators that it can match, and read one
+        another as in its left side: egglog takes longer to read one than most programs take to saturate."""
         if not rules:
             return
         self._waiting += rules
@@ -203,12 +205,17 @@ class Engine:
         return frozenset(rule.name for rule in (*self._current, *self._waiting) if rule.law.name not in laws)
 
     def _wake(self, sizes: Mapping[str, int], resting: Collection[str]) -> None:
-        """Read the rules whose operators have come up, as the `sizes` of everything say, unless they are `resting`."""
+        """Read the rules whose left sides may have come up, unless they are `resting`. `sizes`: of everything."""
         present = {(op, n) for name, (op, _, n) in self.constructors.items() if sizes.get(name)}
         ready = [rule for rule in self._waiting if rule.name not in resting and present.issuperset(rule.reads)]
+        for rule in ready:
+            self._order.setdefault(rule, len(self._order))
+        edges = self._edges() if any(rule.edges for rule in ready) else frozenset()
+        ready = [rule for rule in ready if rule.edges <= edges]
         if not ready:
             return
-        self._waiting = [rule for rule in self._waiting if rule not in ready]
+        read = set(ready)
+        self._waiting = [rule for rule in self._waiting if rule not in read]
         for rule in ready:
             for op, arity in rule.makes:
                 self.declare(op, arity)
@@ -219,6 +226,19 @@ class Engine:
             name = self._reads(rule, rule in self._expected)
             if rule.pairs:
                 self._relate(f"pairs{name}", rule.pairs(list(self._names), self.constants()))
+
+    def _edges(self) -> Set[Edge]:
+        """Which operators read which, by their number of arguments, in any choice of nodes from the classes."""
+        frozen = self._egraph.freeze().functions
+        heads: dict[Any, set[Operator]] = {}
+        read: dict[tuple[Operator, int], set[Any]] = {}
+        for name, (op, n_attrs, arity) in self.constructors.items():
+            operator = op, arity
+            for r in frozen[name].rows if name in frozen else ():
+                heads.setdefault(r.output, set()).add(operator)
+                for at, arg in enumerate(r.inputs[n_attrs + arity :] if arity <= WIDE else ()):
+                    read.setdefault((operator, at), set()).add(arg)
+        return {(*place, head) for place, args in read.items() for a in args for head in heads.get(a, ())}
 
     def _reads(self, rule: Rule, before: bool = False) -> str:
         """Let egglog read `rule`, under a name of its own unless it was read `before` there were nodes: how egglog goes
@@ -265,7 +285,8 @@ class Engine:
         self._wake(sizes, resting)
         self._callbacks.limit(room, self._nodes(sizes), allowance)
         self._callbacks.begun = True
-        awake = self._combined(f"law{name}" for rule, name in self._current.items() if rule.name not in resting)
+        rules = sorted((rule for rule in self._current if rule.name not in resting), key=self._order.__getitem__)
+        awake = self._combined(f"law{self._current[rule]}" for rule in rules)
         self._callbacks.clear()
         started = time.perf_counter()
         report = self.run(f"(run {awake} 1)")[0].report

@@ -35,6 +35,8 @@ def constructor(op: str, arity: int) -> str:
     """Name of the e-graph's constructor of operator `op` with `arity` arguments."""
     return f"o_{op}_{arity}" if row(op).arity is None else f"o_{op}"
 
+Operator = tuple[str, int]  # and its number of arguments
+Edge = tuple[Operator, int, Operator]  # an operator, the number of one of its arguments, what gives that
 Pairs = Callable[[Sequence[Node], set[Node]], list[tuple[Node, Node]]]
 
 
@@ -47,9 +49,10 @@ class Rule:
     law: Law
     text: str
     judge: Judge
-    reads: tuple[tuple[str, int], ...]  # (operator, number of arguments) on the left side
-    makes: tuple[tuple[str, int], ...]
+    reads: tuple[Operator, ...]  # on the left side
+    makes: tuple[Operator, ...]
     grows: int  # nodes that a match makes at most
+    edges: frozenset[Edge] = frozenset()  # on the left side
     pairs: Pairs | None = None  # equal nodes, for its relation
     number: int = field(default_factory=partial(next, count()), init=False)
 
@@ -103,7 +106,7 @@ class Judge:
 
 
 @lru_cache(maxsize=8192)
-def reads(law: Law) -> list[tuple[tuple[str, int], ...]]:
+def reads(law: Law) -> list[tuple[Operator, ...]]:
     """What each of the rules of `law` reads, for less than it takes to compile them."""
     if law.chain:
         return [((law.chain[0], 2),)]
@@ -122,14 +125,14 @@ def compile_law(law: Law) -> tuple[Rule, ...]:
     return tuple([_compile(law, *direction) for direction in law.directions])
 
 
-def _of_pairs(law: Law, makes: tuple[tuple[str, int], ...], pairs: Pairs) -> Rule:
+def _of_pairs(law: Law, makes: tuple[Operator, ...], pairs: Pairs) -> Rule:
     """The rule that joins what of a program a procedure finds equal, which the engine relates."""
     text = "(relation pairs{name} (Tensor Tensor))\n"
     text += '(rule ((pairs{name} px py)) ((union px py)) :ruleset law{name} :name "rule{name}")'
-    return Rule(law.name, law, text, Judge(law, law.lefts, law.rights), reads(law)[0], makes, 0, pairs)
+    return Rule(law.name, law, text, Judge(law, law.lefts, law.rights), reads(law)[0], makes, 0, pairs=pairs)
 
 
-def _made_by_slices(law: Law) -> tuple[tuple[str, int], ...]:
+def _made_by_slices(law: Law) -> tuple[Operator, ...]:
     assert law.slices is not None
     return (law.slices[1], 2), ("multiply", 2), ("slice", 1), ("reshape", 1), ("transpose", 1)
 
@@ -188,7 +191,8 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
     made = _made_texts(rights, variable_text, variables)
     unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
     text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
-    return Rule(name, law, text, judge, _signatures(lefts), _signatures(rights), len(construction_order(rights)))
+    makes, grows = _signatures(rights), len(construction_order(rights))
+    return Rule(name, law, text, judge, _signatures(lefts), makes, grows, _edges(lefts))
 
 
 def _idle(lefts: tuple[Term, ...]) -> list[tuple[Term, Term]]:
@@ -226,9 +230,21 @@ def _renames(a: Any, b: Any, renamed: dict[Any, Any]) -> bool:
     return all(_renames(x, y, renamed) for x, y in pairs)
 
 
-def _signatures(side: tuple[Term, ...]) -> tuple[tuple[str, int], ...]:
-    ops = ((t.op if t.op != LITERAL else "const", len(t.args)) for t in walk_once(side) if t.op != VARIABLE)
-    return tuple(dict.fromkeys(ops))
+def _signatures(side: tuple[Term, ...]) -> tuple[Operator, ...]:
+    return tuple(dict.fromkeys(_operator(t) for t in walk_once(side) if t.op != VARIABLE))
+
+
+def _operator(term: Term) -> Operator:
+    return term.op if term.op != LITERAL else "const", len(term.args)
+
+
+def _edges(side: tuple[Term, ...]) -> frozenset[Edge]:
+    return frozenset(
+        (_operator(term), at, _operator(arg))
+        for term in walk_once(side)
+        for at, arg in enumerate(term.args)
+        if arg.op != VARIABLE
+    )
 
 
 def walk_once(side: tuple[Term, ...]) -> list[Term]:

@@ -27,9 +27,8 @@ from eqfuse.budget import (
     budget_of,
 )
 from eqfuse.egraph.alike import like
-from eqfuse.egraph.declarations import Operator
 from eqfuse.egraph.engine import Engine, Round
-from eqfuse.egraph.rules import Rule, compile_law, reads
+from eqfuse.egraph.rules import Operator, Rule, compile_law, reads
 from eqfuse.egraph.segments import segments, whole
 from eqfuse.egraph.space import EClass, ENode, Segment, Space, as_written
 from eqfuse.errors import LawError
