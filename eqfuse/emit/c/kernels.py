@@ -47,7 +47,8 @@ HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} A
 void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
 {c_calls.TEXT}#define inline inline __attribute__((always_inline)) /* else the loops of large texts are no vectors */
 """
-TOGETHER = 4000  # characters of kernels in a text at least, before the next begins
+TOGETHER = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
+TEXTS = 8  # from how many on texts are longer: each takes a compiler's start
 TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR}
 
 
@@ -173,8 +174,11 @@ def module_text(kernels: Collection[CKernel]) -> str:
 def modules(kernels: Sequence[CKernel]) -> list[Module]:
     """Texts that together have every kernel once. They are compiled side by side, so each has a few kernels only."""
     groups: list[list[CKernel]] = []
-    for k in {k.name: k for k in kernels}.values():
-        if not groups or sum(len(other.text.source) for other in groups[-1]) >= TOGETHER:
+    each = {k.name: k for k in kernels}.values()
+    short, long = TOGETHER
+    least = min(max(short, sum(len(k.text.source) for k in each) // TEXTS), long)
+    for k in each:
+        if not groups or sum(len(other.text.source) for other in groups[-1]) >= least:
             groups.append([])
         groups[-1].append(k)
     return [Module(module_text(group), group) for group in groups]
