@@ -1,6 +1,7 @@
 """scatter: values joined to the elements of an array that indices name, with what is computed for each value and index.
 
-`np.add.at`, `np.maximum.at`, `np.bincount` and the like. The array that is updated is read from memory.
+`np.add.at`, `np.maximum.at`, `np.bincount`, `np.histogram` of known bins of one width, and the like. The array that is
+updated is read from memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from eqfuse.cost.targets import package
 from eqfuse.kinds.kind import EMITTERS, Kind
 from eqfuse.kinds.state import Call, State
+from eqfuse.ops.statistics import uniform_bins
 from eqfuse.ops.types import TensorType
 
 NAME = "scatter"
@@ -27,6 +29,9 @@ def accept(call: Call) -> State | str | None:
     elif call.row.name == "bincount":
         base, given, space = None, [*call.states], call.types[0].shape
         known = call.types[0].dtype != np.uint64 and _emits(call, "cast", call.types[1:] or call.types, call.out)
+    elif call.row.name == "histogram" and uniform_bins(call.types[0].dtype, call.attrs) is not None:
+        base, given, space = None, [*call.states], call.types[0].shape
+        known = _emits(call, "cast", call.types, call.out)
     else:
         return None
     if not known or not all(s.pointwise for s in given):

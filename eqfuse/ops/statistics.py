@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -163,6 +164,31 @@ def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
     return packed(*(np.asarray(part, dtype) for part in (counts, *made)))
 
 
+MOST_BINS = 1 << 20  # whose place is at most one from what it is in float32 by the distance from the first edge
+
+
+def uniform_bins(points: np.dtype, attrs: tuple) -> tuple[np.ndarray, np.float64, np.float64] | None:
+    """The edges of a ``histogram`` of one axis whose elements are counted in known bins of one width, if it is one: all
+    of them, the first, and how far one is from the next, which NumPy multiplies and adds in float64."""
+    (count, *others), (limits, *_), density, weighted = attrs
+    if others or count is None or limits is None or density or weighted or count > MOST_BINS:
+        return None
+    if points.kind not in "iuf" or (points.kind == "f" and points.itemsize not in (4, 8)):
+        return None
+    low, high = np.float64(limits[0]), np.float64(limits[1])
+    first, last = (low, high) if low < high else (low - 0.5, high + 0.5)
+    with np.errstate(all="ignore"):
+        step = (last - first) / count
+        made = (np.arange(count) * step + first).astype(np.float64 if points.kind != "f" else points)
+        try:
+            edges = np.histogram_bin_edges(np.empty(0, points), count, limits)
+        except ValueError:
+            return None
+        scale = count / (edges[-1] - edges[0])
+    fits = made.dtype == edges.dtype and np.array_equal(made, edges[:-1]) and bool((edges[:-1] < edges[1:]).all())
+    return (edges, first, step) if fits and 0 < scale < math.inf else None
+
+
 def _bin_edges(types: Types, attrs: tuple) -> TensorType:
     bins, _range = attrs
     return TensorType(_edge_dtype(types[0].dtype, 1), (bins + 1,))
@@ -198,6 +224,11 @@ def _steps(types: Types, _out: TensorType, _attrs: tuple) -> int:
     return types[0].size
 
 
+def _bin_steps(types: Types, _out: TensorType, _attrs: tuple) -> int:
+    """To find an element's bin and count it takes NumPy 2.5 times as long as to count alone (7 ns; 2.4 on Zen 5)."""
+    return types[0].size * 5 // 2
+
+
 _MEDIANS: dict[str, Callable[..., Any]] = {"median": np.median, "nanmedian": np.nanmedian}
 _QUANTILES: dict[str, Callable[..., Any]] = {
     "quantile": np.quantile, "percentile": np.percentile, "nanquantile": np.nanquantile,
@@ -213,7 +244,8 @@ ROWS = [
         for n, f in _QUANTILES.items()
     ),
     *(Op(n, _L, 1, ("axes",), _nanarg(n), arg_meaning(f), _steps, _COUNTS) for n, f in _NANARGS.items()),
-    Op("histogram", _L, None, ("bins", "ranges", "density", "weighted"), _histogram, _do_histogram, _steps, _COUNTS),
+    Op("histogram", _L, None, ("bins", "ranges", "density", "weighted"), _histogram, _do_histogram, _bin_steps,
+       _COUNTS),
     Op("histogram_bin_edges", _L, 1, ("bins", "range"), _bin_edges, _do_bin_edges, _steps, _COUNTS),
     Op("bincount", _L, None, ("length",), _bincount, _do_bincount, _steps, _COUNTS),
 ]

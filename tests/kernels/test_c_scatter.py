@@ -123,6 +123,55 @@ def test_counts_refuse_values_below_zero_and_beyond_their_length() -> None:
             count(at, weights)
 
 
+def _histogram(x: Node, bins: int, limits: tuple[float, float]) -> Graph:
+    (leaf,) = [n for n in topological([x]) if n.op == "input"]
+    return Graph((leaf,), (node("histogram", (x,), ((bins,), (limits,), False, False)),))
+
+
+BINS = [(1, (0.0, 1.0)), (7, (-1.0, 2.5)), (50, (-0.3, 0.7)), (333, (0.1, 0.1)), (1000, (-7, 9)), (3, (1e-3, 1e5))]
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "int64"])
+def test_histograms_count_what_numpy_counts_at_every_edge_and_beside_it(dtype: str) -> None:
+    graphs, arrays = [], []
+    for bins, limits in BINS:
+        edges = np.histogram_bin_edges(np.empty(0, dtype), bins, limits)
+        with np.errstate(all="ignore"):
+            near = [edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)]
+            drawn = [*near, RNG.normal(size=500) * 3 + limits[0], [np.nan, np.inf, -np.inf, 1e30, -1e30]]
+            x = np.concatenate(drawn).astype(dtype)
+        graphs.append(_histogram(read(0, x.shape, np.dtype(dtype)), bins, limits))
+        arrays.append([x])
+    for graph, given, (got,) in zip(graphs, arrays, run_all([own(g) for g in graphs], arrays), strict=True):
+        (want,) = evaluate(graph, given)
+        np.testing.assert_array_equal(got, want, str(graph))
+
+
+@needs_compiler
+def test_a_histogram_of_what_is_computed_stores_neither_that_nor_its_places() -> None:
+    def counted_bins(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.histogram(np.sqrt(x * x + 1) - 2, 40, (-1.0, 1.5))
+
+    x = RNG.normal(size=20_000)
+    program = ef.compile(counted_bins, x, target=C)
+    for got, want in zip(program(x), counted_bins(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype
+    assert [k.ops[-1] for k in program.report.kernels if k.kind == "scatter"] == ["histogram"]
+    assert program.peak_bytes < 4000
+
+
+def test_histograms_of_bins_that_are_not_of_one_known_width_are_library_calls() -> None:
+    x = read(0, (COUNT,))
+    given = {"edges from data": ((9,), (None,), False, False), "densities": ((9,), ((0.0, 1.0),), True, False),
+             "edges that coincide": ((9,), ((1.0, 1.0 + 4e-16),), False, False),
+             "too wide": ((9,), ((-1.7e308, 1.7e308),), False, False)}  # fmt: skip
+    for name, attrs in given.items():
+        state = classify(Graph((x,), (node("histogram", (x,), attrs),)), C)
+        assert isinstance(state, State) and state.kind == "library", name
+
+
 @needs_compiler
 def test_the_array_of_the_caller_is_not_written() -> None:
     def twice(x: np.ndarray, at: np.ndarray, v: np.ndarray) -> np.ndarray:

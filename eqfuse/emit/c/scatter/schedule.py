@@ -16,6 +16,7 @@ from eqfuse.emit.c.forms import Form, forms_of
 from eqfuse.emit.c.loops import pushed, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.rates import COLUMN, STEP, additions, bytes_of, work_of
+from eqfuse.emit.c.scatter.histogram import counted
 from eqfuse.emit.c.schedule import LoopsSchedule, loops_schedule, memory_seconds
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node
@@ -82,6 +83,9 @@ def update_of(n: Node) -> Update:
             values = node("cast", (values,), (n.dtype,))
         base = _filled(0, n.dtype, n.shape)
         return Update(base, indices, values, "add", Access(0, (0,)), 1, length, wraps=False)
+    if n.op == "histogram":
+        base, places, values = counted(n)
+        return Update(base, places, values, "add", Access(0, (0,)), 1, n.attr("bins")[0], wraps=False)
     base, indices, values = n.args
     axis: int = n.attr("axis")
     mode: str = n.attr("mode")

@@ -1,0 +1,46 @@
+"""Where a histogram of bins of one width counts an element, as NumPy finds it: by its distance from the first edge, put
+right by the edges beside it, which are computed as NumPy computes them.
+
+In: the operator. Out: nodes for the place and for what is added there, over the elements. Next stop: `schedule.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqfuse.ir.graph import Node, const, node
+from eqfuse.ops.statistics import packed, uniform_bins
+
+PLACE, WIDE = np.dtype(np.int64), np.dtype(np.float64)
+
+
+def counted(n: Node) -> tuple[Node, Node, Node]:
+    """The result before anything is counted, in which the edges stand behind the counts; the place of each element; and
+    what it adds there, which is 0 where it lies in no bin."""
+    found = uniform_bins(n.args[0].dtype, n.attrs)
+    assert found is not None
+    edges, start, step = found
+    count, x = edges.size - 1, _cast(n.args[0], edges.dtype)
+    base = const(packed(np.zeros(count, n.dtype), edges.astype(n.dtype)))
+    first, last = const(edges[0]), const(edges[-1])
+    kept = node("bitwise_and", (node("greater_equal", (x, first)), node("less_equal", (x, last))))
+    inside = node("where", (kept, x, first))
+
+    def edge(place: Node) -> Node:
+        above = node("multiply", (_cast(place, WIDE), const(step)))
+        return _cast(node("add", (above, const(start))), edges.dtype)
+
+    scaled = node("multiply", (node("subtract", (inside, first)), const(count / (edges[-1] - edges[0]))))
+    place = node("minimum", (_cast(scaled, PLACE), _number(count - 1)))
+    place = node("subtract", (place, _cast(node("less", (inside, edge(place))), PLACE)))
+    after = node("add", (place, _number(1)))
+    above = node("bitwise_and", (node("greater_equal", (inside, edge(after))), node("less", (after, _number(count)))))
+    return base, node("add", (place, _cast(above, PLACE))), _cast(kept, n.dtype)
+
+
+def _cast(n: Node, dtype: np.dtype) -> Node:
+    return n if n.dtype == dtype else node("cast", (n,), (dtype,))
+
+
+def _number(value: int) -> Node:
+    return const(np.array(value, PLACE))
