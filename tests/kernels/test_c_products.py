@@ -221,3 +221,16 @@ def test_a_slow_cache_makes_blocks_smaller() -> None:
     graph = lone(2000, 2000, 2000)
     blocks = [product(graph, device).schedule.blocks for device in (C, small)]
     assert blocks[1].elements < blocks[0].elements <= C.l2_bytes // 4
+
+
+@needs_compiler
+def test_products_of_few_terms_keep_their_sums_near() -> None:
+    small = replace(DEVICES["cpu"], target="c", l2_bytes=128 << 10)
+    few, many = lone(486, 8, 256), lone(486, 300, 256)
+    for graph, rows in ((few, False), (many, True)):
+        kernel = product(graph, small)
+        blocks = kernel.schedule.blocks
+        assert (blocks.rows > blocks.steps[0].tile.rows) == rows
+        (got,), (want,) = run_all([kernel], [data(graph)])[0], evaluate(graph, data(graph))
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    assert product(few, small).schedule.blocks.elements * 4 < 32 << 10

@@ -27,6 +27,8 @@ BUFFERS = 512 << 10  # bytes on the stack, and the share of a level-2 cache, tha
 NEAR = 0.4
 UNITS = 2  # for each thread, at least, where there is enough work
 UNIT = 2e-5  # seconds of a unit that is worth another thread
+SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to move sums from and to a level-2 cache
+NARROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
 FEW = 4  # tiles across from which on a left operand is copied to lie together
 
 
@@ -93,10 +95,22 @@ def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlo
             continue
         found = found or blocks
         if units(parts, blocks) >= most:
-            return blocks
+            return _near(parts, blocks, device)
     if found is None:
         raise UnsupportedOp("the rows between two products, or that are reduced, exceed the cache")
-    return found
+    return _near(parts, found, device)
+
+
+def _near(parts: ProductParts, blocks: ProductBlocks, device: Device) -> ProductBlocks:
+    """`blocks`, or where a product has few terms and results of more than a level-2 cache, those of one tile's rows,
+    whose sums stay in a level-1 cache."""
+    (first, *others), size = blocks.steps, parts.dtype.itemsize
+    *_, terms, across = parts.rights[0].space
+    short = terms * size <= SHORT_TERMS and parts.height * across * size > device.l2_bytes
+    if others or parts.rest.reduces or not short or terms * across * size > device.l2_bytes // 2:
+        return blocks
+    near = _blocks(parts, first.tile.rows, NARROW // size, device)
+    return near if near.steps[0].tile == first.tile else blocks
 
 
 def units(parts: ProductParts, blocks: ProductBlocks) -> int:
