@@ -21,7 +21,7 @@ from eqfuse.errors import MemoryLimitError
 from eqfuse.extract import Limit, choose
 from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
-from eqfuse.frontends.chunking.chunks import chunked
+from eqfuse.frontends.chunking.chunks import chunked, in_blocks
 from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.frontends.rolling.view_chains import views_met
 from eqfuse.ir.graph import Graph, check
@@ -30,6 +30,7 @@ from eqfuse.plan.loops import completed, inner_graphs, step_seconds, turn_second
 from eqfuse.plan.memory import Needs, limit_of
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import make_report
+from eqfuse.plan.rereads import rereads
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.own import usable
 from eqfuse.runtime import disk_cache
@@ -40,6 +41,7 @@ from eqfuse.show import debug
 from eqfuse.show.progress import patiently
 
 WHOLE = 400  # operators at most of a graph that is searched without cutting it
+LOST = 0.1  # of the time, by reading arguments again: from there on they may be read once, block by block
 DEAR = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
 SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
@@ -56,8 +58,10 @@ def compile_graph(
     verify: bool = False,
     wait: bool = True,
     meter: Meter | None = None,
+    one_size: bool = True,
 ) -> Program:
-    """`compile` for a traced graph and validated options. `meter`: of a compile that began with the trace."""
+    """`compile` for a traced graph and validated options. `meter`: of a compile that began with the trace. `one_size`:
+    is the plan for these extents alone, so that blocks may be chosen by them?"""
     device = device_for(target, numerics)
     chosen, limit = usable(laws, numerics), limit_of(memory_limit)
     with patiently() as tell:
@@ -71,7 +75,7 @@ def compile_graph(
         ):
             compiled = partial(
                 compile_graph, graph, numerics=numerics, laws=laws, extractor=extractor, budget=budget,
-                memory_limit=memory_limit, verify=verify,
+                memory_limit=memory_limit, verify=verify, one_size=one_size,
             )  # fmt: skip
             return Pending(compiled(target=meanwhile), lambda: compiled(target=device))
         flat = looped if graph.rolled else constants_met(views_met(graph), chosen)
@@ -79,37 +83,65 @@ def compile_graph(
         def compiled_of(graph: Graph, uncut: bool = False) -> Program:
             return _compiled(graph, device, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
 
-        program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat)
+        if limit is not None:
+            program = _least_costly(compiled_of, looped, flat, limit)
+        else:
+            program = compiled_of(looped)
+        if one_size and extractor == "flow":
+            program = _read_once(compiled_of, program, looped)
     return verified(program) if verify else program
 
 
-def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Graph) -> Program:
+def _read_once(compiled_of: Callable[..., Program], program: Program, graph: Graph) -> Program:
+    """`program`; where it waits for arguments that it reads several times, that of `graph` in blocks of them which stay
+    near, if it is clearly faster."""
+    lost = rereads(program.plan)
+    if lost.seconds < LOST * _predicted(program):
+        return program
+    blocks = in_blocks(graph, lost.blocks)
+    try:
+        other = compiled_of(blocks) if blocks != graph else program
+    except MemoryLimitError:
+        return program
+    return other if _predicted(other) < (1 - LOST / 2) * _predicted(program) else program
+
+
+def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Graph, limit: int) -> Program:
     """The fastest program found that keeps a limit of memory: of the graph as it is searched, of `flat` where loops
     take more memory than their steps, of a graph that is not cut into segments, over whose ends nothing is computed
     again, or with large values block by block. MemoryLimitError where none does."""
     found: list[Program] = []
     refused: list[MemoryLimitError] = []
+    unlimited: list[tuple[float | None, int | None]] = []  # seconds and bytes without a limit, of each graph
 
-    def first_of(graphs: Iterable[Graph], uncut: bool = False) -> bool:
-        """Compile the first of `graphs` that keeps the limit; is the best so far good enough?"""
-        for graph in graphs:
-            try:
-                found.append(compiled_of(graph, uncut))
-                break
-            except MemoryLimitError as error:
-                refused.append(error)
-        known = found[0].report.unlimited_seconds if found else None
+    def is_enough() -> bool:
+        known = unlimited[0][0]
         return bool(found) and (known is None or min(map(_predicted, found)) <= DEAR * known)
 
+    def first_of(graphs: Iterable[Graph], uncut: bool = False) -> bool:
+        """Compile the first of `graphs` that keeps the limit, and others until the best so far is good enough or one is
+        slower than it; is it good enough?"""
+        for graph in graphs:
+            best = min(map(_predicted, found), default=None)
+            try:
+                found.append(compiled_of(graph, uncut))
+                unlimited.append((found[-1].report.unlimited_seconds, found[-1].report.unlimited_bytes))
+            except MemoryLimitError as error:
+                refused.append(error)
+                unlimited.append(error.unlimited)
+                continue
+            if is_enough() or (best is not None and _predicted(found[-1]) > best):
+                break
+        return is_enough()
+
     whole = [g for g in dict.fromkeys((flat, looped)) if len(g.operators) <= WHOLE and len(segments(g)[1]) > 1]
-    enough = first_of(dict.fromkeys((looped, flat))) or first_of(whole, uncut=True)
-    unlimited = found[0].report.unlimited_seconds if found else None
-    if not enough:
-        first_of(chunked(looped))
+    if not (first_of(dict.fromkeys((looped, flat))) or first_of(whole, uncut=True)):
+        most = unlimited[0][1]
+        first_of(chunked(looped, limit / most if most else 1.0))
     if not found:
         raise min(refused, key=lambda error: error.least)
     best = min(found, key=_predicted)
-    best.report = replace(best.report, unlimited_seconds=unlimited)
+    best.report = replace(best.report, unlimited_seconds=unlimited[0][0], unlimited_bytes=unlimited[0][1])
     return best
 
 
@@ -189,6 +221,13 @@ def _limit(nbytes: int | None, plan_of: _Inner) -> Limit | None:
     return None if nbytes is None else Limit(nbytes, needs, lambda plan: emit(with_inner(plan, plan_of)).peak_bytes)
 
 
+def _exceeding(limit: Limit | None, plan_of: _Inner) -> tuple[float | None, int | None]:
+    """Predicted seconds, and bytes, of the plan without the `limit`, where that does not keep it."""
+    if limit is None or limit.exceeding is None:
+        return None, None
+    return with_inner(limit.exceeding, plan_of).seconds, limit.peak(limit.exceeding)
+
+
 def _share(graph: Graph) -> float:
     """The operators of `graph` as a share of these and those of the steps of its loops, which are planned after it."""
     own = len(graph.operators)
@@ -214,10 +253,14 @@ def _build(
     debug.show_space(space)
     inner = _Inner(device, numerics, laws, extractor, meter)
     limit = _limit(memory_limit, inner)
-    plan = choose(space, device, extractor, limit=limit, meter=own.within(EXTRACTION))
+    try:
+        plan = choose(space, device, extractor, limit=limit, meter=own.within(EXTRACTION))
+    except MemoryLimitError as error:
+        error.unlimited = _exceeding(limit, inner)
+        raise
     lap("extract")
     plan = with_inner(plan, inner)
-    exceeding = None if limit is None or limit.exceeding is None else with_inner(limit.exceeding, inner).seconds
+    exceeding = _exceeding(limit, inner)
     lap("steps")
     debug.show_plan(plan)
     unfused = with_inner(choose(space, device, "unfused", proved=False), inner.unfused)

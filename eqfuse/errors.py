@@ -130,11 +130,13 @@ class NanError(EqfuseError, FloatingPointError):
 
 
 class MemoryLimitError(EqfuseError, MemoryError):
-    """No plan that was found keeps a call's memory under the limit. `least`: the bytes with which one was found."""
+    """No plan that was found keeps a call's memory under the limit. `least`: the bytes with which one was found;
+    `unlimited`: predicted seconds and bytes of the plan without a limit, where these are known."""
 
     def __init__(self, message: str, least: int) -> None:
         super().__init__(message)
         self.least = least
+        self.unlimited: tuple[float | None, int | None] = (None, None)
 
 
 class TargetUnavailable(EqfuseError, RuntimeError):

@@ -267,7 +267,33 @@ def loop_price(n: Node, inner: Sequence[Plan], device: Device) -> Price:
     longest = max(kernels, key=lambda p: p.seconds, default=None)
     is_short = longest is None or overhead > longest.seconds
     bound = "launch" if is_short or longest is None else longest.bound
-    return Price(once + times * (step.seconds + overhead), read, written, flops, bound)
+    seconds = step.seconds + overhead + (_far_seconds(n, step, times, device) if n.op == "scan" else 0.0)
+    return Price(once + times * seconds, read, written, flops, bound)
+
+
+def _far_seconds(n: Node, step: Plan, times: int, device: Device) -> float:
+    """What a step of the scan `n` takes beside what its plan says, as its rows come from where all rows lie, and what
+    it stacks goes where all of that lies: its plan takes them for data that is used again and again."""
+    first, carries = 1 + n.attr("carries"), n.attr("carries")
+    rows = {*step.inputs[first : first + n.attr("stacked")]}
+    far = rows | {*step.outputs[carries:]}
+    distance = times * sum(step.types[v].nbytes for v in far)
+    shown = {v: v for v in far}  # views of rows, and which
+    met: set[int] = set()
+    more = 0.0
+    for k in step.kernels:
+        if k.is_view:
+            if k.reads[0] in shown:
+                shown[k.writes[0]] = shown[k.reads[0]]
+            continue
+        new = {shown[v] for v in (*k.reads, *k.writes) if v in shown} - met
+        met |= new
+        nbytes = sum(step.types[v].nbytes for v in new)
+        p = k.price
+        apart = nbytes / device.bandwidth(distance)
+        share = nbytes / max(nbytes, p.bytes_read + p.bytes_written) if p.bound == "memory" else 1.0
+        more += max(0.0, apart - share * p.seconds)
+    return more
 
 
 @dataclass(frozen=True)

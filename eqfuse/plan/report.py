@@ -77,6 +77,7 @@ class Report(Summarised):
     unfused_seconds: float
     memory_limit: int | None = None  # bytes, as asked for
     unlimited_seconds: float | None = None  # predicted, of the plan that does not keep the limit, if there is one
+    unlimited_bytes: int | None = None  # that a call of that plan holds
     searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
     rolled: tuple[str, ...] = ()  # what became of many alike steps, and of chains of constants
@@ -98,9 +99,10 @@ def make_report(
     peak_bytes: int,
     meter: Meter,
     memory_limit: int | None = None,
-    unlimited_seconds: float | None = None,
+    unlimited: tuple[float | None, int | None] = (None, None),
 ) -> Report:
-    """The report of `plan`; `seconds` by stage of a compile that took what `meter` says."""
+    """The report of `plan`; `seconds` by stage of a compile that took what `meter` says. `unlimited`:
+    seconds and bytes of the plan that does not keep the limit."""
     return Report(
         **_totals(plan, unfused_plan),
         peak_bytes=peak_bytes,
@@ -112,7 +114,8 @@ def make_report(
         optimality_gap=plan.gap,
         seconds=dict(seconds),
         memory_limit=memory_limit,
-        unlimited_seconds=unlimited_seconds,
+        unlimited_seconds=unlimited[0],
+        unlimited_bytes=unlimited[1],
         searched=dict(meter.searched),
         rolled=plan.graph.rolled or (),
     )

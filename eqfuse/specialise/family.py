@@ -185,7 +185,7 @@ class Family:
 
     def _planned(self, sizes: Sizes, graph: Graph) -> Planned:
         """The plan of `graph`, the function at `sizes`, by the whole road."""
-        program = compile_graph(graph, **self.options)
+        program = compile_graph(graph, one_size=False, **self.options)
         report, laws = program.report, self._laws()
         if report.stop_reason == "saturated":  # or else proofs may have matched what the search did not
             laws = tuple(law for law in laws if law.name in report.laws_fired)

@@ -14,6 +14,8 @@ import eqfuse as ef
 from eqfuse.benches.corpus.losses import TRAINING, Training
 from eqfuse.benches.corpus.random_graphs import random_graph
 from eqfuse.benches.training import loss_of
+from eqfuse.cost.profiles import DEVICES
+from eqfuse.emit.c.device import compiled
 from eqfuse.frontends.chunking import chunks
 from eqfuse.frontends.chunking.blocks import BlockLoops
 from eqfuse.frontends.chunking.chunks import chunked
@@ -29,6 +31,7 @@ from tests.frontends.numpy_cases import LIKE, MOVES, NUMBERS, WRITES
 from tests.support.some import some
 
 RNG = np.random.default_rng(8)
+CPU = DEVICES["cpu"]
 X = RNG.uniform(0.1, 2, (4, 6))
 JOINS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
          "logical_or": np.logical_or, "logical_and": np.logical_and}  # fmt: skip
@@ -207,3 +210,49 @@ def test_scores_that_labels_choose_by_two_arrays_are_computed_in_blocks() -> Non
         assert all(n.type.nbytes < 16 * 500 * 8 for n in made.operators)
         np.testing.assert_allclose(ef.meaning(made, *arrays)[0], wanted)
     assert [*chunked(graph)]
+
+
+def test_the_terms_of_a_convolution_that_copies_its_windows_are_added_block_by_block() -> None:
+    """Of the gradient of a filter: its terms are all images, and its kernel may copy each window of them."""
+
+    def gradient(x: Any, ct: Any) -> Any:
+        return ef.conv(x.transpose(1, 0, 2, 3), ct.transpose(1, 0, 2, 3) * 2)
+
+    arrays = RNG.normal(size=(16, 8, 16, 16)), RNG.normal(size=(16, 8, 14, 14))
+    graph = ef.trace(gradient, *arrays)
+    made = next(iter(chunked(graph)))
+    assert made.rolled == ("the terms of conv, float64[8, 8, 3, 3], are added in 4 blocks, by 1 loop",)
+    (loop,) = [n for n in made.operators if n.op == "scan"]
+    assert loop.attr("trips") == 4 and not any(n.op == "conv" for n in made.operators)
+    np.testing.assert_allclose(ef.meaning(made, *arrays), gradient(*arrays), rtol=1e-9, atol=1e-9)
+
+
+def test_products_whose_copies_are_no_larger_than_their_operands_stay_whole() -> None:
+    graph = ef.trace(lambda x, y: x.T @ y, np.ones((4096, 8)), np.ones((4096, 8)))
+    assert not any("terms" in said for made in chunked(graph) for said in made.rolled or ())
+
+
+def test_an_argument_that_several_kernels_wait_for_is_read_once_block_by_block() -> None:
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        return ((x @ w - y) ** 2).mean()
+
+    step = ef.value_and_grad(loss)
+    large, small = (
+        (ef.spec((200,), np.float32), ef.spec((rows, 200), np.float32), ef.spec((rows,), np.float32))
+        for rows in (50_000, 500)
+    )
+    once = ef.compile(step, *large, target=CPU).report
+    greedy = ef.compile(step, *large, target=CPU, extractor="greedy-depth").report
+    assert any("blocks" in said for said in once.rolled) and not greedy.rolled
+    assert once.predicted_seconds < 0.9 * greedy.predicted_seconds
+    assert not ef.compile(step, *small, target=CPU).report.rolled
+
+
+def test_the_rows_of_a_loop_come_from_where_all_of_them_lie() -> None:
+    rows = ef.spec((64, 500_000), np.float32)
+
+    def total(xs: Any) -> Any:
+        return ef.scan(lambda c, x: (c + x.sum() * x.max(), None), np.float32(0), xs)[0]
+
+    report = ef.compile(total, rows, target=compiled(CPU)).report
+    assert report.predicted_seconds >= 64 * 500_000 * 4 / CPU.memory_bytes_per_second

@@ -7,32 +7,61 @@ who knows what they hold and cost (`eqfuse/compiler.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from eqfuse.frontends.chunking.blocks import BlockLoops
-from eqfuse.frontends.chunking.regions import Region, Users, region
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.frontends.chunking.regions import Region, Users, flops_of, is_view, region, terms_region
+from eqfuse.frontends.chunking.splits import splits
+from eqfuse.ir.graph import Body, Graph, Node
 from eqfuse.ops import Role, row
 from eqfuse.ops.loops import LOOPS
 from eqfuse.summary import count
 
-RUNGS = ((2, 4), (8, 16), (32, 64))  # values of more than that share of the largest, in so many blocks
+RUNGS = ((2, 2), (4, 2), (2, 4), (8, 16), (32, 64))  # values of more than that share of the largest, in so many blocks
+TERMS = 4  # blocks of the terms of one contraction
 MOST = 8  # regions of one graph
 LEAST_BYTES = 1 << 14  # values up to this size are left whole
+CLOSE = 1.35  # times as much may be held as is wanted, by a count of values that knows no kernels
 ARRAYS = 3  # as large as a block that a step holds, about
 
 
-def chunked(graph: Graph) -> Iterator[Graph]:
-    """`graph` in ever more blocks."""
+def chunked(graph: Graph, share: float = 1.0) -> Iterator[Graph]:
+    """`graph` with the terms of contractions in blocks; then with large values in blocks, in the order of what may be
+    held: those that may hold that `share` of what `graph` holds, and the last."""
+    terms = _terms_in_blocks(graph)
+    if terms != graph:
+        yield terms
+    made = dict.fromkeys(in_blocks(graph, blocks, part) for part, blocks in RUNGS)
+    held = {g: _alive(g) for g in made if g not in (graph, terms)}
+    room = max(CLOSE * share * _alive(graph), min(held.values(), default=0))
+    yield from sorted((g for g in held if held[g] <= room), key=lambda g: -held[g])
+
+
+def in_blocks(graph: Graph, blocks: int, share: int = 2) -> Graph:
+    """`graph`, its values of more than one part in `share` of the largest in so many blocks."""
     largest = max((n.type.nbytes for n in graph.operators if _may_be_large(n)), default=0)
-    before = graph
-    for share, blocks in RUNGS:
-        large = max(largest // share, LEAST_BYTES) - 1
-        found = _in_blocks(graph, large, blocks)
-        if found not in (graph, before):
-            yield found
-        before = found
+    return _in_blocks(graph, max(largest // share, LEAST_BYTES) - 1, blocks)
+
+
+def _alive(graph: Graph) -> int:
+    """The most bytes of values that are alive at a time, were each an array: of loops, those of a step as well."""
+    last = {a: i for i, n in enumerate(graph.nodes) for a in n.args}
+    root: dict[Node, Node] = {}
+    for i, n in enumerate(graph.nodes):
+        root[n] = root[n.args[0]] if n.args and (is_view(n) or n.op == "loop_result") else n
+        last[root[n]] = max(last.get(root[n], i), last.get(n, i))
+    ends: dict[int, int] = {}
+    now = most = 0
+    for i, n in enumerate(graph.nodes):
+        if n.args and root[n] is n and n not in graph.outputs:
+            now += n.type.nbytes
+            ends[last[n]] = ends.get(last[n], 0) + n.type.nbytes
+        inside = [_alive(body.graph) for body in n.attrs if isinstance(body, Body)]
+        most = max(most, now + max(inside, default=0))
+        now -= ends.pop(i, 0)
+    return most
 
 
 def _in_blocks(graph: Graph, large: int, blocks: int) -> Graph:
@@ -55,8 +84,36 @@ def _in_blocks(graph: Graph, large: int, blocks: int) -> Graph:
     return replace(graph, rolled=tuple(said))
 
 
+def _terms_in_blocks(graph: Graph) -> Graph:
+    """`graph`, of whose contractions those that copy more than they read are sums of blocks of their terms."""
+    said = [*(graph.rolled or ())]
+    while len(said) < MOST:
+        users = Users(graph)
+        found = (terms_region(users, n) for n in graph.operators if _copies_more(n))
+        r = next((r for r in found if r is not None), None)
+        if r is None:
+            break
+        (n,) = r.joined
+        made = BlockLoops(r, _size(r.units, TERMS))
+        graph = made.graph()
+        said.append(f"the terms of {n.op}, {n.type}, are added in {_blocks(made)}, by {count(1, 'loop')}")
+    return replace(graph, rolled=tuple(said))
+
+
+def _copies_more(n: Node) -> bool:
+    """Is the result of the contraction `n` small beside its operands, one of which its kernel may copy into an array
+    larger than both? Convolutions as products copy each window."""
+    if row(n.op).role is not Role.CONTRACTION:
+        return False
+    given = sum(a.type.nbytes for a in n.args)
+    read = [(n.shape[s.out], s.args) for s in splits(n) if s.out is not None]
+    again = [math.prod(extent for extent, args in read if args[i] is None) for i in range(len(n.args))]
+    copied = flops_of(n) // 2 // min(again) * n.dtype.itemsize
+    return copied > max(given, LEAST_BYTES) and TERMS * n.type.nbytes < given
+
+
 def _may_be_large(n: Node) -> bool:
-    return row(n.op).role is not Role.VIEW and n.op not in LOOPS and n.op != "loop_result"
+    return not is_view(n) and n.op not in LOOPS and n.op != "loop_result"
 
 
 def _region_of(users: Users, seed: Node, large: int, blocks: int) -> Region | None:
@@ -82,4 +139,8 @@ def _said(r: Region, loops_over: BlockLoops, seed: Node) -> str:
     loops = count(r.loops, "loop")
     more = len([n for n in r.members if n.type.nbytes > r.large]) - 1
     others = f" and {count(more, 'other value')}" if more > 0 else ""
-    return f"{seed.type}{others} are computed in {count(loops_over.count + bool(loops_over.left), 'block')}, by {loops}"
+    return f"{seed.type}{others} are computed in {_blocks(loops_over)}, by {loops}"
+
+
+def _blocks(made: BlockLoops) -> str:
+    return count(made.count + bool(made.left), "block")

@@ -76,12 +76,12 @@ class Region:
             return True
         if not all(self.by_block(user, i) for i, a in enumerate(user.args) if a is n):
             return True
-        return self.is_small(n) and not _is_view(n) and any(self.level[u] > self.level[n] for u in self._behind(user))
+        return self.is_small(n) and not is_view(n) and any(self.level[u] > self.level[n] for u in self._behind(user))
 
     def _behind(self, user: Node) -> Iterator[Node]:
         """`user`; of a view, those who read it."""
         yield user
-        if _is_view(user):
+        if is_view(user):
             for u in self.users.readers[user]:
                 yield from self._behind(u)
 
@@ -98,14 +98,14 @@ class Region:
     @cached_property
     def stored(self) -> int:
         """Bytes of the large values that are held whole all the same."""
-        outside = {n for n in self.users.graph.operators if n not in self.members and not _is_view(n)}
+        outside = {n for n in self.users.graph.operators if n not in self.members and not is_view(n)}
         results = {*self.users.graph.outputs}
         return sum(n.type.nbytes for n in {*outside, *self.kept} - results if not self.is_small(n))
 
     @cached_property
     def flops(self) -> int:
         """Arithmetic of all loops: large values that several need are computed in each."""
-        return sum(_flops(n) for k in range(self.loops) for n in self.needed(k))
+        return sum(flops_of(n) for k in range(self.loops) for n in self.needed(k))
 
     def rows(self, k: int) -> list[tuple[Node, int]]:
         """What loop `k` reads blocks of and does not compute, and along which axis."""
@@ -135,11 +135,11 @@ class Region:
         return [n for n in self.users.graph.nodes if n in found]
 
 
-def _is_view(n: Node) -> bool:
+def is_view(n: Node) -> bool:
     return row(n.op).role is Role.VIEW
 
 
-def _flops(n: Node) -> int:
+def flops_of(n: Node) -> int:
     return row(n.op).flops([a.type for a in n.args], n.type, n.attrs)
 
 
@@ -147,7 +147,7 @@ def region(users: Users, seed: Node, axis: int, large: int) -> Region | None:
     """What is computed block by block so that values of more than `large` bytes, with `seed`, are not held whole."""
     axes, how = _spread(users, seed, axis)
     blocked = [n for n in users.graph.nodes if n in axes and n in how and n.args]
-    big = {n for n in blocked if n.type.nbytes > large and not _is_view(n)}
+    big = {n for n in blocked if n.type.nbytes > large and not is_view(n)}
     if seed not in big:
         return None
     members = _between(users, blocked, big)
@@ -223,7 +223,7 @@ def _with_views(
     found = {*members}
     outputs = {*users.graph.outputs}
     for n in reversed(users.graph.nodes):
-        if n in found or n in outputs or not _is_view(n) or n not in how:
+        if n in found or n in outputs or not is_view(n) or n not in how:
             continue
         inside = all(u in found or u in joined for u in users.readers[n])
         if inside and all(_reads_block(u, n, how[u], axes) for u in users.readers[n]):
@@ -234,3 +234,16 @@ def _with_views(
 def _reads_block(user: Node, n: Node, split: AxisSplit, axes: dict[Node, int]) -> bool:
     pairs = zip(user.args, split.args, strict=True)
     return all(at is not None and axes.get(n) == at for a, at in pairs if a is n)
+
+
+def terms_region(users: Users, n: Node) -> Region | None:
+    """The sums of the contraction `n` alone, some of its terms at a time, with the views that only it reads."""
+    for split in splits(n):
+        if split.joined is None or split.args[0] is None:
+            continue
+        axes, how = _spread(users, n.args[0], split.args[0])
+        if how.get(n) == split and _reads_blocks(n, split, axes):
+            members = _with_views(users, set(), {n}, how, axes)
+            found = Region(users, axes, how, frozenset(members), frozenset({n}), 0)
+            return found if found.units > 1 else None
+    return None

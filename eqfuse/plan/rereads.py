@@ -1,0 +1,42 @@
+"""What a plan loses by reading large arguments from main memory more than once.
+
+In: a `Plan`. Out: `Rereads`. Next stop: `eqfuse/compiler.py`, which may have such arguments read once, block by block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eqfuse.plan.plan import Plan
+
+ROOM = 2  # a block is to take one part in so many of the last level before main memory: other values lie there too
+
+
+@dataclass(frozen=True)
+class Rereads:
+    """`seconds` that a plan would win at most if what it reads again came from near; `blocks`: of the largest argument
+    read again, so that one stays near."""
+
+    seconds: float
+    blocks: int
+
+
+def rereads(plan: Plan) -> Rereads:
+    """Of kernels that wait for memory alone: others hide what they read."""
+    device = plan.device
+    if device.kind != "cpu" or len(device.levels) < 2:
+        return Rereads(0.0, 1)
+    near = device.levels[-2][0] // ROOM
+    of = {v: v for v in plan.inputs}  # views of arguments, and which
+    times: dict[int, int] = {}
+    for k in plan.kernels:
+        read = {of[v] for v in k.reads if v in of}
+        if k.is_view:
+            of.update(dict.fromkeys(k.writes, next(iter(read))) if read else {})
+        elif k.price.bound == "memory":
+            for v in read:
+                times[v] = times.get(v, 0) + 1
+    again = {v: n - 1 for v, n in times.items() if n > 1 and plan.types[v].nbytes > ROOM * near}
+    pace = 1 / device.memory_bytes_per_second - 1 / device.bandwidth(near)
+    largest = max((plan.types[v].nbytes for v in again), default=1)
+    return Rereads(sum(n * plan.types[v].nbytes * pace for v, n in again.items()), -(-largest // near))
