@@ -53,6 +53,9 @@ class Rule:
     makes: tuple[Operator, ...]
     grows: int  # nodes that a match makes at most
     edges: frozenset[Edge] = frozenset()  # on the left side
+    slots: int = 0  # how many values its judge is asked with
+    asks: str = ""  # the rule that asks with them, for the table of answers
+    tabled: str = ""  # `text` with answers from that table
     pairs: Pairs | None = None  # equal nodes, for its relation
     number: int = field(default_factory=partial(next, count()), init=False)
 
@@ -187,12 +190,18 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         atoms.append(f"(!= {variable_text(i)} {variable_text(j)})")
         if change_places(i, j, law.when, lefts):
             atoms.append(f"(= {variable_text(i)} (ordering-min {variable_text(i)} {variable_text(j)}))")
-    atoms += ['(callback "judge" {number} pj pq pn po pm)', f"(= pc (py-call pj pq pn {' '.join(call)}))", "(!= pc po)"]
+    slots = " ".join(call)
+    judged = f'(callback "judge" {{number}} pj pq pn po pm) (= pc (py-call pj pq pn {slots})) (!= pc po)'
+    answered = f"(= pc (answer{len(call)} {{number}} {slots}))"
+    admitted = '(callback "admit" {number} pj pq pn po pm) (!= po (py-call pj pq pn pc))'
     made = _made_texts(rights, variable_text, variables)
     unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
-    text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
-    makes, grows = _signatures(rights), len(construction_order(rights))
-    return Rule(name, law, text, judge, _signatures(lefts), makes, grows, _edges(lefts))
+    left, end = " ".join(atoms), f'({unions}) :ruleset law{{name}} :name "rule{{name}}")'
+    asks = f"(rule ({left}) ((asked{len(call)} {{number}} {slots})) :ruleset asks{{name}})"
+    return Rule(
+        name, law, f"(rule ({left} {judged}) {end}", judge, _signatures(lefts), _signatures(rights),
+        len(construction_order(rights)), _edges(lefts), len(call), asks, f"(rule ({left} {answered} {admitted}) {end}",
+    )  # fmt: skip
 
 
 def _idle(lefts: tuple[Term, ...]) -> list[tuple[Term, Term]]:
