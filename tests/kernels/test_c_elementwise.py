@@ -23,6 +23,7 @@ from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import emitted, run_all
 from tests.support.some import some
 
+COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
 DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8 and d.kind != "c"]
 
 
@@ -33,7 +34,7 @@ def rows(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", some(DTYPES, 2), ids=str)
+@pytest.mark.parametrize("dtype", [*some(DTYPES, 2), *COMPLEX], ids=str)
 def test_every_operator_cast_and_constant_gives_what_numpy_gives_for_special_values(dtype: np.dtype) -> None:
     named = list(rows(dtype))
     bodies = [body([n]) for _, n in named]
@@ -85,7 +86,13 @@ def test_a_clamp_by_numbers_asks_for_no_nan() -> None:
     assert "eqf_max" in emitted("map", body([node("maximum", (x, odd))])).text.source
 
 
-@pytest.mark.parametrize("dtype", [*dtypes.FLOAT8, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+def test_complex_numbers_have_the_rows_that_are_exact(dtype: np.dtype) -> None:
+    names = {name for name, n in operators(dtype) if ops.emits(n.op, [a.dtype for a in n.args], n.dtype)}
+    assert names == {"real", "imag", "conj", "negative", "add", "subtract"}
+
+
+@pytest.mark.parametrize("dtype", dtypes.FLOAT8, ids=str)
 def test_nothing_is_computed_in_dtypes_that_have_no_row(dtype: np.dtype) -> None:
     assert not any(ops.emits(n.op, [a.dtype for a in n.args], n.dtype) for _, n in operators(dtype))
     assert not ops.emits("cast", [np.dtype(np.float32)], dtype)

@@ -45,7 +45,7 @@ _TYPES = {
 }
 _HALVES = (FLOAT16, BFLOAT16)
 _UNSIGNED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}  # by bytes
-_COPIED = {  # what kernels copy, and do not compute with
+_COPIED = {  # what kernels copy; complex numbers have the rows of _COMPLEX, the others none
     **dict.fromkeys(FLOAT8, CType("unsigned char", "unsigned char", "")),
     np.dtype(np.complex64): CType("long long", "long long", ""), np.dtype(np.complex128): CType("Pair", "Pair", ""),
 }  # fmt: skip
@@ -115,6 +115,30 @@ SCANS = {"cumsum": "sum", "cumprod": "prod", "maximum": "max", "minimum": "min"}
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
 
+def _by_parts(real: str, imag: str, made: str) -> dict[str, str]:
+    """Rows of complex numbers that compute one part after the other. `real`, `imag`: the parts of {n}; `made`: a number
+    of such."""
+    re, im = ([part.replace("{n}", f"{{{i}}}") for i in range(2)] for part in (real, imag))
+    parts = {
+        "conj": (re[0], f"-{im[0]}"), "negative": (f"-{re[0]}", f"-{im[0]}"),
+        "add": (f"{re[0]} + {re[1]}", f"{im[0]} + {im[1]}"), "subtract": (f"{re[0]} - {re[1]}", f"{im[0]} - {im[1]}"),
+    }  # fmt: skip
+    return {"real": re[0], "imag": im[0]} | {op: made.format(re=one, im=other) for op, (one, other) in parts.items()}
+
+
+# What has NumPy's bits: its products of complex numbers are rounded differently from one processor to another.
+_PACKED = "(long long)((unsigned long long)eqf_bits_f32({im}) << 32 | eqf_bits_f32({re}))"
+_PAIR = "(Pair){{{{ {re}, {im} }}}}"
+_COMPLEX = {
+    np.dtype(np.complex64): _by_parts(
+        "eqf_number_f32((unsigned){n})", "eqf_number_f32((unsigned)({n} >> 32))", _PACKED
+    ),
+    np.dtype(np.complex128): _by_parts("{n}.re", "{n}.im", _PAIR),
+    np.dtype(np.float32): {"complex": _PACKED.format(re="{0}", im="{1}")},
+    np.dtype(np.float64): {"complex": _PAIR.format(re="{0}", im="{1}")},
+}
+
+
 def ctype(dtype: np.dtype) -> CType:
     return _TYPES.get(dtype) or _COPIED[dtype]
 
@@ -148,6 +172,8 @@ def rounded(dtype: np.dtype, text: str) -> str:
 
 def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
+    if dtypes and op in _COMPLEX.get(dtypes[0], {}):
+        return True
     if any(dtype in _COPIED for dtype in (*dtypes, result)):
         return False
     return op in ("cast", *REDUCTIONS, *MAPS, "cumsum", "cumprod", "accumulate") or _template(op, dtypes) is not None
@@ -155,7 +181,7 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
 
 def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) -> str:
     """One element of `op`. `dtypes` are the arguments', alike but for the condition of `where`."""
-    template, dtype = _template(op, dtypes), dtypes[op == "where"]
+    template, dtype = _COMPLEX.get(dtypes[0], {}).get(op) or _template(op, dtypes), dtypes[op == "where"]
     if template is None:
         raise UnsupportedOp(f"the c table (eqfuse/emit/c/ops.py) has no row {op!r} for {dtype.name}")
     kind = ctype(dtype)
