@@ -70,7 +70,8 @@ def test_a_law_stands_at_the_kernel_that_shows_it() -> None:
         rows = np.cumsum(np.maximum(x.T * 1.0, 0).T, axis=0)  # a library call between the two
         return np.cumsum(rows, axis=1) @ b + np.cumsum(rows, axis=1) @ c
 
-    found = rests(program, (512, 512), (512, 512), (512, 512))
+    # long kernels, which share no launch
+    found = rests(program, (4096, 4096), (4096, 4096), (4096, 4096))
     by_law = {law: [at for at, laws in enumerate(found.kernels) if law in laws] for law in found.laws}
     last = len(found.kernels) - 1
     assert by_law["common_left_factor"][-1] == last and 0 not in by_law["common_left_factor"]
