@@ -190,18 +190,24 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         atoms.append(f"(!= {variable_text(i)} {variable_text(j)})")
         if change_places(i, j, law.when, lefts):
             atoms.append(f"(= {variable_text(i)} (ordering-min {variable_text(i)} {variable_text(j)}))")
-    slots = " ".join(call)
+    made = _made_texts(rights, variable_text, variables)
+    unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
+    judged, asks, answered = _rule_texts(" ".join(atoms), call, unions)
+    return Rule(
+        name, law, judged, judge, _signatures(lefts), _signatures(rights), len(construction_order(rights)),
+        _edges(lefts), len(call), asks, answered,
+    )  # fmt: skip
+
+
+def _rule_texts(left: str, call: Sequence[str], unions: str) -> tuple[str, str, str]:
+    """The rule that asks the judge of each match of `left`; and the two by which it is asked once for each question: what
+    collects questions, and what joins the answers."""
+    slots, end = " ".join(call), f'({unions}) :ruleset law{{name}} :name "rule{{name}}")'
     judged = f'(callback "judge" {{number}} pj pq pn po pm) (= pc (py-call pj pq pn {slots})) (!= pc po)'
     answered = f"(= pc (answer{len(call)} {{number}} {slots}))"
     admitted = '(callback "admit" {number} pj pq pn po pm) (!= po (py-call pj pq pn pc))'
-    made = _made_texts(rights, variable_text, variables)
-    unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
-    left, end = " ".join(atoms), f'({unions}) :ruleset law{{name}} :name "rule{{name}}")'
     asks = f"(rule ({left}) ((asked{len(call)} {{number}} {slots})) :ruleset asks{{name}})"
-    return Rule(
-        name, law, f"(rule ({left} {judged}) {end}", judge, _signatures(lefts), _signatures(rights),
-        len(construction_order(rights)), _edges(lefts), len(call), asks, f"(rule ({left} {answered} {admitted}) {end}",
-    )  # fmt: skip
+    return f"(rule ({left} {judged}) {end}", asks, f"(rule ({left} {answered} {admitted}) {end}"
 
 
 def _idle(lefts: tuple[Term, ...]) -> list[tuple[Term, Term]]:
