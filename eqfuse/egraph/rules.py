@@ -200,8 +200,8 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
 
 
 def _rule_texts(left: str, call: Sequence[str], unions: str) -> tuple[str, str, str]:
-    """The rule that asks the judge of each match of `left`; and the two by which it is asked once for each question: what
-    collects questions, and what joins the answers."""
+    """The rule that asks the judge of each match of `left`; and two by which it is asked once a question: one that
+    collects questions, and one that joins the answers."""
     slots, end = " ".join(call), f'({unions}) :ruleset law{{name}} :name "rule{{name}}")'
     judged = f'(callback "judge" {{number}} pj pq pn po pm) (= pc (py-call pj pq pn {slots})) (!= pc po)'
     answered = f"(= pc (answer{len(call)} {{number}} {slots}))"
