@@ -174,7 +174,7 @@ class _Placements:
         lying = [v for v, m in self.memory.items() if m == memory]
         if any(v in self.plan.outputs for v in lying) or any(v in lying for v in k.reads if v != base):
             return False
-        if not _reads_first(n, leaf) and not _reads_in_time(n, leaf):
+        if not (_reads_first(n, leaf) or _reads_in_time(n, leaf)) or _tramples(n):
             return False
         later = [(self.plan.kernels[j], v) for v in lying for j in self.readers.get(v, ()) if j > i]
         return all(v in {*self.maker, *self.carried} and _looks_past(reader, v, n) for reader, v in later)
@@ -291,6 +291,23 @@ def _reads_in_time(n: Node, leaf: Node) -> bool:
     if n.op != "slice_scatter":
         return all(leaf not in topological([a]) for a in n.args[1:])
     return all(r is not None and all(apart(r, before) for before in slices[:at]) for at, r in _seen(n).items())
+
+
+def _tramples(n: Node) -> bool:
+    """Would the update `n` of slices copy elements that it has written before? NumPy minds memory that an assignment
+    reads and writes, but not for vectors whose elements lie in other steps."""
+    if n.op != "slice_scatter" or len(n.shape) != 1:
+        return False
+    base, chain = leaf_chain(n.args[0])
+    for at, ranges in _seen(n).items():
+        leaf, views = leaf_chain(n.args[1 + at])
+        written = _slices(n)[at]
+        if leaf is not base or (ranges is not None and apart(ranges, written)):
+            continue
+        after = views[len(chain) + 1 :]
+        if ranges is None or ranges[0][2] != written[0][2] or any(v.op != "flip" for v in after):
+            return True
+    return False
 
 
 def _looks_past(k: Kernel, v: int, update: Node) -> bool:

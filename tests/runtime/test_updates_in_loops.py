@@ -509,3 +509,33 @@ def test_sums_that_a_loop_carries_lie_in_one_place(target: str) -> None:
     assert_same(compiled_program(x, y), program(x, y))
     products = 2 * 37 * 531 * 8  # of a step, and what is summed up of it
     assert compiled_program.peak_bytes < products + 37 * 531 * 8, "no copy of the total is held beside the result"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_loop_over_a_reshaped_array_gives_an_array_of_that_shape(target: str) -> None:
+    def program(x: Any) -> Any:
+        def step(i: Any, y: Any) -> Any:
+            y[i] += y[i - 1]
+            return y
+
+        return ef.fori_loop(1, 30, step, np.tanh(x).reshape(-1, 1))
+
+    x = np.random.default_rng(0).normal(size=(40, 30))
+    compiled = ef.compile(program, x, target=TARGETS[target])
+    assert any(", over " in line for line in compiled.source().splitlines()), "the loop begins in its argument's memory"
+    assert_same(compiled(x), program(x))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("written", "seen"), [(np.s_[1:5], np.s_[:8:2]), (np.s_[:12:3], np.s_[3:7]), (np.s_[1:5], np.s_[7:3:-1])]
+)
+def test_a_part_of_a_vector_is_read_as_it_was_before_it_is_written(written: slice, seen: slice, target: str) -> None:
+    def program(x: Any) -> Any:
+        y = x * 2
+        y[written] = y[seen].copy()  # without a copy NumPy itself reads elements that it has written
+        return y
+
+    x = np.arange(12.0)
+    compiled = ef.compile(program, x, target=TARGETS[target], laws="none", extractor="unfused")
+    assert_same(compiled(x), program(x))

@@ -18,7 +18,7 @@ import numpy as np
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.emit.numpy.ops import NAMES, view_text
 from eqfuse.emit.numpy.source import Source
-from eqfuse.ir.graph import Node
+from eqfuse.ir.graph import Node, input_node, node
 from eqfuse.ir.views import free_view, leaf_chain, taken
 from eqfuse.plan.buffers import Layout
 from eqfuse.plan.memory import LEAST_RESULT, results
@@ -148,8 +148,8 @@ class _Writer:
             head += f", in its memory ({base})"
         for v in k.writes:
             if v in self.over:
-                self.names[v] = self.names[self.over[v]]
-                head += f", over {self.names[v]}"
+                head += f", over {self.names[self.over[v]]}"
+                lines += self._lying(v, self.over[v])
         part = self.in_parts.get(k.writes[0])
         if part is not None:
             lines += self._fresh(part.whole)
@@ -171,6 +171,15 @@ class _Writer:
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run
         return _KernelLines(head, [*lines, f"    {name}({_tuple(writes)}, {_tuple(reads)})"], False)
+
+    def _lying(self, v: int, base: int) -> list[str]:
+        """Lines that let the value `v` lie where `base` does."""
+        types, name = self.plan.types, self.names[base]
+        if types[v].shape == types[base].shape:
+            self.names[v] = name
+            return []
+        whole = input_node("whole", types[base])
+        return self._view(self.names[v], name, (node("reshape", (whole,), (types[v].shape,)),))
 
     def _fresh(self, v: int) -> list[str]:
         """The line that makes the result `v`, where it is one and not made yet."""
