@@ -107,6 +107,8 @@ def test_histograms_agree_with_numpy(dtype):
     agrees(lambda a: np.histogram(a[:0], 3), x)
     agrees(lambda a: np.histogram_bin_edges(a, 5), x)
     agrees(lambda a: np.histogram_bin_edges(a, 5, (0, 1)), x)
+    own = np.float64(-0.7), np.float64(0.3)  # of a dtype, unlike Python's numbers
+    agrees(lambda a: (*np.histogram(a, 4, own), np.histogram_bin_edges(a, 3, own)), x)
     agrees(lambda a, e: np.histogram(a, e), x, np.array([-1.0, 0.0, 3.0]))
 
 

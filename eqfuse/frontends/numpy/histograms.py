@@ -43,6 +43,14 @@ def _range(limits: Any) -> tuple[float, float] | None:
     return low, high
 
 
+def _with_range(x: Tracer, limits: Any) -> Tracer:
+    """`x` as it is compared with these `limits`: NumPy's own numbers have a dtype, Python's take that of `x`."""
+    if limits is None or not any(isinstance(v, np.generic) for v in limits):
+        return x
+    dtype = np.result_type(x.dtype, *limits)
+    return x.astype(dtype) if dtype.kind == "f" else x
+
+
 def _refuse_estimator(function: str, bins: Any) -> None:
     if isinstance(bins, str):
         raise TraceError(
@@ -80,6 +88,8 @@ def histogram(
     x = lift(a)
     if weights is not None and lift(weights).shape != x.shape:
         raise ShapeError("weights should have the same shape as a.")
+    if np.ndim(bins) == 0:
+        x = _with_range(x, range)
     counts, edges = _counted(x.reshape(-1), [bins], [range], density, weights)
     return counts, edges
 
@@ -89,7 +99,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     _refuse_estimator("np.histogram_bin_edges", bins)
     if np.ndim(bins):
         return lift(bins)
-    x = lift(a).reshape(-1)
+    x = _with_range(lift(a), range).reshape(-1)
     return wrap(node("histogram_bin_edges", (x.node,), (_number_of_bins(bins), _range(range))))
 
 
