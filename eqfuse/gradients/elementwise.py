@@ -170,7 +170,8 @@ def _turn(a: Expr, b: Expr) -> Expr:
 
 def _weight(y: Expr, a: Expr, b: Expr) -> Expr:
     """The part of ``exp(a)`` in ``exp(a) + exp(b)``, the exponential of `y`."""
-    return where(a.equals(b), 0.5, f("exp", where(a.equals(y), 0, a - y)))
+    of_equal = where(a.equals(b), -math.log(2), 0, a.dtype)  # infinities, or numbers beside which log(2) is nothing
+    return f("exp", where(a.equals(y), of_equal, a - y))
 
 
 def _scaled(_y: Expr, a: Expr, b: Expr) -> Expr:

@@ -31,6 +31,17 @@ def trigamma(_y: Expr, x: Expr) -> Expr:
     return where(reflected, math.pi**2 / f("square", sine) - found, found)
 
 
+def reciprocal_gamma(y: Expr, x: Expr) -> Expr:
+    """The derivative of ``1 / gamma``, also at the poles of gamma: of real numbers, below 1/2 by reflection."""
+    if x.dtype.kind == "c":
+        return -(y * f("digamma", x))
+    reflected = x < 0.5
+    at = where(reflected, x, 0)
+    turns = at * math.pi
+    slope = f("cos", turns) - f("sin", turns) * f("digamma", 1 - at) * (1 / math.pi)
+    return where(reflected, f("gamma", 1 - at) * slope, -(y * f("digamma", where(reflected, 1, x))))
+
+
 def kolmogorov(_y: Expr, x: Expr) -> Expr:
     """The derivative of Kolmogorov's survival function, by its series; below 1, where that is slow, by the dual one.
     Beyond both ends it is 0 in every dtype."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from eqfuse.gradients.expr import Expr, cast, complex_of, f, filled, imag, real, where
 from eqfuse.gradients.row import DerivativeRow, NoDerivative, Partial, by_partials, constant, refused
-from eqfuse.gradients.series import kolmogorov, trigamma
+from eqfuse.gradients.series import kolmogorov, reciprocal_gamma, trigamma
 from eqfuse.ir.graph import Node
 
 _CLOSED = "none is known in closed form in this argument"
@@ -54,10 +54,10 @@ def _last(partial: Partial, others: int, why: str = _CLOSED) -> DerivativeRow:
     return by_partials(*[why] * others, partial)
 
 
-def _over(x: Expr, value: Expr, at_zero: float) -> Expr:
-    """``value / x``, and what it goes to where `x` is zero."""
+def _over(x: Expr, value: Expr, at_zero: float, slope: float = 0.0) -> Expr:
+    """``value / x``; where `x` is zero what that goes to, and its derivative."""
     none = x.equals(0)
-    return where(none, at_zero, value / where(none, 1, x))
+    return where(none, x * slope + at_zero if slope else at_zero, value / where(none, 1, x))
 
 
 # ---- Bessel functions: by their neighbours in order
@@ -139,7 +139,8 @@ def _complete(m: Expr, first: Expr) -> Expr:
     """Of the first kind, from its value, in the parameter `m`."""
     none = m.equals(0)
     safe = where(none, 0.5, m)
-    return where(none, math.pi / 8, (f("ellipe", m) - (1 - m) * first) / (safe * (1 - safe) * 2))
+    near = m * (math.pi * 9 / 64) + math.pi / 8
+    return where(none, near, (f("ellipe", m) - (1 - m) * first) / (safe * (1 - safe) * 2))
 
 
 def _root(phi: Expr, m: Expr) -> Expr:
@@ -262,7 +263,7 @@ _OF_ERRORS: dict[str, DerivativeRow] = {
     "ndtri_exp": _one(lambda y, x: f("exp", _square(y) * 0.5 + x) * math.sqrt(2 * math.pi)),
     "expi": _one(lambda y, x: f("exp", x) / x),
     "exp1": _one(lambda y, x: -(f("exp", -x) / x)),
-    "spence": _one(lambda y, x: _over(1 - x, _log(x), -1)),
+    "spence": _one(lambda y, x: _over(1 - x, _log(x), -1, -0.5)),
     "owens_t": by_partials(
         lambda y, a, b: _normal(a) * f("erf", a * b * math.sqrt(0.5)) * -0.5,
         lambda y, a, b: f("exp", _square(a) * (_square(b) + 1) * -0.5) / ((_square(b) + 1) * (2 * math.pi)),
@@ -300,7 +301,7 @@ _OF_GAMMA: dict[str, DerivativeRow] = {
     "digamma": _one(trigamma),
     "gamma": _one(lambda y, x: y * _digamma(x)),
     "gammaln": _one(lambda y, x: _digamma(x)),
-    "rgamma": _one(lambda y, x: -(y * _digamma(x)), {0: 1, _FAR: 0}),
+    "rgamma": _one(reciprocal_gamma, {_FAR: 0}),
     "gammasgn": constant(),
     "beta": by_partials(
         lambda y, a, b: y * (_digamma(a) - _digamma(a + b)), lambda y, a, b: y * (_digamma(b) - _digamma(a + b))
@@ -360,7 +361,7 @@ _ELLIPTIC: dict[str, DerivativeRow] = {
     "agm": DerivativeRow(formula=_mean),
     "ellipk": _one(lambda y, m: _complete(m, y), {1: _FAR, -_FAR: 0}),
     "ellipkm1": _one(lambda y, p: -_complete(1 - p, y), {0: -_FAR, _FAR: 0}),
-    "ellipe": _one(lambda y, m: _over(m, (y - f("ellipk", m)) * 0.5, -math.pi / 8)),
+    "ellipe": _one(lambda y, m: _over(m, (y - f("ellipk", m)) * 0.5, -math.pi / 8, -math.pi * 3 / 64)),
     "ellipkinc": by_partials(lambda y, phi, m: 1 / _root(phi, m), _first_in_parameter),
     "ellipeinc": by_partials(
         lambda y, phi, m: _root(phi, m), lambda y, phi, m: (y - f("ellipkinc", phi, m)) / (m * 2)

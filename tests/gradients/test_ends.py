@@ -11,7 +11,7 @@ import pytest
 from eqfuse.gradients.table import TABLE as DERIVATIVES
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
-from tests.support.derivatives import tangent
+from tests.support.derivatives import curvature, tangent
 
 STEPS = (1e-5, 1e-7, 1e-9)  # from an end; far from infinities by their reciprocals
 ENDS = {  # by their value, and the sides from which they are approached
@@ -23,6 +23,8 @@ KINKED = {  # by choice, as the README of `gradients/` says
 }  # fmt: skip
 # of degrees, whose values far away no longer are those of turns; of powers, whose slope is that of NumPy's formula
 FAR = {(op, end) for op in ("sindg", "cosdg", "tandg", "cotdg", "power") for end in (math.inf, -math.inf)}
+# of powers, whose slope in the base is 0 at the exponent 0, as in JAX
+KINKED_TWICE = {("i0e", 0.0), ("power", 0.0)}
 FLAT, GROWS = 1e-4, 1.5
 
 
@@ -88,3 +90,19 @@ def test_at_an_end_the_derivative_is_its_limit(op: str) -> None:
         if len(limits) == 1 and None not in limits:
             (limit,) = limits
             assert _slope(op, xs, at) == pytest.approx(limit, rel=1e-3, abs=1e-3), f"{xs}, in argument {at}"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("op", OPERATORS)
+def test_the_second_derivative_at_a_point_is_its_limit(op: str) -> None:
+    """Where a slope is no more than a value put in for 0/0, it has no slope of its own."""
+    places, points = range(UFUNCS[op].nin), (0.0, OTHER, 1.0, -1.0)
+    for place, first, second, x in itertools.product(places, places, places, points):
+        xs = _arguments(op, x, place)
+        near = [_arguments(op, x + step, place) for step in (-1e-3, -1e-4, 1e-4, 1e-3)]
+        if (op, x) in KINKED_TWICE or any(_value(op, each) is None for each in (xs, *near)):
+            continue
+        found = [curvature(op, each, first, second) for each in near]
+        if np.ptp(found) < 0.02 * max(1, abs(found[1])):
+            at = curvature(op, xs, first, second)
+            assert at == pytest.approx(np.mean(found), rel=0.02, abs=0.02), f"{xs}, in {first} and {second}"

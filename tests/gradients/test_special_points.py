@@ -77,6 +77,20 @@ def test_at_ends_and_poles_derivatives_are_limits_and_not_nan(ufunc: Any, args: 
     np.testing.assert_allclose(ef.jvp(ufunc, args, tuple([type(x)(1) for x in args]))[1], slope, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "function, x, curvature",
+    [
+        (np.sinc, 0.0, -np.pi**2 / 3), (np.sinc, 1e-12, -np.pi**2 / 3), (np.sinc, 1.0, 2.0),
+        (lambda x: np.logaddexp2(x, 0.0), 0.0, np.log(2) / 4), (lambda x: np.logaddexp.reduce(x), 0.0, 2 / 9),
+        (scipy.special.rgamma, -1.0, 2 - 2 * np.euler_gamma), (scipy.special.rgamma, 0.0, 2 * np.euler_gamma),
+    ],
+)  # fmt: skip
+def test_second_derivatives_at_points_where_slopes_are_limits(function: Any, x: float, curvature: float) -> None:
+    xs = np.full(3, x)
+    found = ef.hessian(lambda x: function(x).sum())(xs)
+    assert found[1, 1] == pytest.approx(curvature)
+
+
 def _derivative(ufunc: np.ufunc, args: tuple[float, ...], at: int, place: int) -> Any:
     def result(x: Any) -> Any:
         found = ufunc(*args[:at], x, *args[at + 1 :])

@@ -46,6 +46,17 @@ def tangent(
     return evaluated(change, values)
 
 
+def curvature(op: str, xs: Sequence[float], first: int, second: int) -> float:
+    """The derivative of ``op(*xs)`` in its arguments `first` and `second`, by the operator's row and those of what that
+    is made of."""
+    t = TensorType(np.dtype(float), ())
+    inputs, one = [input_node(f"x{i}", t) for i in range(len(xs))], const(np.asarray(1.0))
+    slope = changes([node(op, inputs)], {inputs[first]: one})[0]
+    found = None if slope is None else changes([slope], {inputs[second]: one})[0]
+    value = evaluated(found, {n: np.asarray(x) for n, x in zip(inputs, xs, strict=True)})
+    return 0.0 if value is None else float(value)
+
+
 def pairing(op: str, position: int, xs: Sequence[np.ndarray], y: np.ndarray, attrs: tuple = ()) -> tuple[Any, Any]:
     """<A x, y> and <x, transpose(A) y>, where A is what the argument `position` adds to the result."""
     inputs = [const(x) if i != position else input_node("x", TensorType(x.dtype, x.shape)) for i, x in enumerate(xs)]

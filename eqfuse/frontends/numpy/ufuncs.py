@@ -155,9 +155,10 @@ def _heaviside(x: Tracer, at_zero: Tracer) -> Tracer:
 @_composition(np.logaddexp2)
 def _logaddexp2(x: Tracer, y: Tracer) -> Tracer:
     x, y = _wide(x), _wide(y)
+    if differentiated():  # where both are equal it has slopes as well
+        return elementwise("logaddexp", x * math.log(2), y * math.log(2)) * math.log2(math.e)
     apart = elementwise("maximum", x, y) + elementwise("log1p", elementwise("exp2", -abs(x - y))) * math.log2(math.e)
-    equal = x * 0.5 + y * 0.5 if differentiated() else x  # which changes with both
-    return elementwise("where", x == y, equal + 1, apart)
+    return elementwise("where", x == y, x + 1, apart)
 
 
 @_composition(scipy.special.expit)
