@@ -52,16 +52,6 @@ def judge(owner: int, *match: int) -> int:
     return _instances[owner].judge(match)
 
 
-def answer(owner: int, *match: int) -> int:
-    """The same, for the table of answers: no match is charged for it."""
-    return _instances[owner].answer(match)
-
-
-def admit(owner: int, rule: int, answer: int) -> int:
-    """Called by a match of a law whose judge has answered: that number, or 0 beyond the limits of the round."""
-    return _instances[owner].admit(rule, answer)
-
-
 def fold(owner: int, op: int, *values: int) -> int:
     """Called by an operator over constants: the number of the constant it makes, 0 to leave it."""
     return _instances[owner].fold(op, values)
@@ -104,7 +94,6 @@ class Callbacks:
         self.partial = self.begun = False  # whether there are laws of class APPROXIMATE, and whether laws were applied
         self.cut: str | None = None  # the limit at which the last round began to decline matches
         self.declined: set[int] = set()  # the rules that lost matches to a limit
-        self.refusals: Counter[int] = Counter()  # of each rule's judge, of all rounds
         self.seconds: dict[int, float] = {}  # what the last round spent on each rule, until its last judge answered
         self._room: float = 0
         self._again: float = 0  # nodes of the round that may be taken for those of matches that are offered again
@@ -144,21 +133,13 @@ class Callbacks:
         return found
 
     def judge(self, match: tuple[int, ...]) -> int:
-        self._clock = self._clock or time.perf_counter()
-        found = self.answer(match)
-        self.refusals[match[0]] += not found
-        return self.admit(match[0], found)
-
-    def answer(self, match: tuple[int, ...]) -> int:
-        found = self._judged.get(match)
-        if found is None:
-            found = self._judged[match] = self._answer(*match)
-        return found
-
-    def admit(self, rule: int, answer: int) -> int:
-        now = time.perf_counter()
-        self.seconds[rule] = self.seconds.get(rule, 0.0) + now - (self._clock or now)
-        self._clock = now
+        before = self._clock or time.perf_counter()
+        answer = self._judged.get(match)
+        if answer is None:
+            answer = self._judged[match] = self._answer(*match)
+        rule = match[0]
+        self._clock = time.perf_counter()
+        self.seconds[rule] = self.seconds.get(rule, 0.0) + self._clock - before
         if answer and not self._admits(rule):
             self.declined.add(rule)
             return 0
@@ -174,7 +155,7 @@ class Callbacks:
 
     def offer_again(self, rule: int) -> None:
         """Let all matches of a rule be tried anew: those that it was charged for are not charged again."""
-        self.declined.discard(rule)
+        self.declined.remove(rule)
         self._paid[rule] = self._charged[rule]
 
     def _admits(self, rule: int) -> bool:

@@ -17,7 +17,8 @@ from importlib import import_module
 from typing import Any
 
 from eqfuse.egraph.callbacks import OPERATORS, function_text
-from eqfuse.egraph.rules import Operator, Rule, constructor
+from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
+from eqfuse.ir.graph import Node
 from eqfuse.ops import Role, row
 from eqfuse.rewrites.language.law import MOST_ARGUMENTS
 
@@ -57,7 +58,7 @@ class Declarations:
         self._marked: dict[str, None] | None = None
         self.run_once([_HEADER.format(meet=function_text("meet"), owner=self.number)])
         self.run_once([f"(let $owner (py-from-int {self.number}))", "(let $no (py-from-int 0))"])
-        for f in ("judge", "answer", "admit", "right_value", "fold", "derive", "mirror"):
+        for f in ("judge", "right_value", "fold", "derive", "mirror"):
             self.run_once([f'(let ${f} (py-eval "{function_text(f)}" (py-dict) (py-dict)))'])
 
     def require(self, *texts: str, kept: bool = False) -> None:
@@ -129,6 +130,17 @@ def _bindings() -> Any:
     return import_module("egglog.bindings")
 
 
+def expected(nodes: Collection[Node], rules: Iterable[Rule]) -> list[Rule]:
+    """Those of `rules` that `nodes` most likely make use of: all that can match there, and in what rules of one
+    operator each make of it. They are read before there are nodes."""
+    present = {(n.op, len(n.args)) for n in nodes}
+    edges: set[Edge] = {((n.op, len(n.args)), at, (a.op, len(a.args))) for n in nodes for at, a in enumerate(n.args)}
+    likely = [rule for rule in rules if rule.edges <= edges]
+    for rule in [rule for rule in likely if len(rule.reads) == len(rule.makes) == 1 and present.issuperset(rule.reads)]:
+        present.update(rule.makes)
+    return [rule for rule in likely if present.issuperset(rule.reads)]
+
+
 def wanted(operators: Iterable[Operator], rules: Collection[Rule]) -> list[Texts]:
     """What is to be read for a graph of `operators` and for `rules`."""
     found = dict.fromkeys(operators)
@@ -151,29 +163,10 @@ def declaration(op: str, arity: int) -> str:
     return f"(constructor {constructor(op, arity)} ({inputs}) Tensor)"
 
 
-def law_texts(rule: Rule, name: str, tabled: bool = False) -> Texts:
-    """A ruleset of one rule, under `name`. `tabled`: with its judge's answers from a table."""
-    text = _named(rule.tabled if tabled else rule.text, rule, name)
-    return (f"(ruleset law{name})", _callback("admit" if tabled else "judge", rule.number, "right_value"), text)
-
-
-def answers_of(rule: Rule, name: str) -> tuple[Texts, Texts]:
-    """The table of the answers of all judges that are asked with as many values, and the rule that asks them; a ruleset
-    of what `rule` asks its own."""
-    slots = rule.slots
-    key = " ".join(["i64", *["PyObject"] * slots])
-    values = " ".join([f"pa{i}" for i in range(slots)])
-    asked = f'(asked{slots} pk {values}) (callback "answer" pk pj pq pn po pm) (= pc (py-call pj pq pn {values}))'
-    table = (
-        f"(ruleset answers{slots})",
-        f"(relation asked{slots} ({key})) (function answer{slots} ({key}) PyObject :merge old)",
-        f"(rule ({asked} (!= pc po)) ((set (answer{slots} pk {values}) pc)) :ruleset answers{slots})",
-    )
-    return table, (f"(ruleset asks{name})", _callback("answer", rule.number), _named(rule.asks, rule, name))
-
-
-def _named(text: str, rule: Rule, name: str) -> str:
-    return text.replace("{number}", str(rule.number)).replace("{name}", name)
+def law_texts(rule: Rule, name: str) -> Texts:
+    """A ruleset of one rule, under `name`."""
+    text = rule.text.replace("{number}", str(rule.number)).replace("{name}", name)
+    return (f"(ruleset law{name})", _callback("judge", rule.number, "right_value"), text)
 
 
 def _callback(function: str, number: int, second: str = "no") -> str:

@@ -9,22 +9,19 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph import pool
 from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
-from eqfuse.egraph.declarations import WIDE, answers_of, declaration, facts_of, law_texts, ranges_of, wanted
-from eqfuse.egraph.reading import edges_in, expected
-from eqfuse.egraph.rules import Rule, constructor
+from eqfuse.egraph.declarations import WIDE, declaration, expected, facts_of, law_texts, ranges_of, wanted
+from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import row
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT
-
-MANY_REFUSALS = 200  # of one judge, above which its answers are tabulated
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,6 @@ class Engine:
         self._current: dict[Rule, str] = {}  # the name under which each was read last
         self._waiting: list[Rule] = []
         self._order: dict[Rule, int] = {}  # by when there were first all operators of a rule
-        self._asking: dict[Rule, str] = {}  # those whose judges answer into a table, and the names under which they ask
         self._rulesets: dict[str, str] = {}  # name of each combination of rulesets that was run
         self._names: dict[Node, str] = {}
         self._constants: set[Node] = set()
@@ -214,7 +210,7 @@ class Engine:
         ready = [rule for rule in self._waiting if rule.name not in resting and present.issuperset(rule.reads)]
         for rule in ready:
             self._order.setdefault(rule, len(self._order))
-        edges = edges_in(self._egraph, self.constructors) if any(rule.edges for rule in ready) else frozenset()
+        edges = self._edges() if any(rule.edges for rule in ready) else frozenset()
         ready = [rule for rule in ready if rule.edges <= edges]
         if not ready:
             return
@@ -231,33 +227,27 @@ class Engine:
             if rule.pairs:
                 self._relate(f"pairs{name}", rule.pairs(list(self._names), self.constants()))
 
+    def _edges(self) -> Set[Edge]:
+        """Which operators read which, by their number of arguments, in any choice of nodes from the classes."""
+        frozen = self._egraph.freeze().functions
+        heads: dict[Any, set[Operator]] = {}
+        read: dict[tuple[Operator, int], set[Any]] = {}
+        for name, (op, n_attrs, arity) in self.constructors.items():
+            operator = op, arity
+            for r in frozen[name].rows if name in frozen else ():
+                heads.setdefault(r.output, set()).add(operator)
+                for at, arg in enumerate(r.inputs[n_attrs + arity :] if arity <= WIDE else ()):
+                    read.setdefault((operator, at), set()).add(arg)
+        return {(*place, head) for place, args in read.items() for a in args for head in heads.get(a, ())}
+
     def _reads(self, rule: Rule, before: bool = False) -> str:
         """Let egglog read `rule`, under a name of its own unless it was read `before` there were nodes: how egglog goes
         about its search is decided then."""
         name = str(rule.number) if before else f"{rule.number}x{len(self._read)}"
-        self._declarations.require(*law_texts(rule, name, rule in self._asking))
+        self._declarations.require(*law_texts(rule, name))
         self._read[name], self._current[rule] = rule, name
         self._callbacks.rules[rule.number] = rule
         return name
-
-    def _tabulate(self) -> None:
-        """Read anew the rules whose judges have refused many matches, with a table of answers: a call from egglog takes
-        longer than to find a match twice. Matches that differ in no type and attribute are one question."""
-        many = [rule for rule in self._current if self._callbacks.refusals[rule.number] > MANY_REFUSALS]
-        for rule in many:
-            if rule not in self._asking:
-                self._asking[rule] = self._current[rule]
-                for texts in answers_of(rule, self._current[rule]):
-                    self._declarations.require(*texts)
-                self._callbacks.offer_again(rule.number)
-                self._reads(rule)
-
-    def _ask(self, resting: Collection[str]) -> None:
-        """Fill the tables of answers."""
-        asking = [name for rule, name in self._asking.items() if rule.name not in resting]
-        if asking:
-            self.run(f"(run {self._combined(f'asks{name}' for name in asking)} 1)")
-            self.run(f"(run {self._combined(f'answers{n}' for n in sorted({r.slots for r in self._asking}))} 1)")
 
     def _offer_again(self, resting: Collection[str]) -> None:
         """Read anew the rules that lost matches to the limits of a round, unless they are `resting`: egglog does not
@@ -290,7 +280,6 @@ class Engine:
         first call and after the last, where nodes are made and merged, is shared out by matches. Facts are no rule's.
         """
         self._derive(ranges=not self._callbacks.joins)
-        self._tabulate()
         self._offer_again(resting)
         sizes = self._sizes()
         self._wake(sizes, resting)
@@ -300,7 +289,6 @@ class Engine:
         awake = self._combined(f"law{self._current[rule]}" for rule in rules)
         self._callbacks.clear()
         started = time.perf_counter()
-        self._ask(resting)
         report = self.run(f"(run {awake} 1)")[0].report
         took = time.perf_counter() - started
         found = {text.removeprefix("rule"): n for text, n in report.num_matches_per_rule.items() if n}

@@ -53,9 +53,6 @@ class Rule:
     makes: tuple[Operator, ...]
     grows: int  # nodes that a match makes at most
     edges: frozenset[Edge] = frozenset()  # on the left side
-    slots: int = 0  # how many values its judge is asked with
-    asks: str = ""  # the rule that asks with them, for the table of answers
-    tabled: str = ""  # `text` with answers from that table
     pairs: Pairs | None = None  # equal nodes, for its relation
     number: int = field(default_factory=partial(next, count()), init=False)
 
@@ -190,24 +187,12 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         atoms.append(f"(!= {variable_text(i)} {variable_text(j)})")
         if change_places(i, j, law.when, lefts):
             atoms.append(f"(= {variable_text(i)} (ordering-min {variable_text(i)} {variable_text(j)}))")
+    atoms += ['(callback "judge" {number} pj pq pn po pm)', f"(= pc (py-call pj pq pn {' '.join(call)}))", "(!= pc po)"]
     made = _made_texts(rights, variable_text, variables)
     unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
-    judged, asks, answered = _rule_texts(" ".join(atoms), call, unions)
-    return Rule(
-        name, law, judged, judge, _signatures(lefts), _signatures(rights), len(construction_order(rights)),
-        _edges(lefts), len(call), asks, answered,
-    )  # fmt: skip
-
-
-def _rule_texts(left: str, call: Sequence[str], unions: str) -> tuple[str, str, str]:
-    """The rule that asks the judge of each match of `left`; and two by which it is asked once a question: one that
-    collects questions, and one that joins the answers."""
-    slots, end = " ".join(call), f'({unions}) :ruleset law{{name}} :name "rule{{name}}")'
-    judged = f'(callback "judge" {{number}} pj pq pn po pm) (= pc (py-call pj pq pn {slots})) (!= pc po)'
-    answered = f"(= pc (answer{len(call)} {{number}} {slots}))"
-    admitted = '(callback "admit" {number} pj pq pn po pm) (!= po (py-call pj pq pn pc))'
-    asks = f"(rule ({left}) ((asked{len(call)} {{number}} {slots})) :ruleset asks{{name}})"
-    return f"(rule ({left} {judged}) {end}", asks, f"(rule ({left} {answered} {admitted}) {end}"
+    text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
+    makes, grows = _signatures(rights), len(construction_order(rights))
+    return Rule(name, law, text, judge, _signatures(lefts), makes, grows, _edges(lefts))
 
 
 def _idle(lefts: tuple[Term, ...]) -> list[tuple[Term, Term]]:

@@ -13,7 +13,6 @@ import pytest
 from eqfuse.benches.corpus.suite import chain
 from eqfuse.budget import Allowance, Budget
 from eqfuse.demo.programs import transformer
-from eqfuse.egraph.callbacks import Callbacks
 from eqfuse.egraph.engine import WIDE, Engine
 from eqfuse.egraph.saturate import BackOff, reachable, saturate
 from eqfuse.egraph.space import Segment
@@ -204,30 +203,6 @@ def test_a_match_that_a_limit_declined_is_offered_again(limit: dict[str, Any]) -
         while engine.round().updated:
             pass
     assert cut.size == whole.size > 100
-
-
-@pytest.mark.parametrize(("nodes", "reason"), [(None, "saturated"), (40, "nodes")])
-def test_answers_from_a_table_are_those_of_the_judges(
-    nodes: int | None, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And matches are charged alike."""
-
-    def function(x: Any, y: Any, z: Any) -> Any:
-        scaled = (x.reshape(6, 2) + y) * z
-        return (scaled.reshape(3, 4) * 2.0).reshape(4, 3) + x, scaled.sum(), (scaled * z).sum(1)
-
-    def search(most: float) -> tuple[Segment, Callbacks]:
-        monkeypatch.setattr("eqfuse.egraph.engine.MANY_REFUSALS", most)
-        (segment,) = saturate(graph, budget=Budget(nodes=nodes)).segments
-        assert segment._engine is not None
-        return segment, segment._engine._callbacks
-
-    graph = trace(function, spec((4, 3)), spec((6, 2)), spec((6, 2)))
-    (called, asked), (tabled, seldom) = search(np.inf), search(0)
-    assert called.stop_reason == tabled.stop_reason == reason
-    assert called.classes == tabled.classes
-    assert seldom.refusals.total() < asked.refusals.total() * 0.6
-    assert seldom._charged == asked._charged
 
 
 def test_products_of_one_operand_are_merged_when_there_is_no_room_for_more_nodes() -> None:
