@@ -24,6 +24,7 @@ from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import relu, softmax
 from eqfuse.ir.graph import Graph
 from eqfuse.rewrites import Law, tensors
+from tests.programs.every import PROGRAMS
 
 F = np.float32
 
@@ -69,6 +70,18 @@ def test_a_space_does_not_depend_on_what_was_searched_before(nodes: int | None) 
     alone = {i: _apart(lambda i=i: search([i]))[i] for i in forwards}
     assert alone == _apart(lambda: search(forwards)) == _apart(lambda: search([*forwards, *forwards[::-1]]))
     assert nodes is None or any(reason == "nodes" for found in alone.values() for _, _, reason, *_ in found)
+
+
+def test_a_space_that_rounds_end_does_not_depend_on_a_large_program_before() -> None:
+    def search(name: str) -> list[tuple]:
+        program = next(p for p in PROGRAMS if p.name == name)
+        arguments, named = program.arguments(program.small)
+        graph = trace(program.function, *arguments, static_argnames=program.static, **named)
+        return _contents(saturate(graph, budget=Budget(seconds=60)))
+
+    alone = _apart(lambda: search("regression"))
+    assert {reason for _, _, reason, *_ in alone} == {"rounds"}
+    assert alone == _apart(lambda: [search("heat"), search("regression")])[1]
 
 
 def test_rules_that_match_the_program_itself_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
