@@ -28,6 +28,7 @@ import eqfuse as ef
 from eqfuse.benches.peers import limit_threads
 from eqfuse.benches.processes import last_row
 from eqfuse.benches.timing import machine, medians
+from eqfuse.errors import EqfuseError
 from eqfuse.show.progress import progress
 
 BATCHES = (1, 8)
@@ -139,7 +140,13 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
 
 def run(names: Sequence[str], threads: int, seconds: float, file: Path | None) -> int:
     """Prints the table; the exit status is 1 where a model has no answer or another."""
-    from eqfuse.benches.corpus.torch_models import MODELS
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+
+        from eqfuse.benches.corpus.torch_models import MODELS
+    except ImportError as error:
+        raise EqfuseError("models need torch, onnx and onnxruntime: pip install 'eqfuse[bench]'") from error
 
     chosen = [m.name for m in MODELS if not names or any(part in m.name for part in names)]
     cases = [(name, batch, n) for name in chosen for batch in BATCHES for n in sorted({1, threads})]

@@ -83,10 +83,7 @@ def compile_graph(
         def compiled_of(graph: Graph, uncut: bool = False) -> Program:
             return _compiled(graph, device, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
 
-        if limit is not None:
-            program = _least_costly(compiled_of, looped, flat, limit)
-        else:
-            program = compiled_of(looped)
+        program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit)
         if one_size and extractor == "flow":
             program = _read_once(compiled_of, program, looped)
     return verified(program) if verify else program

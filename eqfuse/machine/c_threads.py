@@ -67,13 +67,13 @@ def compiling() -> Iterator[None]:
             runner()
 
     beside = Thread(target=begin, daemon=True)
-    try:
+    with suppress(RuntimeError):  # no more threads: `runner` compiles it
         beside.start()
-    except RuntimeError:  # no more threads: `runner` compiles it
+    try:
         yield
-        return
-    yield
-    beside.join()
+    finally:
+        if beside.ident is not None:
+            beside.join()
 
 
 @cache

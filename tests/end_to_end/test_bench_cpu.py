@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from eqfuse.benches import convolutions, cpu, models, peers
 from eqfuse.benches.corpus.workloads import WORKLOADS, arguments, workload_in
+from eqfuse.errors import EqfuseError
 from tests.support.c_kernels import needs_compiler
 
 
@@ -73,3 +75,9 @@ def test_models_are_compared_and_a_loss_comes_first(monkeypatch: pytest.MonkeyPa
     models.show([row, worse, {"name": "lost", "batch": 1, "threads": 1, "failed": "why"}])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["lost", "slow", "small"]
+
+
+def test_models_without_their_libraries_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(EqfuseError, match=r"pip install 'eqfuse\[bench\]'"):
+        models.run([], threads=1, seconds=1.0, file=None)
