@@ -45,6 +45,7 @@ from eqfuse.rewrites.simplifier import SIMPLIFIER
 
 _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
 _LITTLE_ROOM = 10  # a part of the nodes allowed for which no further round is begun
+_MOST_CUTS = 3  # rounds that a limit of nodes cuts short when half of them are there: more make no cheaper plans
 
 
 def saturate(graph: Graph, laws: Any = "all", numerics: str = "reassociate", budget: Budget | None = None) -> Space:
@@ -157,7 +158,7 @@ class Saturation:
 
     def _rounds(self) -> Iterator[None]:
         engine, budget, sizes, back_off = self._engine, self._budget, self.sizes, BackOff()
-        self.reason = "rounds"
+        self.reason, cuts = "rounds", 0
         for _ in range(budget.rounds):
             if spent := self._allowance.spent():
                 self.reason = spent
@@ -171,7 +172,8 @@ class Saturation:
                 back_off.note(name, count, len(sizes), sizes[-1])
             sizes.append(engine.size)
             yield
-            if engine.cut and not self._has_room(engine.cut):
+            cuts += engine.cut == "nodes" and 2 * sizes[-1] > self._most
+            if engine.cut and (cuts == _MOST_CUTS or not self._has_room(engine.cut)):
                 self.reason = engine.cut
                 return
             if not (report.updated or engine.cut):

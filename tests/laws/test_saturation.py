@@ -23,6 +23,7 @@ from eqfuse.ir.graph import Graph, input_node, node
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, select, tensors
+from tests.programs.geometry import quaternions
 
 F = np.float32
 x, y, z = tensors("x y z")
@@ -259,6 +260,14 @@ def test_a_search_is_charged_the_nodes_that_it_makes() -> None:
     (segment,) = saturate(graph, laws="contractions", budget=Budget(nodes=2500)).segments
     assert segment.stop_reason == "saturated"
     assert segment.n_nodes == n + (n**3 - n) // 6  # every split of every interval of factors
+
+
+def test_a_search_that_a_limit_of_nodes_cuts_again_and_again_ends() -> None:
+    """Quaternions have 1,600 nodes after four rounds, and as many after sixteen, each cut short."""
+    rows = spec((100, 4), np.float64)
+    (segment,) = saturate(trace(quaternions, rows, rows, 0.25), budget=Budget(60)).segments
+    assert segment.stop_reason == "nodes" and segment.rounds < 8
+    assert 2 * max(segment.nodes_per_round) > 2500
 
 
 def test_what_is_equal_to_its_own_argument_is_not_rewritten_without_end() -> None:
