@@ -118,20 +118,21 @@ class ThreadPool:
         """Run `work(tiles)` on up to `threads` threads over one iterator of 0..count-1. `blas`: it multiplies matrices.
 
         `set_num_threads` may allow fewer. Where workers have left the offers before this one, they are busy, and the
-        caller works alone.
+        caller works alone: BLAS is held then too, as a product on two of its threads has other bits.
         """
         helpers = min(threads, count, limit.value) - 1
         while len(self.workers) < helpers and self._hire():
             pass
-        if helpers < 1 or self.offers.qsize() > len(self.workers):
+        if helpers < 1:
             work(iter(range(count)))
             return
         job = Job(work, count)
         try:
             if blas:
                 one_blas_thread.hold(job)
-            for _ in range(helpers):
-                self.offers.put(job)
+            if self.offers.qsize() <= len(self.workers):
+                for _ in range(helpers):
+                    self.offers.put(job)
             work(job.tiles)
             job.close(self.workers)
         except BaseException:

@@ -57,6 +57,30 @@ def test_matrices_multiply_on_one_thread_of_blas_whichever_thread_calls() -> Non
     assert [library.num_threads for library in libraries] == before
 
 
+def test_a_caller_whose_workers_are_busy_multiplies_on_one_thread_of_blas_too() -> None:
+    """The bits of a product depend on the threads of BLAS: calls while others run would differ from calls alone."""
+    libraries, begun, go_on = blas_libraries(), threading.Event(), threading.Event()
+    met: list[list[int]] = []
+
+    def wait(tiles: Iterator[int]) -> None:
+        for _ in tiles:
+            begun.set()
+            assert go_on.wait(PATIENCE)
+
+    def work(tiles: Iterator[int]) -> None:
+        met.extend([library.num_threads for library in libraries] for _ in tiles)
+
+    others = [threading.Thread(target=pool.share, args=(wait, 8, 2, False)) for _ in range(8)]
+    for other in others:
+        other.start()
+    assert begun.wait(PATIENCE)
+    pool.share(work, 4, 2, True)
+    go_on.set()
+    for other in others:
+        other.join(PATIENCE)
+    assert met == [[1] * len(libraries)] * 4
+
+
 def test_scratch_memory_is_kept_as_programs_count_it_whichever_threads_use_it(monkeypatch):
     monkeypatch.setattr(threads, "thread_count", lambda: 8)
     rng, scratch, kernels = np.random.default_rng(0), Scratch(), []
