@@ -107,8 +107,11 @@ def test_histograms_agree_with_numpy(dtype):
     agrees(lambda a: np.histogram(a[:0], 3), x)
     agrees(lambda a: np.histogram_bin_edges(a, 5), x)
     agrees(lambda a: np.histogram_bin_edges(a, 5, (0, 1)), x)
-    own = np.float64(-0.7), np.float64(0.3)  # of a dtype, unlike Python's numbers
-    agrees(lambda a: (*np.histogram(a, 4, own), np.histogram_bin_edges(a, 3, own)), x)
+    for low, high in ((np.float64(-0.7), np.float64(0.3)), (np.float32(-0.7), 0.3), (np.float16(0.3), np.float32(1.7))):
+        limits = low, high  # of a dtype, unlike Python's numbers
+        agrees(lambda a, own=limits: (*np.histogram(a, 4, own), np.histogram_bin_edges(a, 3, own)), x)
+        edges = ef.compile(lambda a, own=limits: np.histogram(a, 7, own)[1], x)(x)
+        np.testing.assert_array_equal(edges, np.histogram(x, 7, limits)[1])
     agrees(lambda a, e: np.histogram(a, e), x, np.array([-1.0, 0.0, 3.0]))
 
 

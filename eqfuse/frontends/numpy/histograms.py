@@ -51,6 +51,15 @@ def _with_range(x: Tracer, limits: Any) -> Tracer:
     return x.astype(dtype) if dtype.kind == "f" else x
 
 
+def _narrow_edges(x: Tracer, bins: Any, limits: Any) -> np.ndarray | None:
+    """The edges of `bins` equal bins, where one of the `limits` is a float16 or float32: NumPy computes edges in the
+    precision of the limits, and a pair of Python's numbers does not have it."""
+    if limits is None or not any(isinstance(v, np.float16 | np.float32) for v in limits):
+        return None
+    _range(limits)
+    return np.histogram_bin_edges(np.empty(0, x.dtype), _number_of_bins(bins), tuple(limits))
+
+
 def _refuse_estimator(function: str, bins: Any) -> None:
     if isinstance(bins, str):
         raise TraceError(
@@ -89,7 +98,11 @@ def histogram(
     if weights is not None and lift(weights).shape != x.shape:
         raise ShapeError("weights should have the same shape as a.")
     if np.ndim(bins) == 0:
-        x = _with_range(x, range)
+        narrow = _narrow_edges(x, bins, range)
+        if narrow is None:
+            x = _with_range(x, range)
+        else:
+            bins, range = narrow, None
     counts, edges = _counted(x.reshape(-1), [bins], [range], density, weights)
     return counts, edges
 
@@ -99,6 +112,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     _refuse_estimator("np.histogram_bin_edges", bins)
     if np.ndim(bins):
         return lift(bins)
+    narrow = _narrow_edges(lift(a), bins, range)
+    if narrow is not None:
+        return lift(narrow)
     x = _with_range(lift(a), range).reshape(-1)
     return wrap(node("histogram_bin_edges", (x.node,), (_number_of_bins(bins), _range(range))))
 
