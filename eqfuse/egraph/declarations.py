@@ -42,6 +42,8 @@ _HEADER = """
 (relation callback (String i64 PyObject PyObject PyObject PyObject PyObject))
 """  # a global of egglog cannot stand in a merge
 
+_MOST_PARSED = 4096  # texts whose commands are kept, of 8 KB each
+
 _parsed: dict[str, tuple[Any, ...]] = {}
 _numbers = itertools.count()
 
@@ -83,11 +85,13 @@ class Declarations:
         self.read, self._marked = self._marked, None
 
     def run(self, *texts: str) -> list[Any]:
-        """Run commands whose text recurs (rules, schedules): parsed once per process."""
+        """Run commands whose text recurs (rules, schedules): hardly ever parsed twice."""
         commands: list[Any] = []
         for text in texts:
             parsed = _parsed.get(text)
             if parsed is None:
+                if len(_parsed) >= _MOST_PARSED:
+                    _parsed.clear()
                 parsed = _parsed[text] = tuple(self.egraph.parse_program(text))
             commands += parsed
         return self._send(commands)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.egraph import pool
+from eqfuse.egraph import declarations, pool
 from eqfuse.egraph.callbacks import Callbacks
 from eqfuse.egraph.declarations import Declarations
 from eqfuse.egraph.saturate import Budget, saturate
@@ -82,6 +82,13 @@ def test_a_space_that_a_limit_ends_does_not_depend_on_a_large_program_before() -
     alone = _apart(lambda: search("regression"))
     assert {reason for _, _, reason, *_ in alone} == {"nodes"}
     assert alone == _apart(lambda: [search("heat"), search("regression")])[1]
+
+
+def test_what_a_process_has_parsed_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declarations, "_MOST_PARSED", 20)
+    monkeypatch.setattr(declarations, "_parsed", {})
+    for graph in _graphs():
+        assert _contents(saturate(graph)) and 0 < len(declarations._parsed) <= 20
 
 
 def test_rules_that_match_the_program_itself_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +216,7 @@ def test_an_e_graph_whose_search_was_broken_off_is_not_kept() -> None:
 def test_a_forked_process_reads_for_itself_and_ends() -> None:
     code = """
 import os, sys
-from eqfuse.egraph import pool
+from eqfuse.egraph import declarations, pool
 from eqfuse.egraph.saturate import saturate
 from eqfuse.frontends.numpy.trace import spec, trace
 graph = trace(lambda x: x + x, spec((4,), "f4"))
