@@ -45,7 +45,7 @@ def _stays_near(least: float | None, network: Network, share: float) -> None:
     assert limited.report.predicted_seconds <= WITHIN * least
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", ["chain"])  # the slow test takes all of them
 def test_at_80_percent_of_its_memory_a_training_step_costs_what_it_costs_without_a_limit(name: str) -> None:
     _stays_near(None, SMALL[name](), 0.8)
 
