@@ -92,7 +92,7 @@ def test_a_section_compiled_as_one_program_gives_numpys_numbers(section: str, dt
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_expression_compiled_alone_gives_numpys_numbers(section: str, dtype: str) -> None:
-    """In half of the dtypes, under each numerics in some: whole sections are compiled under all of them above."""
+    """In a third of the dtypes, under each numerics in some: whole sections are compiled under all of them above."""
     for at, expression in enumerate(SECTIONS[section], DTYPES.index(dtype)):
-        if at % 2 and defined(expression, dtype):
-            compiled_agrees([expression], dtype, NUMERICS[at // 2 % len(NUMERICS)])
+        if at % 3 == 1 and defined(expression, dtype):
+            compiled_agrees([expression], dtype, NUMERICS[at // 3 % len(NUMERICS)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from tests.support.some import some
 
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
 DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8 and d.kind != "c"]
+FLOATS = [d for d in DTYPES if dtypes.kind(d) == "f"]
 
 
 def rows(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
@@ -53,29 +55,34 @@ def test_every_operator_cast_and_constant_gives_what_numpy_gives_for_special_val
 
 @needs_compiler
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other CPUs take another of two zeros")
-@pytest.mark.parametrize("op", ["maximum", "minimum"])
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if dtypes.kind(d) == "f"], ids=str)
-def test_the_larger_and_the_smaller_of_two_zeros_have_numpys_sign(op: str, dtype: np.dtype) -> None:
-    x, y = (input_node(name, TensorType(dtype, (40,))) for name in "xy")
-    zeros = [np.array([0.0, -0.0] * 20).astype(dtype), np.array([-0.0, 0.0, 0.0, -0.0] * 10).astype(dtype)]
-    graph = body([node(op, (x, y))])
-    ((got,),) = run_all([emitted("map", graph)], [zeros])
-    assert got.tobytes() == getattr(np, op)(*zeros).tobytes()
+def test_the_larger_and_the_smaller_of_two_zeros_have_numpys_sign() -> None:
+    kernels, data, wanted = [], [], []
+    for dtype, op in product(FLOATS, ("maximum", "minimum")):
+        x, y = (input_node(name, TensorType(dtype, (40,))) for name in "xy")
+        zeros = [np.array([0.0, -0.0] * 20).astype(dtype), np.array([-0.0, 0.0, 0.0, -0.0] * 10).astype(dtype)]
+        kernels.append(emitted("map", body([node(op, (x, y))])))
+        data.append(zeros)
+        wanted.append((f"{op} of {dtype}", getattr(np, op)(*zeros)))
+    for (text, want), (got,) in zip(wanted, run_all(kernels, data), strict=True):
+        assert got.tobytes() == want.tobytes(), text
 
 
 @needs_compiler
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other CPUs take another of two zeros")
-@pytest.mark.parametrize("bound", [0.0, -0.0, 6.0, -1.5, np.inf, np.nan])
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if dtypes.kind(d) == "f"], ids=str)
-def test_a_number_bounds_values_as_numpys(dtype: np.dtype, bound: float) -> None:
-    x, number = input_node("x", TensorType(dtype, (40,))), const(np.array(bound, dtype))
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_number_bounds_values_as_numpys(dtype: np.dtype) -> None:
+    x = input_node("x", TensorType(dtype, (40,)))
     values = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 6, 7, -1.5] * 5).astype(dtype)
-    for op, ufunc in (("maximum", np.maximum), ("minimum", np.minimum)):
-        graph = body([node(op, (x, number)), node(op, (number, x))])
-        wanted = [ufunc(values, number.literal.array), ufunc(number.literal.array, values)]
-        for got, want in zip(run_all([emitted("map", graph)], [[values]])[0], wanted, strict=True):
-            np.testing.assert_array_equal(got.astype(float), want.astype(float))
-            assert [*np.signbit(got[got == 0])] == [*np.signbit(want[want == 0])], op
+    kernels, wanted = [], []
+    for bound, ufunc in product([0.0, -0.0, 6.0, -1.5, np.inf, np.nan], (np.maximum, np.minimum)):
+        op, number = ufunc.__name__, const(np.array(bound, dtype))
+        kernels.append(emitted("map", body([node(op, (x, number)), node(op, (number, x))])))
+        both = ufunc(values, number.literal.array), ufunc(number.literal.array, values)
+        wanted.append((f"{op} with {bound}", both))
+    for (text, both), found in zip(wanted, run_all(kernels, [[values]] * len(kernels)), strict=True):
+        for got, want in zip(found, both, strict=True):
+            np.testing.assert_array_equal(got.astype(float), want.astype(float), text)
+            assert [*np.signbit(got[got == 0])] == [*np.signbit(want[want == 0])], text
 
 
 def test_a_clamp_by_numbers_asks_for_no_nan() -> None:

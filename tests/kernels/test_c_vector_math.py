@@ -24,7 +24,7 @@ SAMPLED = [case for case in CASES if case not in TRIED_WHOLE]
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", [*((*case, ()) for case in CASES[::2]), *some(UNFUSED, 8)], ids=str)
+@pytest.mark.parametrize("case", [*((*case, ()) for case in CASES[::4]), *some(UNFUSED, 16)], ids=str)
 def test_a_vectorised_loop_is_within_two_units_of_the_last_place(case: tuple[str, str, tuple[str, ...]]) -> None:
     """(Below, all cases on many more samples.)"""
     subject = FunctionSubject(*case)
@@ -36,18 +36,18 @@ def test_a_vectorised_loop_is_within_two_units_of_the_last_place(case: tuple[str
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", TRIED_WHOLE)
-def test_one_float32_in_241_is_within_two_units(name: str, dtype: str) -> None:
+def test_one_float32_in_509_is_within_two_units(name: str, dtype: str) -> None:
     subject = FunctionSubject(name, dtype)
-    error = subject.worst_float32(subject.ours, stride=241, threads=2)
+    error = subject.worst_float32(subject.ours, stride=509, threads=2)
     assert error.ulps <= ULPS, error
 
 
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", SAMPLED)
-def test_two_million_samples_are_within_two_units(name: str, dtype: str) -> None:
+def test_a_million_samples_are_within_two_units(name: str, dtype: str) -> None:
     subject = FunctionSubject(name, dtype)
-    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 2_000_000, seed=1), threads=2)
+    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 1_000_000, seed=1), threads=2)
     assert error.ulps <= ULPS, error
 
 

@@ -215,7 +215,8 @@ def test_kernels_in_c_are_within_the_bounds_of_their_programs(dtype: type) -> No
     kernels, graphs = [], []
     for turn, (shape, axes) in enumerate(LAID_OUT.values()):
         programs = [*bodies(read(0, shape, dtype), read(1, shape, dtype), *axes).values()]
-        for graph in programs[turn :: len(LAID_OUT)]:
+        turn += len(LAID_OUT) * (dtype is np.float64)  # each program in one dtype
+        for graph in programs[turn :: 2 * len(LAID_OUT)]:
             kernels.append(emitted("row", graph, SMALL))
             assert kernels[-1].schedule.cascade is not None
             graphs.append(graph)

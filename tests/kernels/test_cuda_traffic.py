@@ -66,13 +66,13 @@ MAPS: dict[str, Callable[[Node], Node]] = {
 
 
 def emitted() -> Iterator[tuple[str, Graph]]:
-    for case in [*test_cuda_emit.CASES][::2]:
+    for case in [*test_cuda_emit.CASES][::3]:
         kernel = test_cuda_emit.kernel_of(case)
         yield kernel.kind, kernel.body
 
 
 def products() -> Iterator[tuple[str, Graph]]:
-    for case in [*test_cuda_contract.CASES][::2]:
+    for case in [*test_cuda_contract.CASES][::4]:
         yield "contract", test_cuda_contract.emitted(case)[0].body
 
 
@@ -103,7 +103,7 @@ def random(seed: int, count: int) -> Iterator[tuple[str, Graph]]:
 BODIES = {
     "rows that stay in registers": lambda: rows((6, 300), (2, 1500)), "maps": maps, "random": lambda: random(5, 12),
     "rows of which the reads do": lambda: rows((1, 40_000)), "rows that do not": lambda: rows((1, 70_000)),
-    "cascades": cascades, "emitted": emitted, "products": products, "many random": lambda: random(6, many(50)),
+    "cascades": cascades, "emitted": emitted, "products": products, "many random": lambda: random(6, many(30)),
 }  # fmt: skip
 
 

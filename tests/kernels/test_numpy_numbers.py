@@ -101,7 +101,7 @@ def test_random_programs_of_numbers_and_arrays_are_right() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 100 + many(30)))
+@pytest.mark.parametrize("seed", range(100, 100 + many(15)))
 def test_more_random_programs_of_numbers_and_arrays_are_right(seed: int) -> None:
     check(seed)
 

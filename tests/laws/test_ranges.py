@@ -35,7 +35,7 @@ def test_what_is_derived_of_an_operator_holds_of_what_numpy_computes(op: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("op", RANGES)
 def test_what_is_derived_of_an_operator_holds_however_often_it_is_tried(op: str) -> None:
-    _holds(op, many(20))
+    _holds(op, many(8))
 
 
 def _holds(op: str, rounds: int) -> None:
@@ -142,7 +142,7 @@ def test_what_is_derived_of_a_program_holds_of_its_values(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_derived_of_a_program_holds_however_many_are_tried(seed: int) -> None:
-    _programs(1000 + seed, many(100))
+    _programs(1000 + seed, many(50))
 
 
 def _programs(seed: int, count: int) -> None:

@@ -33,7 +33,7 @@ def test_all_that_an_egraph_calls_equal_has_the_same_bits(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_all_that_many_egraphs_call_equal_has_the_same_bits(seed: int) -> None:
-    _egraphs(1000 + seed, many(15))
+    _egraphs(1000 + seed, many(10))
 
 
 def _egraphs(seed: int, count: int) -> None:
@@ -64,7 +64,7 @@ def test_a_compiled_program_gives_every_bit_that_numpy_does_not_leave_open(seed:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_many_compiled_programs_give_every_bit_that_numpy_does_not_leave_open(seed: int) -> None:
-    _compiled(1000 + seed, many(12))
+    _compiled(1000 + seed, many(8))
 
 
 def _compiled(seed: int, count: int) -> None:

@@ -120,7 +120,7 @@ def test_without_any_time_operators_run_as_written(clock: Clock) -> None:
 
 def test_each_level_is_met_on_the_way_down_and_each_is_right(clock: Clock) -> None:
     met, prices = [], []
-    for tick in (0.0, 0.01, 0.05, 0.08, 0.4, 1.0):
+    for tick in (0.0, 0.05, 0.4, 1.0):
         graph, program = by_ticks(clock, seconds=10.0, tick=tick)
         met += program.report.searched
         prices.append(program.report.predicted_seconds)
@@ -322,7 +322,7 @@ def test_a_short_compile_says_nothing(caplog: pytest.LogCaptureFixture, capsys: 
 
 @pytest.mark.parametrize("target", ["cpu", "a100"])
 def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 60)).segments
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 45)).segments
     joined = asked = longest = 0
     join = Grammar._join
 
@@ -345,7 +345,7 @@ def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pyt
 def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_that_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 220)).segments
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 120)).segments
     made = 0
     schedule = Kind.schedule
 

@@ -125,7 +125,7 @@ for id in {ids!r}:
 
 def test_two_processes_with_different_hash_seeds_find_the_same_space_and_plan() -> None:
     """The control N10."""
-    script = SCRIPT.format(ids=["G1", "G12", "G17", "G26"])
+    script = SCRIPT.format(ids=["G12", "G17"])
     runs: list[Any] = [
         subprocess.run(
             [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -226,6 +227,7 @@ def test_processes_that_write_the_same_entry_leave_it_whole_for_readers_at_all_t
         warnings.simplefilter("error")
         while any(writer.poll() is None for writer in writers):
             assert was_cached(compiled(target="cuda:h100"))
+            time.sleep(1e-3)  # for what else runs here
     assert [writer.wait() for writer in writers] == [0, 0]
     assert [p for p in folder.iterdir() if not p.is_dir()] == [path]
 

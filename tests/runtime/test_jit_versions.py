@@ -234,7 +234,7 @@ def test_a_dynamic_function_whose_plan_depends_on_the_size_warns_with_the_reason
         return sum((x[i] for i in range(1, len(x))), x[0])
 
     f = ef.jit(rows, dynamic=True, **QUICK)
-    (warning,) = warned(lambda: [f(np.ones((n, 2))) for n in range(1, 14)])
+    (warning,) = warned(lambda: [f(np.ones((n, 2))) for n in range(1, 11)])
     assert "compiled anew for every size of n = x.shape[0], because the function computes" in str(warning.message)
 
 
