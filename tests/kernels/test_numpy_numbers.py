@@ -27,7 +27,7 @@ CORNERS = (0.0, -0.0, 1.0, -1.5, 3.0, 1e30, -1e-30, 1e300, 5e-324, np.inf, -np.i
 
 def ran(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """What the plan of one kernel that is `graph` gives, without a warning."""
-    program = ef.compile(graph, target="numpy", laws="none", extractor="greedy-duplicate")
+    program = ef.compile(graph, target=DEVICES["cpu"], laws="none")
     assert program.report.n_kernels == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -41,10 +41,10 @@ def test_numbers_have_the_bits_of_arrays(op: str, dtype: type) -> None:
         corners = np.array(CORNERS).astype(dtype)
     x = input_node("x", TensorType(np.dtype(dtype), corners.shape))
     elements = [node("reshape", (node("slice", (x,), (((i, i + 1, 1),),)),), ((),)) for i in range(corners.size)]
-    seconds = product(elements, elements[::2]) if dtype == np.float32 else product(elements[::2], elements)
+    seconds = product(elements, elements[::2]) if dtype == np.float32 else product(elements[1::2], elements)
     made = [node(op, args) for args in (seconds if row(op).arity == 2 else zip(elements, strict=True))]
-    for at in range(0, len(made), 36):  # all of them would be several kernels
-        check_bits(Graph((x,), tuple(made[at : at + 36])), corners)
+    for at in range(0, len(made), 18):  # a search of all of them takes many times as long
+        check_bits(Graph((x,), tuple(made[at : at + 18])), corners)
 
 
 def check_bits(graph: Graph, corners: np.ndarray) -> None:

@@ -345,7 +345,7 @@ def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pyt
 def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_that_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 120)).segments
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 220)).segments
     made = 0
     schedule = Kind.schedule
 
