@@ -54,7 +54,7 @@ def tolerance(program: RandomProgram, arguments: tuple, wanted: np.ndarray, exac
 
 def test_random_programs_give_numpys_answer() -> None:
     @drawn_alike(0)
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, budget=SHORT)
@@ -65,7 +65,7 @@ def test_random_programs_give_numpys_answer() -> None:
 @needs_compiler
 def test_random_programs_as_c_give_numpys_answer() -> None:
     @drawn_alike(0)
-    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, budget=SHORT, target="c")

@@ -122,9 +122,8 @@ def check_drawn(seed: int) -> str | None:
     return f"{kind} {type(schedule).__name__}"
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_kernels_join_pieces_as_numpy_does(part):
-    found = Counter(check_drawn(seed) for seed in range(200 * part, 200 * part + 200))
+def test_kernels_join_pieces_as_numpy_does():
+    found = Counter(check_drawn(seed) for seed in range(200))
     assert found.keys() >= {"map Tiles", "row Tiles", "reduce Tiles", "map WholeArrays"}
 
 

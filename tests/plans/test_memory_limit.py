@@ -225,7 +225,7 @@ def attention(length: int = 512, width: int = 16) -> Network:
 BLOCKS = {"cross-entropy": (cross_entropy, 128 * 4096 * 8), "attention": (attention, 512 * 512 * 8)}
 
 
-@pytest.mark.parametrize("case", some(product(BLOCKS, [CPU, "c"]), 3), ids=str)
+@pytest.mark.parametrize("case", some(product(BLOCKS, [CPU, "c"]), 4), ids=str)
 def test_scores_are_never_held_whole_where_the_limit_is_below_them(case: tuple[str, Any]) -> None:
     name, target = case
     network, nbytes = BLOCKS[name]
