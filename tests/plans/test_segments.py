@@ -215,11 +215,11 @@ def below(outputs: tuple[Node, ...], stop: set[Node]) -> set[Node]:
     return found
 
 
-@pytest.mark.parametrize("device", ["cpu", "a100"])
-def test_segments_cost_no_more_than_the_whole(device):
+def test_segments_cost_no_more_than_the_whole():
+    """(On a GPU too: below.)"""
     graph = transformer(2, 64, 64, False)
     assert len(segments(graph)[1]) > 1
-    assert seconds(graph, device, segments) <= LOST * seconds(graph, device, whole)
+    assert seconds(graph, "cpu", segments) <= LOST * seconds(graph, "cpu", whole)
 
 
 STACKS = {
