@@ -28,6 +28,7 @@ MANY = 150  # operators to be searched, from which on steps that differ in exten
 FEWER = 2  # times fewer operators are to be searched, for each such step to be a piece
 LONGEST_STEP = 64  # operators of a step on a few numbers
 SMALL_BYTES = 1024  # at most of each of its values
+CACHED_BYTES = 16 << 10  # at most of each value of steps that are cut two by two: a core's nearest cache holds them
 NEAR = 200  # operators apart that two readers of a value may be and still be computed together
 _PRODUCTS = {Role.CONTRACTION, Role.WINDOW}
 _CALLS = {Role.UPDATE, Role.LIBRARY}  # kernels of their own
@@ -61,7 +62,11 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
 
 def _by_steps(order: _OrderedOperators, default: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
     """The steps of loops as pieces, where far fewer operators are to be searched then; else `default`."""
-    for ends in (order.ends_of_steps(), order.ends_of_small_steps()):
+    for ends in (
+        order.ends_of_steps(),
+        order.ends_of_small_steps(SMALL_BYTES),
+        order.ends_of_small_steps(CACHED_BYTES, 2),
+    ):
         by_steps = _distinct(order.pieces(ends), sliced=False) if ends else default
         if operators(by_steps[0]) <= operators(default[0]) // FEWER:
             return by_steps
@@ -197,18 +202,18 @@ class _OrderedOperators:
                     ends.append(end)
         return ends
 
-    def ends_of_small_steps(self) -> list[int]:
-        """Where to cut between some steps of a loop on a few numbers: to store these costs next to nothing. Steps that
-        need no more than the step before them may all be one kernel."""
+    def ends_of_small_steps(self, most: int, fewest: int = 1) -> list[int]:
+        """Where to cut between some steps, `fewest` or more, of a loop on values of `most` bytes: to store these costs
+        next to nothing. Steps that need no more than the step before them may all be one kernel."""
         numbers: dict[Hashable, int] = {}
         looks = [numbers.setdefault(look(n), len(numbers)) for n in self.operators]
-        small = [n.type.nbytes <= SMALL_BYTES for n in self.operators]
+        small = [n.type.nbytes <= most for n in self.operators]
         live = self._live()
         ends: list[int] = []
         for first, period, turns in runs(looks, LONGEST_STEP):
             if self._takes_more(first + period, period) and all(small[first : first + period * turns]):
                 phase = min(range(period), key=lambda at: sum(live[first + at : first + period * turns : period]))
-                apart = period * max(1, SEGMENT_OPERATORS // 2 // period)
+                apart = period * max(fewest, SEGMENT_OPERATORS // 2 // period)
                 ends += range(first + phase, min(first + period * turns, len(looks) - 1), apart)
         return ends
 

@@ -76,6 +76,16 @@ def test_of_a_long_loop_on_a_few_numbers_some_steps_are_searched_and_the_pieces_
     np.testing.assert_allclose(values[graph.outputs[0]], wanted)
 
 
+def test_of_a_tree_that_is_rolled_back_on_some_kilobytes_few_steps_are_searched():
+    def rolled_back(values: Any, payoff: Any) -> Any:
+        for n in range(values.shape[1] - 1, 0, -1):
+            values = np.maximum(0.5 * (values[:, 1:] + values[:, :-1]) * 0.99, payoff[:, :n] - n)
+        return values
+
+    graph = ef.trace(rolled_back, *[ef.spec((5, 50), np.float64)] * 2)
+    assert operators(segments(graph)[0]) < len(graph.operators) // 3
+
+
 def test_long_loops_on_large_arrays_stay_whole_since_to_store_what_is_between_steps_would_be_felt():
     def grown(x: Any) -> Any:
         for _ in range(100):
