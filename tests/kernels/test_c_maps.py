@@ -9,11 +9,12 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.index_maps import INDEX_MAPS
-from eqfuse.emit.c.cells import cells_of
+from eqfuse.emit.c.cells import _CellWalk, cells_of
 from eqfuse.emit.c.kernels import emit_kernel
 from eqfuse.emit.c.loops import pushed
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.numpy.kernels import NumpyKernel
+from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import kind_named
@@ -172,3 +173,14 @@ def test_cells_that_differ_in_where_they_read_have_one_body() -> None:
     cells = cells_of(pushed(stencil), (8, 8))
     assert len(cells) > 4 and len({id(cell.body) for cell in cells}) == 1
     assert len({tuple(cell.reads.values()) for cell in cells}) == len(cells)
+
+
+def test_what_meets_in_too_many_ways_is_refused_before_any_cell_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mixed(x: np.ndarray) -> np.ndarray:
+        each = [np.concatenate([np.exp(x[k:]), np.sin(x[:k])]) for k in range(1, 32)]
+        return sum(each[1:], each[0])
+
+    graph = pushed(ef.trace(mixed, ef.spec((70, 130), np.float64)))
+    monkeypatch.setattr(_CellWalk, "_computed", None)
+    with pytest.raises(UnsupportedOp, match="meet in too many ways"):
+        cells_of(graph, (70, 130))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -26,8 +26,7 @@ CODES = 4 * MOST_CELLS - 1  # numbers for what cells have of a concatenation: tw
 Box = tuple[tuple[int, int], ...]  # along each axis of the space, where it begins and ends
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """Elements of the array `leaf`, at `access` along the space as a whole. `seams`: the axes of the space along which
     it is joined with others. Of what is gathered, `extent` places lie `stride` elements apart along the gathered axis.
     """
@@ -39,8 +38,7 @@ class Read:
     stride: int = 0
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A part of the space. `body`: what is computed there, of inputs that stand for elements read, by `reads`; all
     have the shape of the space, whatever of it they vary along. `reductions`: those of the whole body, in its order."""
 
@@ -210,9 +208,7 @@ class _CellWalk:
     def cells(self) -> Iterator[Cell]:
         known: dict[int, _CellBody] = {}
         sizes: dict[tuple[Node, ...], int] = {}
-        for box in product(*[[*pairwise(places)] for places in self.seams]):
-            chosen = {spot: _piece(spot, box) for spot in self.joined}
-            code = sum([self._code(spot, piece) for spot, piece in chosen.items()])
+        for box, chosen, code in self._coded():
             if code not in known:
                 known[code] = self._computed(chosen, code)
                 sizes[known[code].body.outputs] = len(known[code].body.nodes)
@@ -220,6 +216,20 @@ class _CellWalk:
             computed = known[code]
             reads = dict([self._read(chosen.get(spot, spot)) for spot in computed.reading])
             yield Cell(box, computed.body, computed.reductions, reads)
+
+    def _coded(self) -> list[tuple[Box, dict[_Spot, _Spot], int]]:
+        """The cells, each with the piece of each concatenation that lies there, and a number for what it computes.
+        UnsupportedOp where there would be too many nodes if each number were a body with all operators."""
+        operators = sum([row(n.op).computes and n.op != "concat" for n in self.body.nodes])
+        found, codes = [], set[int]()
+        for box in product(*[[*pairwise(places)] for places in self.seams]):
+            chosen = {spot: _piece(spot, box) for spot in self.joined}
+            code = sum([self._code(spot, piece) for spot, piece in chosen.items()])
+            if code not in codes:
+                codes.add(code)
+                check_few([operators] * len(codes))
+            found.append((box, chosen, code))
+        return found
 
     def _code(self, spot: _Spot, piece: _Spot) -> int:
         """In the bits of a concatenation, a number of the piece that a cell has of it; that of others read alike."""
@@ -323,7 +333,7 @@ class _CellWalk:
 
     def _entered(self, value: _Value, path: tuple[int, ...], shape: Shape, read: Read) -> tuple[Node, Read]:
         made = input_node(".".join(map(str, path)), TensorType(read.leaf.dtype, shape))
-        return made, replace(read, seams=value.seams & self.parted)
+        return made, read._replace(seams=value.seams & self.parted)
 
 
 def _merged(readers: list[dict[Node, _Spot]]) -> dict[Node, _Spot]:
@@ -334,6 +344,10 @@ def _merged(readers: list[dict[Node, _Spot]]) -> dict[Node, _Spot]:
 def _piece(spot: _Spot, box: Box) -> _Spot:
     """The piece of the concatenation `spot` that lies in `box`, which is no concatenation itself."""
     while spot.pieces:
-        low = box[spot.axis][0]
-        spot = next((piece for start, piece in reversed(spot.pieces) if start <= low), spot.pieces[0][1])
+        low, found = box[spot.axis][0], spot.pieces[0][1]
+        for start, piece in spot.pieces:
+            if start > low:
+                break
+            found = piece
+        spot = found
     return spot

@@ -9,7 +9,7 @@ have another form, but for small cells, whose strides stand in the table too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -37,7 +37,6 @@ class Form:
     reads: tuple[dict[Node, Read], ...]
     numbers: tuple[int, ...] = (0,)
     boxes: tuple[Box, ...] = ()
-    is_loose: bool = False
     passes: tuple[Pass, ...] = ()
     varying: dict[Node, frozenset[int]] = field(default_factory=dict)
 
@@ -78,30 +77,30 @@ class Form:
         seams = frozenset(d for d, dim in enumerate(nest.dims) if self.arrays[n].seams.intersection(dim.axes))
         return seams.union(*[nest.varies(a) for a in {*self.by_cell(n, lambda read: read.access)}])
 
-    def with_cell(self, number: int, cell: Cell) -> Form | None:
-        """This form with one more cell, if it can run it. Strides along an axis on which the cell has one index are
-        those of the others."""
-        if cell.body.outputs != self.body.outputs:
-            return None
-        reads, ones = cell.reads, [(axis, low) for axis, (low, high) in enumerate(cell.box) if high - low == 1]
-        if ones:
-            reads = {n: _with_strides(read, ones, self.arrays[n].access.strides) for n, read in reads.items()}
-        fits = all(read.access.strides == self.arrays[n].access.strides for n, read in reads.items())
-        if not fits and not self.is_loose:
-            return None
-        return replace(
-            self, reads=(*self.reads, reads), numbers=(*self.numbers, number), boxes=(*self.boxes, cell.box)
-        )
+
+def _reads_in(first: Cell, cell: Cell, is_loose: bool) -> dict[Node, Read] | None:
+    """What `cell` reads in the form that `first` is the first cell of, if that can run it. Strides along an axis on
+    which the cell has one index are those of the others; of a loose form others may differ."""
+    if cell.body.outputs != first.body.outputs:
+        return None
+    ones = [(axis, low) for axis, (low, high) in enumerate(cell.box) if high - low == 1]
+    found = {}
+    for n, read in cell.reads.items():
+        strides = first.reads[n].access.strides
+        if read.access.strides != strides:
+            read = _with_strides(read, ones, strides)
+            if not is_loose and read.access.strides != strides:
+                return None
+        found[n] = read
+    return found
 
 
 def _with_strides(read: Read, ones: Sequence[tuple[int, int]], strides: Sequence[int]) -> Read:
     offset, own = read.access.offset, [*read.access.strides]
-    if all(own[axis] == strides[axis] for axis, _ in ones):
-        return read
     for axis, low in ones:
         offset += (own[axis] - strides[axis]) * low
         own[axis] = strides[axis]
-    return replace(read, access=Access(offset, tuple(own)))
+    return read._replace(access=Access(offset, tuple(own)))
 
 
 def forms_of(body: Graph, space: Shape) -> list[Form]:
@@ -112,17 +111,19 @@ def forms_of(body: Graph, space: Shape) -> list[Form]:
         return [Form(body, reductions, (reads,), boxes=(tuple([(0, n) for n in space]),))]
     cells = cells_of(body, space)
     total = sum(cell.size for cell in cells)
-    found: list[Form] = []
+    groups: list[tuple[Cell, bool, dict[int, dict[Node, Read]]]] = []  # the first cell, is it loose, reads by number
     for number, cell in sorted(enumerate(cells), key=lambda each: -each[1].size):
-        for at, form in enumerate(found):
-            if (joined := form.with_cell(number, cell)) is not None:
-                found[at] = joined
+        for first, is_loose, by_cell in groups:
+            if (found := _reads_in(first, cell, is_loose)) is not None:
+                by_cell[number] = found
                 break
         else:
-            is_small = cell.size * SMALL < total
-            found.append(Form(cell.body, cell.reductions, (cell.reads,), (number,), (cell.box,), is_small))
-    check_few([len(form.body.nodes) for form in found])
-    return found
+            groups.append((cell, cell.size * SMALL < total, {number: cell.reads}))
+    check_few([len(first.body.nodes) for first, *_ in groups])
+    return [
+        Form(first.body, first.reductions, (*by_cell.values(),), (*by_cell,), tuple([cells[i].box for i in by_cell]))
+        for first, _, by_cell in groups
+    ]
 
 
 def _loaded(body: Graph) -> list[Node]:

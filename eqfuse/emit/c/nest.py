@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -27,8 +28,7 @@ TILE = 512  # elements of a vector loop at most, where a unit runs it several ti
 NAMES = [*"ijklmnopq", *(f"axis{d}" for d in range(9, 64))]
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """Where an array's elements lie: `offset`, and `strides` along the axes of the space, in elements."""
 
     offset: int
