@@ -52,7 +52,8 @@ class Group:
     def estimate(self) -> float:
         """About its price, as that of a cut."""
         if self._estimate is None:
-            found = self.cuts[0].prices.estimate(self.cuts, self.state, self.leaves)
+            first, *others = self.cuts
+            found = first.prices.estimate(self.cuts, self.state, self.leaves) if others else first.estimate
             self._estimate = self.price.seconds if found is None else found
         return self._estimate
 
@@ -60,7 +61,8 @@ class Group:
     def rough(self) -> float:
         """About its estimate, in seconds: by its state alone where the estimate is the price of its schedule."""
         if self._rough is None:
-            found = self.cuts[0].prices.rough(self.cuts, self.state, self.leaves)
+            first, *others = self.cuts
+            found = first.prices.rough(self.cuts, self.state, self.leaves) if others else first.rough
             self._rough = self.estimate if found is None else found
         return self._rough
 
