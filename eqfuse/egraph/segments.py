@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, takewhile
 
 from eqfuse.egraph.alike import look, operators, runs
@@ -62,11 +62,12 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
 
 def _by_steps(order: _OrderedOperators, default: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
     """The steps of loops as pieces, where far fewer operators are to be searched then; else `default`."""
-    for ends in (
-        order.ends_of_steps(),
-        order.ends_of_small_steps(SMALL_BYTES),
-        order.ends_of_small_steps(CACHED_BYTES, 2),
+    for ends_of in (
+        order.ends_of_steps,
+        partial(order.ends_of_small_steps, SMALL_BYTES),
+        partial(order.ends_of_small_steps, CACHED_BYTES, 2),
     ):
+        ends = ends_of()
         by_steps = _distinct(order.pieces(ends), sliced=False) if ends else default
         if operators(by_steps[0]) <= operators(default[0]) // FEWER:
             return by_steps

@@ -146,11 +146,10 @@ def test_a_unary_ufunc_agrees_for_every_dtype_shape_and_extreme(ufunc):
 
 
 @pytest.mark.parametrize("ufunc", sorted((f for f in ELEMENTWISE if f.nin == 2), key=title), ids=title)
-def test_a_binary_ufunc_agrees_for_dtypes_by_turns_every_shape_and_pair_of_extremes(ufunc):
+def test_a_binary_ufunc_agrees_for_every_dtype_shape_and_pair_of_extremes(ufunc):
     """(`test_dtypes.py` has every pair of dtypes.)"""
     pairs = [*zip(DTYPES, DTYPES, strict=True), *zip(DTYPES, DTYPES[3:] + DTYPES[:3], strict=True)]
-    turn = ELEMENTWISE.index(ufunc) % 2
-    compared = [agrees(ufunc, values(a)[:, None], values(b)) for a, b in pairs[turn::2]]
+    compared = [agrees(ufunc, values(a)[:, None], values(b)) for a, b in pairs]
     for other in ((), (0, 3), (2, 1), (2, 3)):
         compared.append(agrees(ufunc, sample((2, 3), "int32"), sample(other, "int32", 1)))
         compared.append(agrees(ufunc, sample((2, 3), "float64"), sample(other, "float64", 1)))

@@ -36,7 +36,7 @@ def divisors(dtype: np.dtype) -> list[int]:
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", [*map(np.dtype, ("i1", "u1", "i2", "u4", "i8", "u8"))], ids=str)
+@pytest.mark.parametrize("dtype", [*map(np.dtype, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))], ids=str)
 def test_quotients_and_remainders_of_integers_are_numpys(dtype: np.dtype) -> None:
     a, b = dividends_and_divisors(dtype)
     if dtype.itemsize == 1:

@@ -111,7 +111,7 @@ def near(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5 * max(1, np.abs(want).max()))
 
 
-@pytest.mark.parametrize("name", NAMES[::2])
+@pytest.mark.parametrize("name", NAMES)
 def test_it_is_what_the_evaluator_says_under_any_prices(name):
     rng = np.random.default_rng(len(name))
     graph = case(name, 40)

@@ -55,7 +55,7 @@ def test_a_strided_slice_moves_the_cache_lines_between_its_elements():
     assert price is not None and price.bytes_read == 512 * 1024 * 4 + 512 * 512 * 4
 
 
-@pytest.mark.parametrize("name", ["suite G24", "program heat"])
+@pytest.mark.parametrize("name", ["suite G2", "suite G24", "program heat"])
 def test_no_fuser_of_its_own_promise_beats_flow_by_the_prices_that_are_printed(name: str):
     space = ef.saturate(corpus()[name]())
     flow = ef.extract(space, target=CPU)
