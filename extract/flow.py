@@ -26,7 +26,7 @@ from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.unfused import extract as one_by_one
 from eqfuse.extract.unfused import unfused_cover
 
-REGROUPED = 3  # of the cheapest covers
+REGROUPED = 2  # of the cheapest covers
 REACH = 1.25  # times the cheapest, above which a cover of many classes is given up: few become a fifth cheaper
 MANY = 150  # operators, from which on not every greedy plan is a start
 FEW = 500  # classes, up to which the program whose operators cost least is a start as well, and no cover is given up

@@ -24,6 +24,7 @@ from eqfuse.egraph.space import Segment
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.grammars import OneReduction
+from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover, Group
 from eqfuse.extract.moves.merge import merge
 from eqfuse.extract.programs.as_written import without_laws
@@ -58,9 +59,7 @@ def priority(segment: Segment, device: Device) -> Cover:
     what Inductor's kernels may hold: persistent reductions, prologues and epilogues of products. Then several outputs,
     as in XLA's multi-output fusion and Inductor's scores of shared reads.
     """
-    cover = unfused_cover(Grammar(without_laws(segment), device))
-    _by_saving(cover)
-    return _merged(cover)
+    return _merged(_fused(unfused_cover(Grammar(without_laws(segment), device)), _by_saving))
 
 
 def depth_limited(segment: Segment, device: Device) -> Cover:
@@ -81,16 +80,18 @@ def plans(segment: Segment, device: Device) -> list[Cover]:
 
 def starts(unfused: Cover) -> list[Cover]:
     """What the policies make of kernels that may hold all that the emitters can, before several outputs."""
-    policies: tuple[Callable[[Cover], None], ...] = (
-        lambda cover: None,
-        lambda cover: _single_reader(cover, None),
-        _cloning,
-        _by_saving,
-    )
-    found = [unfused.copy() for _ in policies]
-    for policy, cover in zip(policies, found, strict=True):
+    return [unfused.copy(), *(_fused(unfused, policy) for policy in (_single_reader, _cloning, _by_saving))]
+
+
+def _fused(unfused: Cover, policy: Callable[[Cover], None]) -> Cover:
+    """What `policy` makes of a copy of `unfused`."""
+
+    def made() -> Cover:
+        cover = unfused.copy()
         policy(cover)
-    return found
+        return cover
+
+    return trusted(unfused.grammar.prices, made, lambda cover: cover.choice.values())
 
 
 def one_level(unfused: Sequence[Cover]) -> list[Cover]:
@@ -112,19 +113,17 @@ def _unfused(segment: Segment, device: Device) -> Cover:
     return unfused_cover(OneReduction(Grammar(without_laws(segment), device)))
 
 
-def _materialise(cover: Cover) -> Cover:
-    _single_reader(cover, None)
-    return _merged(cover, _pointwise)
+def _materialise(unfused: Cover) -> Cover:
+    return _merged(_fused(unfused, _single_reader), _pointwise)
 
 
-def _duplicate(cover: Cover) -> Cover:
-    _cloning(cover)
-    return _merged(cover)
+def _duplicate(unfused: Cover) -> Cover:
+    return _merged(_fused(unfused, _cloning))
 
 
-def _depth_limited(cover: Cover) -> Cover:
-    deepest = cover.grammar.device.depth[1]
-    _single_reader(cover, deepest)
+def _depth_limited(unfused: Cover) -> Cover:
+    deepest = unfused.grammar.device.depth[1]
+    cover = _fused(unfused, lambda cover: _single_reader(cover, deepest))
     return _merged(cover, lambda group: _pointwise(group) and max(map(_depth, group.cuts)) <= deepest)
 
 
@@ -222,7 +221,7 @@ def _inlined(cover: Cover, runs: Callable[[Cut], bool]) -> Cover:
     return fusing.cover
 
 
-def _single_reader(cover: Cover, deepest: int | None) -> None:
+def _single_reader(cover: Cover, deepest: int | None = None) -> None:
     fusing = _Fusing(cover)
     for eclass in fusing.classes:
         if eclass in cover.roots or len(fusing.readers[eclass]) != 1:
@@ -253,7 +252,7 @@ def _cloning(cover: Cover) -> None:
             if before >= sum(map(_traffic, changed.values())) and all(cut.runs for cut in changed.values()):
                 fusing.commit(eclass, changed)
     fusing.finish()
-    _single_reader(cover, None)
+    _single_reader(cover)
 
 
 def _traffic(cut: Cut) -> int:

@@ -94,7 +94,7 @@ class Cut:
 
     @property
     def runs(self) -> bool:
-        """Is there such a kernel on the device?"""
+        """Is there such a kernel on the device? Where that is taken on trust, as far as is known."""
         return (self.estimate if self.prices.has_schedule(self.state) else self.price.seconds) < math.inf
 
     @property

@@ -34,9 +34,10 @@ SHORT = 1e-4  # seconds of a program, as written, below which plans are made by 
 @dataclass
 class SearchStage:
     """Of a search. `by_estimates`: are kernels judged by estimates, and schedules made of those that are chosen? None
-    until that is decided."""
+    until that is decided. `trusts`: is a kernel then taken to run before it has a schedule? See `trust.py`."""
 
     by_estimates: bool | None
+    trusts: bool = False
 
 
 class Prices:
@@ -154,13 +155,20 @@ class Prices:
         """Are kernels judged by estimates alone, at this stage?"""
         return self.stage.by_estimates is not False
 
+    @property
+    def trusts(self) -> bool:
+        """Are kernels taken to run where their estimates do not say otherwise?"""
+        return self.stage.trusts and self.goes_by_estimates
+
     def traffic(self, cut: Cut) -> int:
         """The bytes that a kernel of `cut` alone reads and writes."""
         read, written, _ = self._moved((cut,), cut.stored, cut.leaves)
         return read + written
 
     def has_schedule(self, state: State) -> bool:
-        """Is it known without making it that a kernel of `state` has a schedule?"""
+        """Is it known without making it that a kernel of `state` has a schedule, or taken on trust?"""
+        if self.trusts:
+            return True
         found = self._all_estimates if self.goes_by_estimates else self._estimates
         return found is not None and found.has_schedule(state)
 

@@ -13,6 +13,7 @@ from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.grammar import Grammar
+from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.ops import row
 
@@ -44,10 +45,16 @@ def _references(cover: Cover | None) -> dict[int, int]:
 def cheapest(candidates: Candidates) -> Cover | None:
     """A cover from the roots by the cheapest cut of each class that does not depend on what is being covered."""
     cover = Cover(candidates.grammar, candidates.grammar.segment.roots)
-    choice = _chosen(cover, candidates, None)
+    choice = _chosen_kernels(cover, candidates, None)
     if choice is not None and _is_circular(cover, choice):
-        choice = _chosen(cover, candidates, candidates.untangled())
+        choice = _chosen_kernels(cover, candidates, candidates.untangled())
     return cover if choice is not None and cover.take(choice) else None
+
+
+def _chosen_kernels(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -> dict[int, Cut] | None:
+    """What is `_chosen`, where all of it runs."""
+    prices = candidates.grammar.prices
+    return trusted(prices, lambda: _chosen(cover, candidates, rank), lambda choice: (choice or {}).values())
 
 
 def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -> dict[int, Cut] | None:

@@ -17,26 +17,30 @@ from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.work import bits
 from eqfuse.kinds import State
+from eqfuse.ops.types import Shape
 
 WORTH = 1e-12  # seconds; smaller gains are rounding
 
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """One kernel of the final choice: `cuts` compute its `outputs` together; `size` operators run. `set_price`: its
-    price, where it is not that of such a kernel, and once it was asked for. Nothing else of it changes."""
+    """One kernel of the final choice: `cuts` compute its `outputs` together, over `space` (None of a view, which merges
+    with no other); `size` operators run. `set_price`: its price, where it is not that of such a kernel, and once it was
+    asked for. Nothing else of it changes."""
 
     cuts: tuple[Cut, ...]
     state: State
     leaves: dict[int, int]
     set_price: Price | None = None
     outputs: tuple[int, ...] = field(init=False)
+    space: Shape | None = field(init=False)
     size: int = field(init=False)
     _estimate: float | None = field(init=False)
     _rough: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.outputs = tuple([c.eclass for c in self.cuts])
+        self.space = None if self.state.is_view else self.state.space
         self.size = sum([c.size for c in self.cuts])
         self._estimate = None if self.set_price is None else self.set_price.seconds
 
@@ -67,14 +71,21 @@ class Group:
         return self._rough
 
     @property
+    def is_new(self) -> bool:
+        """Has it never been asked what it costs?"""
+        return self._rough is None
+
+    @property
     def cost(self) -> float:
         """What a cover pays for it, at this stage of the search."""
         return self.estimate if self.cuts[0].prices.goes_by_estimates else self.price.seconds
 
     @property
     def runs(self) -> bool:
-        """Is there such a kernel on the device?"""
-        return (self.estimate if self.cuts[0].prices.has_schedule(self.state) else self.price.seconds) < math.inf
+        """Is there such a kernel on the device? Where that is taken on trust, as far as is known."""
+        if self.set_price is None and self.cuts[0].prices.has_schedule(self.state):
+            return self.estimate < math.inf
+        return self.price.seconds < math.inf
 
     def by_schedule(self, grammar: Grammar) -> Group:
         """The same kernel at the price of its schedule, where the search had an estimate."""

@@ -12,18 +12,25 @@ from itertools import islice
 
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
+from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import WORTH, Cover, Group, alone, producers_first
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
-EFFORT = 20_000  # operators of the kernels tried, after which no further pair is: long programs of one shape
+EFFORT = 20_000  # pairs looked at and operators of kernels made, after which no more are: long programs of one shape
+_NONE: dict[int, None] = {}
 _GAP = 1 << 20  # between the places of kernels that were there from the start
 
 
 def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda group: True) -> None:
     """Merge the pair with the largest saving until none whose result is `allowed` saves anything, or the allowance of
     the cover's grammar is spent."""
-    pool = MergeState(cover.grammar, cover.roots, cover.single_groups(), allowed)
-    pool.settle(list(pool.alive))
+
+    def settled() -> MergeState:
+        pool = MergeState(cover.grammar, cover.roots, cover.single_groups(), allowed)
+        pool.settle(list(pool.alive))
+        return pool
+
+    pool = trusted(cover.grammar.prices, settled, lambda pool: [g for g in pool.alive.values() if len(g.cuts) > 1])
     cover.groups = pool.ordered()
     cover.cost = sum(g.cost for g in cover.groups)
 
@@ -127,6 +134,19 @@ class MergeState:
             self._place[number] = place
         self.is_circular = False
 
+    def changed(self) -> int:
+        """The classes, a bit each, that kernels compute which were made here, or may merge with those, or fed those
+        that were dropped."""
+        fresh = [number for number, group in self._undo_log if group is None and number in self.alive]
+        dropped = [group for number, group in self._undo_log if group is not None]
+        near = {*fresh, *(other for number in fresh for other in self._near(number))}
+        near |= {self.maker[leaf] for group in dropped for leaf in group.leaves if leaf in self.maker}
+        found = 0
+        for number in near:
+            for cut in self.alive[number].cuts:
+                found |= cut.inside
+        return found
+
     def _put(self, number: int, group: Group) -> None:
         self.alive[number] = group
         self.seconds += group.cost
@@ -146,41 +166,48 @@ class MergeState:
         return group
 
     def _pairs(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
-        """Pairs with one of `numbers` that share a read or an edge."""
+        """Pairs with one of `numbers` over the same space that share a read or an edge."""
         found: dict[tuple[int, int], None] = {}
         for number in numbers:
-            group = self.alive[number]
-            near = [self.maker[leaf] for leaf in group.leaves if leaf in self.maker]
-            for c in (*group.leaves, *group.outputs):
-                near += islice(self.readers.get(c, ()), NEIGHBOURS)
-            for other in near:
-                if other != number and other in self.alive:
+            space = self.alive[number].space
+            for other in self._near(number) if space is not None else ():
+                if self.alive[other].space == space:
                     found[min(number, other), max(number, other)] = None
         return list(found)
 
+    def _near(self, number: int) -> dict[int, None]:
+        """The kernels that share a read or an edge with that of this number."""
+        group = self.alive[number]
+        found = dict.fromkeys(self._makers(number))
+        for c in (*group.leaves, *group.outputs):
+            readers = self.readers.get(c, ())
+            found |= dict.fromkeys(islice(readers, NEIGHBOURS)) if len(readers) > NEIGHBOURS else readers
+        found.pop(number, None)
+        return found
+
     def _offer(self, queue: list[tuple[float, int, int, bool, Group]], a: int, b: int) -> None:
-        if self.tried > EFFORT or self.grammar.allowance.spent():
+        if self.tried > EFFORT:
             return
-        self.tried += self.alive[a].size + self.alive[b].size
+        self.tried += 1
         made = self._together(a, b)
         if made is not None and self.allowed(made):
+            if made.is_new:
+                self.tried += made.size if not self.grammar.allowance.spent() else EFFORT
             saving = self.alive[a].rough + self.alive[b].rough - made.rough
             if saving > WORTH:
                 heapq.heappush(queue, (-saving, a, b, False, made))
 
     def _together(self, first: int, second: int) -> Group | None:
-        """One kernel for both groups, or None when they share nothing or no kind holds them."""
+        """One kernel for both groups, or None when no kind holds them."""
         a, b = self.alive[first], self.alive[second]
-        if a.state.space != b.state.space or a.state.is_view or b.state.is_view:
-            return None
-        if any(c in a.leaves for c in b.outputs):
+        if not a.leaves.keys().isdisjoint(b.outputs):
             a, b = b, a
-        elif not any(c in b.leaves for c in a.outputs) and a.leaves.keys().isdisjoint(b.leaves):
-            return None
-        mine = (first, second)
-        classes = {c.eclass for c in a.cuts}
-        outside = {c for c in classes if c in self.roots or any(r not in mine for r in self.readers.get(c, ()))}
-        return self.grammar.once(together, a.cuts, b.cuts, tuple([c for c in a.cuts if c.eclass in outside]))
+        kept = []
+        for cut in a.cuts:
+            readers = self.readers.get(cut.eclass, _NONE)
+            if cut.eclass in self.roots or len(readers) > (first in readers) + (second in readers):
+                kept.append(cut)
+        return self.grammar.once(together, a.cuts, b.cuts, tuple(kept))
 
     def _direct(self, a: int, b: int) -> bool:
         """Is there no path from one group to the other through a third?"""

@@ -9,12 +9,13 @@ from __future__ import annotations
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import WORTH, Cover
 from eqfuse.extract.greedy import fuse
 from eqfuse.extract.moves.merge import MergeState
 
-EFFORT = 20_000  # kernels looked at and operators joined, all moves together, for each kernel of the cover
-MOST_EFFORT = 1_000_000  # and in all: seconds, however large the program
+EFFORT = 6_000  # kernels looked at, and operators of those made, all moves together, for each kernel of the cover
+MOST_EFFORT = 300_000  # and in all: seconds, however large the program
 ROUNDS = 3
 
 
@@ -40,16 +41,17 @@ class _Grouped:
         self.candidates = candidates
         self.grammar = cover.grammar
         self.cover = Cover(cover.grammar, cover.roots)
-        self.in_vain: set[int | Cut] = set()  # classes, and cuts to be stored, that were tried since a move last helped
+        self.in_vain: set[int | Cut] = set()  # classes, and cuts to be stored, tried since a move helped near them
         self.left = min(EFFORT * len(cover.groups), MOST_EFFORT)
         self.pool = MergeState(cover.grammar, cover.roots, cover.groups)
         self._settled()
 
     def _settled(self) -> None:
+        near = self.pool.changed()
+        self.in_vain = {c for c in self.in_vain if not near >> (c.eclass if isinstance(c, Cut) else c) & 1}
         self.pool = MergeState(self.grammar, self.cover.roots, self.pool.ordered())
         taken = self.cover.take({c.eclass: c for g in self.pool.alive.values() for c in g.cuts})
         assert taken
-        self.in_vain.clear()
         self.readers = self.cover.readers()
         self.users = self.cover.users()
 
@@ -100,20 +102,13 @@ class _Grouped:
         if self.left <= 0 or not all(cut.may_run for cut in changed.values()):
             return False
         cover, pool = self.cover, self.pool
-        before = pool.seconds
         pool.tried = 0
         if cover.move(changed, lambda c: stored if stored and c == stored.eclass else self.candidates.cheapest(c)):
-            loose = cover.touched()
-            hit = {pool.maker[c] for c in loose if c in pool.maker} | (set() if apart is None else {apart})
-            for number in sorted(hit):
-                loose += pool.alive[number].outputs
-                pool.drop(number)
-            loose = [eclass for eclass in dict.fromkeys(loose) if eclass in cover.choice]
-            added = [pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose]
-            if not pool.is_circular:
-                pool.settle(added, pool.seconds - before)
-            is_cheaper = pool.seconds < before - WORTH and not pool.is_circular
-            if is_cheaper and all(g.runs for g in pool.alive.values()):
+            kernels = pool.alive.values()
+            is_cheaper = trusted(
+                self.grammar.prices, lambda: self._is_cheaper(apart), lambda is_cheaper: kernels if is_cheaper else ()
+            )
+            if is_cheaper and all(g.runs for g in kernels):
                 cover.keep()
                 self._settled()
                 return True
@@ -121,3 +116,19 @@ class _Grouped:
         pool.undo()
         cover.undo()
         return False
+
+    def _is_cheaper(self, apart: int | None) -> bool:
+        """Are the kernels cheaper when those that the move touches are merged anew? `apart`: a kernel
+        that is taken apart besides."""
+        cover, pool = self.cover, self.pool
+        pool.undo()
+        before, loose = pool.seconds, cover.touched()
+        hit = {pool.maker[c] for c in loose if c in pool.maker} | (set() if apart is None else {apart})
+        for number in sorted(hit):
+            loose += pool.alive[number].outputs
+            pool.drop(number)
+        loose = [eclass for eclass in dict.fromkeys(loose) if eclass in cover.choice]
+        added = [pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose]
+        if not pool.is_circular:
+            pool.settle(added, pool.seconds - before)
+        return pool.seconds < before - WORTH and not pool.is_circular
