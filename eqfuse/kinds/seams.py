@@ -6,6 +6,7 @@ value. Next stop: `State`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -26,13 +27,14 @@ def seams_of(call: Call) -> Seams:
     return _viewed(call, found) if found and call.is_a(Role.VIEW) else found
 
 
-def pieces(space: Shape, seams: Seams) -> list[list[int]]:
+@lru_cache(maxsize=8192)  # most kernels that a search looks at have the seams of others
+def pieces(space: Shape, seams: Seams) -> tuple[tuple[int, ...], ...]:
     """Along each axis of `space` the extents of its pieces."""
     found = []
     for axis, extent in enumerate(space, -len(space)):
         places = sorted(place for a, place in seams if a == axis and 0 < place < extent)
-        found.append([end - start for start, end in zip([0, *places], [*places, extent], strict=True)])
-    return found
+        found.append(tuple([end - start for start, end in zip([0, *places], [*places, extent], strict=True)]))
+    return tuple(found)
 
 
 def _joined(call: Call) -> Seams:

@@ -53,6 +53,7 @@ class Grammar:
         self._sorts: dict[tuple, int] = like._sorts if like else {}
         self._like: dict[int, int] = {}
         self._joined: dict[tuple, Cut | str] = {}
+        self._pieces: dict[tuple[Cut, tuple], Works] = {}
         self._once: dict[tuple, Any] = {}
         self._inlined: dict[tuple[Cut, ...], Cut | str] = {}
         self._reading: dict[tuple[Cut, int], Cut | str] = {}
@@ -144,7 +145,7 @@ class Grammar:
             leaves |= {c: min(leaves[c], touched) for c in alone}
         executed = [self._executed(part, state, enode.op) if self.compiled else part.works for part in parts]
         if role is Role.PIECES and self.compiled:
-            executed = [self._piece(part, (eclass, enode, at)) for at, part in enumerate(parts)]
+            executed = [self._piece(part, eclass, enode, at) for at, part in enumerate(parts)]
         if role is Role.VIEW and not self.compiled and executed[0]:
             share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)
             executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
@@ -193,9 +194,16 @@ class Grammar:
             return part.works
         return {ran * times: mask for ran, mask in part.works.items()}
 
-    def _piece(self, part: Cut, piece: tuple) -> Works:
-        """The part's work as a piece of a joined array, inside a larger compiled body: a thread whose element is in the
-        piece computes it anew, whatever else it computes of the same value."""
+    def _piece(self, part: Cut, eclass: int, enode: ENode, at: int) -> Works:
+        """The part's work as the piece number `at` of a joined array, inside a larger compiled body: a thread whose
+        element is in the piece computes it anew, whatever else it computes of the same value."""
+        piece = eclass, enode, at
+        found = self._pieces.get((part, piece))
+        if found is None:
+            found = self._pieces[part, piece] = self._work_of_piece(part, piece)
+        return found
+
+    def _work_of_piece(self, part: Cut, piece: tuple) -> Works:
         source = part
         while source.enode is not None and source.parts and row(source.enode.op).role is Role.VIEW:
             (source,) = source.parts

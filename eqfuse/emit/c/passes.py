@@ -93,14 +93,17 @@ def passes_of(
     made: list[Pass] = []
     kept: dict[Node, int] = {}
     done: set[Node] = set()
+    dear: set[Node] = set()  # what is done, and held where it is read again
     for stage in range(last + 1):
         reductions = tuple(n for n in body.nodes if is_reduction(n) and stage_of[n] == stage + 1)
         outputs = tuple(j for j, o in enumerate(body.outputs) if writes and stage_of[o] == stage)
         roots = [*(n.args[0] for n in reductions), *(body.outputs[j] for j in outputs)]
-        known = {n for n in done if differs(n) and _is_dear(n, differs)} if hold else set()
-        nodes, taken = _met(body, roots, known)
+        nodes, taken = _met(body, roots, dear)
         kept |= {n: kept.get(n, _first(made, n)) for n in taken}
-        done |= {n for n in nodes if not is_load(n)}
+        fresh = {n for n in nodes if not is_load(n)} - done
+        done |= fresh
+        if hold:
+            dear |= {n for n in fresh if differs(n) and _is_dear(n, differs)}
         made.append(Pass(nodes, reductions, outputs, taken))
     found = [replace(p, held=tuple(n for n, at in kept.items() if at == i)) for i, p in enumerate(made)]
     return tuple(p for p in found if p.reductions or p.outputs)
