@@ -30,7 +30,7 @@ def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda group: True) -
         pool.settle(list(pool.alive))
         return pool
 
-    pool = trusted(cover.grammar.prices, settled, lambda pool: [g for g in pool.alive.values() if len(g.cuts) > 1])
+    pool = trusted(cover.grammar.prices, settled, lambda pool: pool.alive.values())
     cover.groups = pool.ordered()
     cover.cost = sum(g.cost for g in cover.groups)
 
