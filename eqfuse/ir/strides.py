@@ -29,7 +29,7 @@ class MemoryLayout(NamedTuple):
 
 
 IN_ORDER = MemoryLayout(None)
-_TURNING = frozenset(("transpose", "sliding_window", "flat"))  # views in which a later axis may have a longer stride
+_TURNING = frozenset(("transpose", "sliding_window", "broadcast_to", "flat"))  # a later axis may have a longer stride
 
 
 def strides_of(array: Any) -> Strides:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.ir.evaluate import evaluate
 
 
 def write_through_a_reshape(x: Any) -> Any:
@@ -167,3 +168,39 @@ def test_the_shape_of_an_argument_stays_as_it_is() -> None:
 
     with pytest.raises(ef.TraceError, match="reshape"):
         ef.jit(change)(X.copy())
+
+
+REPEATED: dict[str, Callable[[Any], Any]] = {
+    "first axis": lambda x: np.broadcast_to(x, (2, *x.shape)),
+    "middle axis": lambda x: np.broadcast_to(x[:, None], (3, 2, 4)),
+    "last axis": lambda x: np.broadcast_to(x[..., None], (3, 4, 2)),
+    "two axes": lambda x: np.broadcast_to(x[0], (3, 3, 4)),
+    "of the transpose": lambda x: np.broadcast_to(x.T[::-1], (2, 4, 3)),
+}
+MAKERS: dict[str, Callable[[Any], Any]] = {
+    "copy": np.copy, "copy in order": lambda b: b.copy(), "array": lambda b: np.array(b),
+    "astype": lambda b: b.astype("f4"),
+    "sort": lambda b: np.sort(b, axis=1), "partition": lambda b: np.partition(b, 1), "roll": lambda b: np.roll(b, 1, 0),
+    "concatenate": lambda b: np.concatenate([b, b], 1), "median": lambda b: np.median(b, axis=1),
+    "gradient": lambda b: np.gradient(b, axis=1), "unwrap": np.unwrap, "nan_to_num": np.nan_to_num,
+    "zeros_like": np.zeros_like, "ufuncs": lambda b: np.exp(b) + b, "cumsum": lambda b: np.cumsum(b, axis=1),
+    "where": lambda b: np.where(b > 1, b, 0), "fancy index": lambda b: b[:, [0, 1]], "pad": lambda b: np.pad(b, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("view", REPEATED)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_what_is_made_of_a_view_that_repeats_elements_lies_as_numpy_lays_it(maker: str, view: str) -> None:
+    """Its reshapes are views or copies, as writes through them tell. A repeated axis has stride 0: to a copy it is the
+    shortest, to a ufunc as good as any."""
+
+    def written(x: Any) -> Any:
+        found = []
+        for turn in (lambda a: a, lambda a: a.T, lambda a: np.moveaxis(a, 0, -1), lambda a: np.moveaxis(a, -1, 0)):
+            made = MAKERS[maker](REPEATED[view](x))
+            turn(made).reshape(-1)[:3] = 7
+            found += [made, made.ravel("K")]
+        return tuple(found)
+
+    for got, wanted in zip(evaluate(ef.trace(written, X), [X]), written(X), strict=True):
+        np.testing.assert_array_equal(got, wanted)
