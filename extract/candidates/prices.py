@@ -155,11 +155,6 @@ class Prices:
         """Are kernels judged by estimates alone, at this stage?"""
         return self.stage.by_estimates is not False
 
-    @property
-    def trusts(self) -> bool:
-        """Are kernels taken to run where their estimates do not say otherwise?"""
-        return self.stage.trusts and self.goes_by_estimates
-
     def traffic(self, cut: Cut) -> int:
         """The bytes that a kernel of `cut` alone reads and writes."""
         read, written, _ = self._moved((cut,), cut.stored, cut.leaves)
@@ -167,7 +162,7 @@ class Prices:
 
     def has_schedule(self, state: State) -> bool:
         """Is it known without making it that a kernel of `state` has a schedule, or taken on trust?"""
-        if self.trusts:
+        if self.stage.trusts:
             return True
         found = self._all_estimates if self.goes_by_estimates else self._estimates
         return found is not None and found.has_schedule(state)

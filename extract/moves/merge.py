@@ -17,7 +17,6 @@ from eqfuse.extract.covers.cover import WORTH, Cover, Group, alone, producers_fi
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
 EFFORT = 20_000  # pairs looked at and operators of kernels made, after which no more are: long programs of one shape
-_NONE: dict[int, None] = {}
 _GAP = 1 << 20  # between the places of kernels that were there from the start
 
 
@@ -180,8 +179,7 @@ class MergeState:
         group = self.alive[number]
         found = dict.fromkeys(self._makers(number))
         for c in (*group.leaves, *group.outputs):
-            readers = self.readers.get(c, ())
-            found |= dict.fromkeys(islice(readers, NEIGHBOURS)) if len(readers) > NEIGHBOURS else readers
+            found |= dict.fromkeys(islice(self.readers.get(c, ()), NEIGHBOURS))
         found.pop(number, None)
         return found
 
@@ -191,8 +189,8 @@ class MergeState:
         self.tried += 1
         made = self._together(a, b)
         if made is not None and self.allowed(made):
-            if made.is_new:
-                self.tried += made.size if not self.grammar.allowance.spent() else EFFORT
+            if made.is_new:  # and the last one, where the allowance is spent
+                self.tried += EFFORT if self.grammar.allowance.spent() else made.size
             saving = self.alive[a].rough + self.alive[b].rough - made.rough
             if saving > WORTH:
                 heapq.heappush(queue, (-saving, a, b, False, made))
@@ -204,7 +202,7 @@ class MergeState:
             a, b = b, a
         kept = []
         for cut in a.cuts:
-            readers = self.readers.get(cut.eclass, _NONE)
+            readers = self.readers.get(cut.eclass, ())
             if cut.eclass in self.roots or len(readers) > (first in readers) + (second in readers):
                 kept.append(cut)
         return self.grammar.once(together, a.cuts, b.cuts, tuple(kept))

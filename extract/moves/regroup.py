@@ -118,8 +118,8 @@ class _Grouped:
         return False
 
     def _is_cheaper(self, apart: int | None) -> bool:
-        """Are the kernels cheaper when those that the move touches are merged anew? `apart`: a kernel
-        that is taken apart besides."""
+        """Are the kernels cheaper when those that the move touches are merged anew? `apart`: one that is taken apart
+        besides."""
         cover, pool = self.cover, self.pool
         pool.undo()
         before, loose = pool.seconds, cover.touched()

@@ -88,6 +88,7 @@ WRITES = (
     "{a}.put([0, -1], {s})", "np.put({a}, [0, 2], [{s}, 4])", "np.copyto({a}, {b})", "np.copyto({a}, {s}, where={m})",
     "np.putmask({a}, {m}, {b})", "np.place({a}, {m}, [1, 2])", "np.fill_diagonal({a}, {s})",
     "np.add({a}, {b}, out={c})",
+    # no np.negative in place: NumPy 2.4 gives wrong values where elements of 4 or 8 bytes lie 16 or 64 bytes apart
     "np.square({a}, out={a})", "np.multiply({a}, 2, out={c}, where={m})", "np.abs({a}[{key}], out={c})",
     "np.sum({a}, axis=0, out={c})", "np.cumsum({a}, axis={axis}, out={a})", "np.clip({a}, 0, 1, out={a})",
     "np.put_along_axis({a}, np.argsort({a}, axis={axis}, kind='stable'), {s}, {axis})", "{a}.real = {s}",
