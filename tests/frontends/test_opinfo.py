@@ -35,6 +35,9 @@ def table() -> list[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
+        from torch.testing._internal.opinfo import core
+    # else torch looks for a test case of its own around every operator, and reads the source of every frame for it
+    core.extract_test_fn = lambda: None
     return [op for op in op_db if type(op).__name__ in KINDS and op.ref is not None]
 
 
