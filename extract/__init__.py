@@ -22,6 +22,8 @@ from eqfuse.extract.space_json import load_space
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.plan.plan import Plan
 
+KEEPING = 0.5  # of the time left, which a search leaves for keeping a limit of memory
+
 Extractor = Search
 _Fuser = Callable[[Segment, Device], Cover]
 _FUSERS: dict[str, _Fuser] = dict(zip(greedy.GREEDY, greedy.FUSERS, strict=True))
@@ -67,17 +69,19 @@ def choose(
     meter = meter or Meter()
     algorithm = named(extractor)
     if proved or algorithm is not EXTRACTORS["unfused"]:
-        space, covers = by_families(space, algorithm, device, meter)
+        searching = meter if limit is None else meter.within(1 - KEEPING)
+        space, covers = by_families(space, algorithm, device, searching)
     else:
         covers = [algorithm(segment, device, meter.allowance) for segment in space.segments]
+    if limit is None:
+        plan = assemble(space, covers, device, proved)
+    else:
+        plan = within(space, covers, device, limit, proved, meter.allowance)
     for use in space.uses:
         segment, cover = space.segments[use.segment], covers[use.segment]
         meter.searched[worst(segment.level, cover.level)] += len(segment.graph.operators)
         meter.ended(cover.cut)
-    if limit is not None:
-        return within(space, covers, device, limit, proved)
-    plan = assemble(space, covers, device, proved)
-    return sideways(plan) if extractor in ("flow", "exact") else plan
+    return sideways(plan) if limit is None and extractor in ("flow", "exact") else plan
 
 
 def named(extractor: str) -> Extractor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
@@ -37,28 +38,35 @@ class Limit:
     exceeding: Plan | None = None
 
 
-def within(space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool) -> Plan:
-    """The plan. MemoryLimitError when none was found."""
+def within(
+    space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool, allowance: Allowance = UNLIMITED
+) -> Plan:
+    """The plan. MemoryLimitError when none was found. Where the `allowance` ends, of the timelines found by then."""
     plan = assemble(space, covers, device, proved=False)
     least = limit.peak(plan)
     if least <= limit.nbytes:
         return assemble(space, covers, device, proved)
     limit.exceeding = plan
-    found = [_timelines(space, at, cover, device, limit) for at, cover in enumerate(covers)]
+    found = [_timelines(space, at, cover, device, limit, allowance) for at, cover in enumerate(covers)]
+    ended = allowance.spent()
     levels = sorted({s.peak for every in found for s in every}, reverse=True)
     for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
         chosen = [_of_peak(every, level) for every in found]
         for cover, timeline in zip(covers, chosen, strict=True):
-            cover.groups = tuple(step.group for step in timeline.steps)
+            cover.groups, cover.cut = tuple(step.group for step in timeline.steps), cover.cut or ended
         peak = limit.peak(assemble(space, covers, device, proved=False))
         if peak <= limit.nbytes:
             return assemble(space, covers, device, proved)
         least = min(least, peak)
     raise MemoryLimitError(
         f"no plan was found that holds at most {limit.nbytes:,} bytes beside arguments and results: the least is "
-        f"{least:,}; pass memory_limit={least} or more",
+        f"{least:,}; pass memory_limit={least} or more{_more_time(ended)}",
         least,
     )
+
+
+def _more_time(ended: str | None) -> str:
+    return f", or a larger ef.Budget({ended}=…), which ended the search" if ended is not None else ""
 
 
 def _of_peak(every: list[Timeline], level: int) -> Timeline:
@@ -67,7 +75,9 @@ def _of_peak(every: list[Timeline], level: int) -> Timeline:
     return min(fitting, key=lambda s: s.seconds) if fitting else min(every, key=lambda s: s.peak)
 
 
-def _timelines(space: Space, number: int, cover: Cover, device: Device, limit: Limit) -> list[Timeline]:
+def _timelines(
+    space: Space, number: int, cover: Cover, device: Device, limit: Limit, allowance: Allowance
+) -> list[Timeline]:
     """The timelines of segment `number`, wherever it is used."""
     segment, grammar = space.segments[number], cover.grammar
     uses = [use for use in space.uses if use.segment == number]
@@ -84,4 +94,5 @@ def _timelines(space: Space, number: int, cover: Cover, device: Device, limit: L
         return limit.needs(Kernel(group.state.kind, body, reads, group.outputs, group.price), device)
 
     held = Held(grammar, own.roots, frozenset(inputs), results, needs)
-    return timelines(Timeline(held, [held.step(g) for g in cover.groups]), Candidates(grammar, dict(cover.refs)))
+    start = Timeline(held, [held.step(g) for g in cover.groups])
+    return timelines(start, Candidates(grammar, dict(cover.refs)), allowance)

@@ -12,33 +12,55 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.memory.timeline import Stretch, Timeline, TimelineStep
+from eqfuse.extract.memory.timeline import Held, Stretch, Timeline, TimelineStep
 
 FINER = (0.95, 0.98)  # shares of the peak of one timeline that the next one's is to have, in descents of their own
 WAITING = 12  # values at the fullest step that are tried
 DEEP = 6  # values computed again for one that is
 INSTANT = 1e-9  # seconds; less is no time
 EFFORT = 2_000_000  # steps of the timelines tried, after which no smaller peak is looked for
+OPERATOR = 20  # steps that are tried while a kernel is made, for each of its operators
 
 
-def timelines(start: Timeline, candidates: Candidates) -> list[Timeline]:
+class _Effort:
+    """What a descent may take: so many `steps`, among which new kernels count by their operators, and what is left of
+    the `allowance`."""
+
+    def __init__(self, steps: int, held: Held, allowance: Allowance) -> None:
+        self._left, self._held, self._allowance = steps, held, allowance
+        self._made = held.operators
+
+    def take(self, steps: int) -> None:
+        self._left -= steps + OPERATOR * (self._held.operators - self._made)
+        self._made = self._held.operators
+
+    @property
+    def spent(self) -> bool:
+        return self._left <= 0 or self._allowance.spent() is not None
+
+
+def timelines(start: Timeline, candidates: Candidates, allowance: Allowance = UNLIMITED) -> list[Timeline]:
     """`start`, and others of falling peaks down to the least that was found, by several descents: storing what results
     are computed from costs least at first, and then stands in the way of smaller peaks; and of small steps and large
     ones, neither is always better."""
+    found = [start]
     ways = list(product(FINER, (True, False)))
-    return [start, *(t for way in ways for t in _descent(start, candidates, *way, EFFORT // len(ways)))]
+    for finer, before in ways:
+        found += _descent(start, candidates, finer, before, _Effort(EFFORT // len(ways), start.held, allowance))
+    return found
 
 
-def _descent(start: Timeline, candidates: Candidates, finer: float, before: bool, effort: int) -> list[Timeline]:
+def _descent(start: Timeline, candidates: Candidates, finer: float, before: bool, effort: _Effort) -> list[Timeline]:
     """Timelines of falling peaks, each `finer` times the one before. `before`: with moves that store what results are
     computed from."""
     found: list[Timeline] = []
     now = start
-    while now.peak and effort > 0:
+    while now.peak and not effort.spent:
         level = int(now.peak * finer)
-        lower, effort = _lowered(now, level, candidates, before, effort)
+        lower = _lowered(now, level, candidates, before, effort)
         if lower.peak >= now.peak:
             break
         now = _cheaper(lower, max(level, lower.peak))
@@ -46,13 +68,15 @@ def _descent(start: Timeline, candidates: Candidates, finer: float, before: bool
     return found
 
 
-def _lowered(now: Timeline, level: int, candidates: Candidates, before: bool, effort: int) -> tuple[Timeline, int]:
-    """`now` with moves until it holds no more than `level`, or none lessens the excess; and the effort that is left."""
+def _lowered(now: Timeline, level: int, candidates: Candidates, before: bool, effort: _Effort) -> Timeline:
+    """`now` with moves until it holds no more than `level`, or none lessens the excess, or the `effort` is spent."""
     excess = now.excess(level)
-    while excess and effort > 0:
+    while excess:
         best, best_rate, best_excess = None, 0.0, excess
         for steps in _moves(now, candidates, before):
-            effort -= len(steps)
+            effort.take(len(steps))
+            if effort.spent:
+                return now
             try:
                 moved = Timeline(now.held, steps).without_unread()
             except ValueError:  # a step would read what is not computed by then
@@ -64,7 +88,7 @@ def _lowered(now: Timeline, level: int, candidates: Candidates, before: bool, ef
         if best is None:
             break
         now, excess = best, best_excess
-    return now, effort
+    return now
 
 
 def _cheaper(now: Timeline, level: int) -> Timeline:

@@ -53,6 +53,7 @@ class Held:
         self.nbytes = [-(-c.type.nbytes // ALIGNMENT) * ALIGNMENT for c in grammar.classes]
         self._needs = needs
         self._steps: dict[tuple[int, ...], tuple[tuple[Cut, ...], TimelineStep | None]] = {}
+        self.operators = 0  # of all kernels made so far
 
     def step(self, group: Group) -> TimelineStep:
         group = group.by_schedule(self.grammar)
@@ -64,6 +65,7 @@ class Held:
         """One kernel that computes `cuts`, if there is one."""
         key = tuple(map(id, cuts))
         if key not in self._steps:
+            self.operators += sum(cut.size for cut in cuts)
             found = alone(cuts[0]) if len(cuts) == 1 else group(self.grammar, cuts)
             possible = found is not None and found.price.seconds < math.inf
             self._steps[key] = cuts, self.step(found) if found is not None and possible else None

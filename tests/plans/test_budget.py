@@ -34,6 +34,7 @@ from eqfuse.extract.covers.area_flow import cheapest
 from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.extract.flow import extract
+from eqfuse.extract.memory.timeline import Held, TimelineStep
 from eqfuse.ir.pytree import flatten
 from eqfuse.kinds.kind import Kind
 from eqfuse.rewrites import select
@@ -223,6 +224,31 @@ def test_what_a_larger_program_left_no_time_for_is_searched_when_it_is_asked_for
     clock.tick = 0.0
     (loop,) = (k for k in whole.plan.kernels if k.inner)
     assert compile_graph(loop.inner[0].graph, target="numpy").report.stop_reason == "saturated"
+
+
+def test_what_keeps_a_limit_of_memory_ends_with_the_budget_and_a_refusal_says_so(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each kernel that is tried takes a second. Those of the plan that exceeds the limit are looked at in any case."""
+    monkeypatch.setattr(limits, "_GLANCES", 1)
+    look, ticks = Held.step, itertools.count()
+
+    def slow(held: Held, group: Group) -> TimelineStep:
+        clock.now += 1.0
+        next(ticks)
+        return look(held, group)
+
+    monkeypatch.setattr(Held, "step", slow)
+    graph = small()
+    free = ef.compile(graph, target=DEVICES["cpu"])
+    tried = []
+    for seconds in (1e6, 4.0 * len(free.plan.kernels)):
+        before = next(ticks)
+        with pytest.raises(ef.MemoryLimitError) as refused:
+            ef.compile(graph, target=DEVICES["cpu"], memory_limit=0, budget=Budget(seconds=seconds))
+        tried.append(next(ticks) - before)
+        assert ("ef.Budget(seconds=" in str(refused.value)) == (seconds < 1e6)
+    assert tried[1] < 8 * len(free.plan.kernels) < tried[0]
 
 
 def test_time_spent_on_the_trace_is_of_the_budget(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

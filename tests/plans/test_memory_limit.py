@@ -25,7 +25,7 @@ from eqfuse.runtime.program import Program
 from tests.support.some import some
 
 SHARES = (0.8, 0.6)
-SHORT = ef.Budget(nodes=400, rounds=2)
+SHORT = ef.Budget(seconds=120, nodes=400, rounds=2)  # which work ends, and not the clock
 CPU = DEVICES["cpu"]  # prices that are the same everywhere
 PYTHON = 48 << 10  # bytes of Python's own objects in a call
 
