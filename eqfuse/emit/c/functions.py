@@ -9,10 +9,11 @@ the larger of two zeros is the second.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from eqfuse.emit.c import division
 from eqfuse.emit.c.product import tile
-from eqfuse.emit.c.vector_math import function, texts
+from eqfuse.emit.c.vector_math import ARGUMENTS, function, texts
 
 # suffix: type, unsigned type, signed type that floats are converted to, bits
 _INTEGERS = {
@@ -25,6 +26,17 @@ _INTEGERS = {
 _FLOATS = {"f32": ("float", "f", "unsigned", "int"), "f64": ("double", "", "unsigned long long", "long long")}
 _DTYPES = {"f32": "float32", "f64": "float64"}
 _CALL = re.compile(r"\beqf_(\w+)_([a-z]+[0-9]*)\b")
+
+MANY = 24  # statements of a kernel that call elementary functions: with these pasted into each, gcc takes seconds
+_STATEMENT = re.compile(r"(?<== )eqf_(\w+)_(f32|f64)(?=\([\w, ]+\);)")
+_CHOICE = re.compile(r"const (float|double) (\w+) = (\w+) \? (\w+) : (\w+);")
+# (clang has no vectors of functions.)
+_VECTORS = """#if defined(__GNUC__) && !defined(__clang__)
+#define EQF_VECTOR _Pragma("omp declare simd notinbranch") static __attribute__((noinline))
+#else
+#define EQF_VECTOR static inline
+#endif
+"""
 
 _BOTH = {  # (in two steps: loops with several of one step are no vectors)
     "max": "{T} eqf_max_{s}({T} a, {T} b) {{ const {T} m = a > b ? a : b; return a != a ? a : m; }}",
@@ -65,6 +77,10 @@ _FLOAT = _BOTH | _PLACE | {  # one instruction on x86, if it stands alone: k is 
     const {W} bits = eqf_bits_{s}(x), least = (eqf_bits_{s}(y) & ~({W})0 - (~({W})0 >> 1)) | 1;
     const {T} next = eqf_number_{s}(x == 0 ? least : (x < y) == (x > 0) ? bits + 1 : bits - 1);
     return x == y ? y : x != x || y != y ? x + y : next;
+}}""",
+    "pick": """{T} eqf_pick_{s}(_Bool c, {T} a, {T} b) {{
+    const {W} mask = -({W})c;
+    return eqf_number_{s}((eqf_bits_{s}(a) & mask) | (eqf_bits_{s}(b) & ~mask));
 }}""",
     "sign": "{T} eqf_sign_{s}({T} a) {{ return a != a ? a : ({T})((a > 0) - (a < 0)); }}",
     "remainder": """{T} eqf_remainder_{s}({T} a, {T} b) {{
@@ -134,6 +150,15 @@ _TO = """{T} eqf_to_{s}_{g}({F} a) {{
 }}"""
 
 
+def with_functions(kernels: Sequence[str]) -> str:
+    """The texts of kernels behind the functions that they call, and those that they call, each after what it needs."""
+    of_all: dict[str, None] = {}
+    texts = [_shared(text, of_all) for text in kernels]
+    functions = needed("\n".join([*of_all, *texts]))
+    vectors = "".join([_VECTORS, *of_all]) if of_all else ""
+    return "\n".join(part for part in (functions, vectors, *texts) if part)
+
+
 def needed(text: str) -> str:
     """The functions that `text` calls, and those that they call, each after what it needs."""
     elementary: dict[tuple[str, str], None] = {}
@@ -141,6 +166,26 @@ def needed(text: str) -> str:
     _enter(text, elementary, found)
     ours = [f"static {'' if source.startswith('__attribute__') else 'inline '}{source}\n" for source in found.values()]
     return (texts(elementary) if elementary else "") + "".join(ours)
+
+
+def _shared(text: str, of_all: dict[str, None]) -> str:
+    """`text` where each statement that calls an elementary function calls one for all, which is a function of vectors;
+    as it is where there are few such statements. What loops compute does not change. These functions go to `of_all`.
+
+    A choice between values is one of bits: else gcc calls functions in the branch that takes what they return, and
+    loops with branches are no vectors.
+    """
+    calls = [m for m in _STATEMENT.finditer(text) if m[1] in ARGUMENTS]
+    if len(calls) < MANY:
+        return text
+    for name, suffix in dict.fromkeys((m[1], m[2]) for m in calls):
+        T, arguments = _FLOATS[suffix][0], ("x", "y")[: ARGUMENTS[name]]
+        taken = ", ".join(f"{T} {a}" for a in arguments)
+        body = f"return eqf_{name}_{suffix}({', '.join(arguments)});"
+        of_all[f"EQF_VECTOR {T} each_{name}_{suffix}({taken}) {{ {body} }}\n"] = None
+    text = _STATEMENT.sub(lambda m: f"each_{m[1]}_{m[2]}" if m[1] in ARGUMENTS else m[0], text)
+    pick = {"float": "eqf_pick_f32", "double": "eqf_pick_f64"}
+    return _CHOICE.sub(lambda m: f"const {m[1]} {m[2]} = {pick[m[1]]}({', '.join(m.group(3, 4, 5))});", text)
 
 
 def _enter(text: str, elementary: dict[tuple[str, str], None], sources: dict[str, str]) -> None:

@@ -19,7 +19,7 @@ from eqfuse.emit.c.calls import CallsSchedule, numpy_side
 from eqfuse.emit.c.convolution import writer as convolution_writer
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.emit.c.division import DIVISOR
-from eqfuse.emit.c.functions import needed
+from eqfuse.emit.c.functions import with_functions
 from eqfuse.emit.c.product import writer as product_writer
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.scatter import writer as scatter_writer
@@ -166,9 +166,9 @@ def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True, gaps: bool 
 
 def module_text(kernels: Collection[CKernel]) -> str:
     """One C text: what kernels call, then the kernels, each once."""
-    sources = "\n".join(dict.fromkeys(k.text.source for k in kernels))
-    types = "".join(text for name, text in TYPES.items() if name in sources)
-    return "\n".join([HEAD + types, *([functions] if (functions := needed(sources)) else []), sources])
+    sources = list(dict.fromkeys(k.text.source for k in kernels))
+    types = "".join(text for name, text in TYPES.items() if any(name in source for source in sources))
+    return f"{HEAD}{types}\n{with_functions(sources)}"
 
 
 def modules(kernels: Sequence[CKernel]) -> list[Module]:

@@ -1,0 +1,115 @@
+"""Kernels whose statements often call elementary functions call functions of vectors, which are compiled once: the bits
+are those of pasting each in, and loops stay vectors."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from eqfuse.emit.c import functions
+from eqfuse.emit.c.kernels import CKernel, module_text
+from eqfuse.emit.c.vector_math import ARGUMENTS
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.machine.c_compiler import find
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import emitted, run_all
+from tests.support.kernels import add, body, data, mul, number, read, reduced
+
+EVERY = sorted({*ARGUMENTS} - {"sigmoid", "rsqrt"})  # those that are operators
+STEPS = 8
+SHAPE = (9, 403)  # vectors, and what is left of them
+
+
+def step(x: Node, mask: Node, k: int) -> Node:
+    """Four elementary functions, which one of depends on the mask."""
+    near = node("erf", (mul(x, number(0.5 + k, x.dtype)),))
+    far = node("exp", (node("negative", (mul(x, x),)),))
+    return node("power", (node("add", (node("where", (mask, near, far)), number(2, x.dtype))), node("tanh", (x,))))
+
+
+def steps(dtype: str, masked: str) -> tuple[list[Node], Node]:
+    x, mask = read(0, SHAPE, dtype), read(1, SHAPE, masked)
+    where = mask if masked == "bool" else node("less", (mask, number(0, masked)))
+    made = x
+    for k in range(STEPS):
+        made = step(made, where, k)
+    return [x, mask], made
+
+
+def mapped(dtype: str, masked: str) -> tuple[str, Graph]:
+    reads, made = steps(dtype, masked)
+    return "map", body(reads, made)
+
+
+def summed(dtype: str, masked: str) -> tuple[str, Graph]:
+    reads, made = steps(dtype, masked)
+    return "row", body(reads, node("divide", (made, reduced("sum", made, -1))))
+
+
+CASES = {
+    (make.__name__, dtype, masked): make(dtype, masked)
+    for make in (mapped, summed) for dtype in ("float32", "float64") for masked in ("bool", "float64", "int32")
+}  # fmt: skip
+
+
+def results(kernel: CKernel, graph: Graph) -> list[bytes]:
+    ((*outs,),) = run_all([kernel], [data(graph)])
+    return [out.tobytes() for out in outs]
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_what_is_computed_has_the_same_bits(case: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = emitted(*CASES[case])
+    found = results(kernel, CASES[case][1])
+    assert "each_power" in module_text([kernel])
+    monkeypatch.setattr(functions, "MANY", 1 << 30)
+    assert "each_" not in module_text([kernel])
+    assert results(kernel, CASES[case][1]) == found
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_so_it_is_of_every_function(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = read(0, (2000,), dtype)
+    made = [node(op, (add(x, number(0.25, dtype)), x)[: ARGUMENTS[op]]) for op in EVERY]
+    graph = body([x], *made)
+    kernel = emitted("map", graph)
+    monkeypatch.setattr(functions, "MANY", 1)
+    found, text = results(kernel, graph), module_text([kernel])
+    monkeypatch.setattr(functions, "MANY", 1 << 30)
+    assert results(kernel, graph) == found and text.count("EQF_VECTOR") > len(EVERY) // 2
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_loops_call_functions_of_vectors(case: tuple[str, str, str], in_assembler: Callable[[str], str]) -> None:
+    assembler = in_assembler(module_text([emitted(*CASES[case])]))
+    calls = re.findall(r"\b(?:call|bl)\w*\s+(?:_ZGV\w+?_)?each_(\w+)", assembler)
+    vectors = re.findall(r"\b(?:call|bl)\w*\s+_ZGV\w+?_each_(\w+)", assembler)
+    assert len({*vectors}) == 4 and len(vectors) >= 4 * STEPS
+    assert len(calls) - len(vectors) <= len(vectors)  # those of the last elements
+
+
+@needs_compiler
+def test_few_calls_are_pasted_in() -> None:
+    reads, _ = steps("float32", "bool")
+    graph = body(reads, step(step(*reads, 0), reads[1], 1))
+    assert "each_" not in module_text([emitted("map", graph)])
+
+
+@pytest.fixture
+def in_assembler() -> Callable[[str], str]:
+    """What the compiler makes of a text, as assembler."""
+    compiler = find()
+    if "clang" in compiler.version or "zig" in compiler.version:
+        pytest.skip("clang has no functions of vectors: all are pasted in")
+
+    def assembler(text: str) -> str:
+        command = [*compiler.command, *compiler.flags, "-S", "-x", "c", "-", "-o", "-"]
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+    return assembler
