@@ -73,15 +73,16 @@ def choose(
         space, covers = by_families(space, algorithm, device, searching)
     else:
         covers = [algorithm(segment, device, meter.allowance) for segment in space.segments]
-    if limit is None:
-        plan = assemble(space, covers, device, proved)
-    else:
+    if limit is not None:
         plan = within(space, covers, device, limit, proved, meter.allowance)
+    else:
+        plan = assemble(space, covers, device, proved)
+        plan = sideways(plan) if extractor in ("flow", "exact") else plan
     for use in space.uses:
         segment, cover = space.segments[use.segment], covers[use.segment]
         meter.searched[worst(segment.level, cover.level)] += len(segment.graph.operators)
         meter.ended(cover.cut)
-    return sideways(plan) if limit is None and extractor in ("flow", "exact") else plan
+    return plan
 
 
 def named(extractor: str) -> Extractor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eqfuse.budget import UNLIMITED, Allowance
+from eqfuse.budget import Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
@@ -39,7 +39,7 @@ class Limit:
 
 
 def within(
-    space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool, allowance: Allowance = UNLIMITED
+    space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool, allowance: Allowance
 ) -> Plan:
     """The plan. MemoryLimitError when none was found. Where the `allowance` ends, of the timelines found by then."""
     plan = assemble(space, covers, device, proved=False)
@@ -49,11 +49,13 @@ def within(
     limit.exceeding = plan
     found = [_timelines(space, at, cover, device, limit, allowance) for at, cover in enumerate(covers)]
     ended = allowance.spent()
+    for cover in covers:
+        cover.cut = cover.cut or ended
     levels = sorted({s.peak for every in found for s in every}, reverse=True)
     for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
         chosen = [_of_peak(every, level) for every in found]
         for cover, timeline in zip(covers, chosen, strict=True):
-            cover.groups, cover.cut = tuple(step.group for step in timeline.steps), cover.cut or ended
+            cover.groups = tuple(step.group for step in timeline.steps)
         peak = limit.peak(assemble(space, covers, device, proved=False))
         if peak <= limit.nbytes:
             return assemble(space, covers, device, proved)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from eqfuse.budget import UNLIMITED, Allowance
+from eqfuse.budget import Allowance
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.memory.timeline import Held, Stretch, Timeline, TimelineStep
@@ -42,7 +42,7 @@ class _Effort:
         return self._left <= 0 or self._allowance.spent() is not None
 
 
-def timelines(start: Timeline, candidates: Candidates, allowance: Allowance = UNLIMITED) -> list[Timeline]:
+def timelines(start: Timeline, candidates: Candidates, allowance: Allowance) -> list[Timeline]:
     """`start`, and others of falling peaks down to the least that was found, by several descents: storing what results
     are computed from costs least at first, and then stands in the way of smaller peaks; and of small steps and large
     ones, neither is always better."""

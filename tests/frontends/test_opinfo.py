@@ -29,16 +29,17 @@ UNTRACEABLE = {
 
 
 @pytest.fixture(scope="module")
-def table() -> list[Any]:
+def table() -> Iterator[list[Any]]:
     pytest.importorskip("torch", reason="the OpInfo table is part of torch")
     pytest.importorskip("expecttest", reason="torch's test tables import expecttest")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
         from torch.testing._internal.opinfo import core
-    # else torch looks for a test case of its own around every operator, and reads the source of every frame for it
-    core.extract_test_fn = lambda: None
-    return [op for op in op_db if type(op).__name__ in KINDS and op.ref is not None]
+    with pytest.MonkeyPatch.context() as patch:
+        # else torch looks for a test case of its own around every operator, and reads the source of every frame for it
+        patch.setattr(core, "extract_test_fn", lambda: None)
+        yield [op for op in op_db if type(op).__name__ in KINDS and op.ref is not None]
 
 
 def title(op: Any) -> str:
