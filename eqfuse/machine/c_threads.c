@@ -9,7 +9,11 @@
    From then on until the chunk is done the job cannot end, and all its fields hold.
 
    Workers look for jobs for SPIN nanoseconds after the last one, and then sleep. They start at the first need, get no
-   signals from outside, and take over the caller's floating-point state and the CPUs it may use. A forked child starts anew. */
+   signals from outside, and take over the caller's floating-point state and the CPUs it may use. A forked child starts anew.
+
+   A guest's kernel may take an idle CPU for one that the host has given away, and wake a worker on the caller's own,
+   where it waits until some balance moves it, tens of milliseconds later. So a caller keeps those that fell asleep on
+   its CPU off it when it wakes them. */
 
 #define _GNU_SOURCE
 #include <fenv.h>
@@ -21,7 +25,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOTS = 64, SPIN = 50000, PAUSES = 32, STACK = 4 << 20 };
+enum { SLOTS = 64, SPIN = 50000, PAUSES = 32, STACK = 4 << 20, PLACED = 64 };
 #define CLOSED UINT32_MAX /* the number of a ticket or a team from which nobody takes one */
 #define MOST ((int64_t)1 << 30) /* chunks of a job that is shared: a ticket's number must not overflow */
 
@@ -42,7 +46,14 @@ struct job {
     _Atomic int waiting;                 /* the caller sleeps until all are done */
 };
 
+struct worker {
+    pthread_t thread;
+    int cpu;   /* the one it fell asleep on; -1 while it is awake */
+    int moved; /* it was kept off a CPU when it was woken */
+};
+
 static struct pool {
+    struct worker placed[PLACED]; /* the first workers; under the mutex */
     struct job jobs[SLOTS];
     _Alignas(128) _Atomic uint32_t used;      /* slots that have ever been taken */
     _Atomic uint32_t published;               /* jobs: changes with each */
@@ -117,10 +128,39 @@ static int join(struct job *job, uint32_t *which) {
     return 1;
 }
 
+#ifdef __linux__
+static _Thread_local cpu_set_t mine; /* the CPUs that a worker may use */
+
+/* A worker falls asleep, or wakes. */
+static void place(struct worker *self, int sleeps) {
+    if (!self)
+        return;
+    self->cpu = sleeps ? sched_getcpu() : -1;
+    if (self->moved)
+        CPU_ZERO(&mine);
+    self->moved = 0;
+}
+
+/* Keep workers that sleep on the caller's CPU off it. */
+static void spread(const struct job *job) {
+    cpu_set_t others = job->cpus;
+    int here = sched_getcpu();
+    uint32_t workers = atomic_load(&pool.workers);
+    if (here < 0 || here >= CPU_SETSIZE)
+        return;
+    CPU_CLR(here, &others);
+    for (uint32_t i = 0; i < workers && i < PLACED; i++)
+        if (pool.placed[i].cpu == here && CPU_COUNT(&others))
+            pool.placed[i].moved = !pthread_setaffinity_np(pool.placed[i].thread, sizeof others, &others);
+}
+#else
+static void place(struct worker *self, int sleeps) { (void)self, (void)sleeps; }
+static void spread(const struct job *job) { (void)job; }
+#endif
+
 static void adopt(const struct job *job) {
     fesetenv(&job->arithmetic);
 #ifdef __linux__
-    static _Thread_local cpu_set_t mine;
     if (!CPU_EQUAL(&mine, &job->cpus) && CPU_COUNT(&job->cpus)) {
         mine = job->cpus;
         sched_setaffinity(0, sizeof mine, &mine);
@@ -144,19 +184,22 @@ static int help(void) {
     return helped;
 }
 
-static void *serve(void *unused) {
+static void *serve(void *worker) {
+    struct worker *self = worker;
     for (;;) {
         uint32_t seen = atomic_load(&pool.published);
         if (help() || changes(&pool.published, seen))
             continue;
         pthread_mutex_lock(&pool.mutex);
         atomic_fetch_add(&pool.asleep, 1);
+        place(self, 1);
         while (atomic_load(&pool.published) == seen)
             pthread_cond_wait(&pool.work, &pool.mutex);
+        place(self, 0);
         atomic_fetch_sub(&pool.asleep, 1);
         pthread_mutex_unlock(&pool.mutex);
     }
-    return unused;
+    return worker;
 }
 
 /* Start workers until there are `wanted`, or the system has no more threads. */
@@ -171,20 +214,26 @@ static void hire(uint32_t wanted) {
     sigdelset(&all, SIGSEGV), sigdelset(&all, SIGBUS), sigdelset(&all, SIGFPE), sigdelset(&all, SIGILL);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&pool.mutex);
-    while (atomic_load(&pool.workers) < wanted && !pthread_create(&thread, &attributes, serve, 0))
-        atomic_fetch_add(&pool.workers, 1);
+    for (uint32_t n; (n = atomic_load(&pool.workers)) < wanted; atomic_fetch_add(&pool.workers, 1)) {
+        struct worker *self = n < PLACED ? &pool.placed[n] : 0;
+        if (pthread_create(&thread, &attributes, serve, self))
+            break;
+        if (self)
+            self->thread = thread, self->cpu = -1;
+    }
     pthread_mutex_unlock(&pool.mutex);
     pthread_sigmask(SIG_SETMASK, &before, 0);
     pthread_attr_destroy(&attributes);
 }
 
 /* Wake as many workers as may help. */
-static void wake(uint32_t helpers) {
+static void wake(const struct job *job, uint32_t helpers) {
     atomic_fetch_add(&pool.published, 1);
     uint32_t asleep = atomic_load(&pool.asleep);
     if (!asleep)
         return;
     pthread_mutex_lock(&pool.mutex); /* so that no worker is between its last look and its sleep */
+    spread(job);
     pthread_mutex_unlock(&pool.mutex);
     for (uint32_t i = 0; i < helpers && i < asleep; i++)
         pthread_cond_signal(&pool.work);
@@ -252,7 +301,7 @@ static void share(struct job *job, chunk_fn *chunk, void *args, uint32_t count, 
     if (helpers > atomic_load(&pool.workers))
         hire(helpers);
     uint32_t which = publish(job, chunk, args, count, helpers), index, same;
-    wake(helpers);
+    wake(job, helpers);
     while ((index = take(job, which, &same)) != CLOSED)
         work_on(job, index, count);
     finish(job, count);

@@ -166,6 +166,39 @@ def test_the_cpus_that_a_caller_may_use_are_those_its_workers_use(kernels: ctype
     assert threads_of(kernels, 4) == min(4, len(before))
 
 
+ASLEEP_ON_ONE_CPU = """
+import os, time
+import numpy as np
+from eqfuse.machine import c_threads
+from eqfuse.machine.c_objects import load
+from tests.runtime.test_native_threads import KERNELS, address, threads_of
+
+def tasks(): return {int(task) for task in os.listdir("/proc/self/task")}
+kernels, everywhere, others = load(KERNELS), os.sched_getaffinity(0), tasks()
+threads_of(kernels, 2)
+(worker,) = tasks() - others
+for _ in range(100):  # the system may move the caller on
+    os.sched_setaffinity(worker, {min(everywhere)})
+    threads_of(kernels, 2)
+    time.sleep(0.01)
+    os.sched_setaffinity(0, {min(everywhere)})
+    os.sched_setaffinity(0, everywhere)
+    met = np.zeros(2, np.int64)
+    c_threads.run(address(kernels.meet), met.ctypes.data, 2, 2)
+    if os.sched_getaffinity(worker) == everywhere:
+        break
+else:
+    raise AssertionError(os.sched_getaffinity(worker))
+"""
+
+
+@two_cpus
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads are not bound to CPUs here")
+def test_a_worker_that_slept_on_the_callers_cpu_is_woken_on_another() -> None:
+    """It was bound to that CPU here, and may use all of them once it has begun."""
+    subprocess.run([sys.executable, "-c", ASLEEP_ON_ONE_CPU], cwd=ROOT, check=True, timeout=PATIENCE)
+
+
 @two_cpus
 def test_workers_have_the_callers_arithmetic(kernels: ctypes.CDLL) -> None:
     c = ctypes.CDLL(None)
