@@ -22,7 +22,7 @@ from eqfuse.ir.pytree import flatten
 from eqfuse.ops import Role, row
 
 Clock = Callable[[], float]
-PAUSE = 0.05  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
+PAUSE = 0.15  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
 WARM = 0.03  # seconds of untimed calls that follow, since sleeping threads come back on whichever core is awake
 LONG = 1e-3  # seconds from which a call is timed alone; shorter ones in batches of about this length
 

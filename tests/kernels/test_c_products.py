@@ -101,8 +101,24 @@ def fused() -> Iterator[Graph]:
         yield body([X, first, bias, second], matmul(gelu(add(matmul(layer_norm(X), first), bias)), second))
 
 
+def of_few_rows() -> Iterator[Graph]:
+    """Right operands that are far: they stream by, whole and by blocks of terms, once and for a second tile of rows."""
+    for extents in [(1, 517, 1000), (2, 130, 260), (3, 1100, 133), (12, 513, 260), (13, 600, 300), (24, 1030, 1001)]:
+        yield lone(*extents)
+    yield lone(1, 900, 4103, "float64")
+    x, y = read(0, (600, 5)), read(1, (600, 999))
+    yield body([x, y], matmul(turned(x), y))
+    for rows in (1, 4, 5):  # dot products
+        x, y = read(0, (rows, 700)), read(1, (401, 700))
+        yield body([x, y], matmul(x, turned(y)))
+    x, first, second = read(0, (3, 600)), read(1, (600, 1300)), read(2, (1300, 401))
+    yield body([x, first, second, read(3, (1300,))], matmul(gelu(add(matmul(x, first), read(3, (1300,)))), second))
+    x, y = read(0, (3, 2, 300)), read(1, (2, 300, 641))
+    yield body([x, y], gelu(matmul(node("transpose", (x,), ((1, 0, 2),)), y)))
+
+
 CASES = [*(lone(*extents) for extents in EXTENTS), lone(130, 700, 50, "float64"), lone(20, 30, 40, "float16"),
-         *views(), *fused()]  # fmt: skip
+         *of_few_rows(), *views(), *fused()]  # fmt: skip
 
 
 @needs_compiler
@@ -125,7 +141,7 @@ def test_products_read_operands_however_they_lie() -> None:
 
 @needs_compiler
 def test_products_of_integers_wrap_around_as_numpys() -> None:
-    graphs = [lone(25, 70, 40, dtype) for dtype in INTEGERS]
+    graphs = [lone(*extents, dtype) for dtype in INTEGERS for extents in ((25, 70, 40), (3, 700, 300))]
     rng, arrays = np.random.default_rng(0), []
     for graph in graphs:
         most = np.iinfo(graph.inputs[0].dtype) if graph.inputs[0].dtype.kind != "b" else None
@@ -136,9 +152,10 @@ def test_products_of_integers_wrap_around_as_numpys() -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("rows", [1, 24, 30])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_sums_of_products_are_as_exact_as_blas(dtype: str) -> None:
-    graph = lone(24, 20_000, 33, dtype)
+def test_sums_of_products_are_as_exact_as_blas(dtype: str, rows: int) -> None:
+    graph = lone(rows, 20_000, 33, dtype)
     arrays = [(np.random.default_rng(i).random(n.shape) + 0.5).astype(dtype) for i, n in enumerate(graph.inputs)]
     ((got,),) = run_all([product(graph)], [arrays])
     exact = np.matmul(*(a.astype(np.longdouble) for a in arrays))
@@ -148,7 +165,7 @@ def test_sums_of_products_are_as_exact_as_blas(dtype: str) -> None:
 
 @needs_compiler
 def test_the_number_of_threads_changes_no_bit_of_a_product() -> None:
-    graphs = [lone(700, 600, 130), CASES[-1], CASES[-4]]
+    graphs = [lone(700, 600, 130), CASES[-1], CASES[-4], lone(1, 3000, 4100), lone(12, 900, 961), lone(20, 3000, 1000)]
     kernels = [product(graph, replace(C, threads=threads)) for graph in graphs for threads in (1, 16)]
     assert {k.schedule.threads for k in kernels[:2]} == {1, 16}
     found = run_all(kernels, [data(graph) for graph in graphs for _ in range(2)])

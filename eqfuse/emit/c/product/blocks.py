@@ -15,7 +15,17 @@ from eqfuse.cost.work import LINE
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.nest import Access
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts
-from eqfuse.emit.c.product.tile import MOST_DOTS, MOST_ROWS, RegisterTile, dots_for, tile_for
+from eqfuse.emit.c.product.tile import (
+    DOT_ROWS,
+    MOST_DOTS,
+    MOST_ROWS,
+    MOST_VECTORS,
+    STREAM_ROWS,
+    RegisterTile,
+    dots_for,
+    stream_for,
+    tile_for,
+)
 from eqfuse.emit.c.product.tile import terms as cycles_of
 from eqfuse.errors import UnsupportedOp
 
@@ -23,12 +33,15 @@ DEPTH = 2048  # bytes of the terms of a row that are added before the next ones 
 HIGH = 96  # rows of a unit, where its buffers allow: the right operand is read once for these
 BETWEEN = 1024  # bytes of a row between two products that are computed at a time
 WIDE = 2048  # bytes of a row of a unit
+STREAM_WIDE = 16384  # the same, where the right operand streams by
 BUFFERS = 512 << 10  # bytes on the stack, and the share of a level-2 cache, that a unit keeps
 NEAR = 0.4
 UNITS = 2  # for each thread, at least, where there is enough work
 UNIT = 2e-5  # seconds of a unit that is worth another thread
 SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to move sums from and to a level-2 cache
 NARROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
+COPY = 2  # cycles to copy a vector of a right operand
+FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
 FEW = 4  # tiles across from which on a left operand is copied to lie together
 
 
@@ -37,7 +50,8 @@ class ProductStep:
     """One product. `tile`: sums in registers; `columns` and `depth`: of a block. Operands are read where they lie
     (`left`, `right`), or copied: the left one into a buffer that holds `held` terms, all or a block of them, with
     `stride` elements from row to row, or from term to term where it is `transposed`; the right one before all units,
-    into panels of the tile's columns. Rows of sums are `width` elements."""
+    into panels of the tile's columns. Rows of sums are `width` elements. Where an operand streams by, one block of
+    terms after another, sums of each are made `apart`."""
 
     tile: RegisterTile
     columns: int
@@ -48,6 +62,7 @@ class ProductStep:
     transposed: bool
     stride: int
     width: int
+    apart: bool
 
 
 @dataclass(frozen=True)
@@ -81,7 +96,12 @@ class ProductBlocks:
     @property
     def elements(self) -> int:
         """Of the buffers of a unit."""
-        return self.left_elements + self.high * sum(s.width for s in self.steps)
+        return self.left_elements + self.high * (sum(s.width for s in self.steps) + self.apart)
+
+    @property
+    def apart(self) -> int:
+        """Elements of a row of the buffer of sums that are made apart."""
+        return max([s.width for s in self.steps if s.apart], default=0)
 
 
 def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
@@ -128,7 +148,8 @@ def _cuts(parts: ProductParts) -> Iterator[tuple[int, int]]:
     """Rows and columns of a unit, at most, from large ones to small ones."""
     rows, across = HIGH, parts.out[-1]
     whole = parts.rest.reduces or len(parts.products) > 1
-    columns = across if whole else min(across, WIDE // parts.dtype.itemsize)
+    wide = STREAM_WIDE if parts.height <= FEW_ROWS else WIDE
+    columns = across if whole else min(across, wide // parts.dtype.itemsize)
     while True:
         yield rows, columns
         if rows > MOST_ROWS and parts.height > rows // 2:
@@ -159,19 +180,13 @@ def _step(
 ) -> ProductStep:  # fmt: skip
     """`again`: the left operand is read for one block of columns after another. `by_block`: so many terms are at hand
     at a time."""
-    size, left, right = parts.dtype.itemsize, parts.lefts[number], parts.rights[number]
+    size, left = parts.dtype.itemsize, parts.lefts[number]
     terms, across = left.space[-1], parts.products[number].shape[-1]
-    depth = by_block or _even(terms, DEPTH // size, 1)
     last, _ = heights(parts.height, rows)[-1]
-    place = _right_place(right, parts, device)
-    high = min(rows, last) if last * 2 > rows else rows
-    tile = tile_for(high, heights(parts.height, rows), min(columns, across), vector_bytes(), size, place is not None)
-    if across <= MOST_DOTS and not (number and parts.online) and not (number == 0 and _is_transposed(left)):
-        tile, depth, place = _unless_dots(tile, depth, place, parts, number, rows, last)
-        depth = by_block or depth
-    columns = _even(across, max(columns, tile.columns), tile.columns)
-    end = across - (-(-across // columns) - 1) * columns
-    if place is not None and across % tile.columns and (depth < terms or end < tile.columns):
+    tile, depth, place = _way(parts, number, rows, columns, device)
+    depth = by_block or depth
+    columns, end = _columns(across, columns, tile)
+    if place is not None and not tile.streams and across % tile.columns and (depth < terms or end < tile.columns):
         place = None
     source = None if number else left.array_access(parts.dtype)
     if source is not None and tile.dots and source.strides[-1] != 1:
@@ -185,23 +200,51 @@ def _step(
     high = -(-rows // tile.rows) * tile.rows
     return ProductStep(
         tile, columns, depth, source, place, held, transposed, stride_of(high if transposed else held, size),
-        stride_of(-(-columns // tile.columns) * tile.columns, size),
+        stride_of(-(-columns // tile.columns) * tile.columns, size), tile.streams > 0 and depth < terms,
     )  # fmt: skip
 
 
-def _unless_dots(
-    tile: RegisterTile, depth: int, place: Access | None, parts: ProductParts, number: int, rows: int, last: int
+def _way(
+    parts: ProductParts, number: int, rows: int, columns: int, device: Device
 ) -> tuple[RegisterTile, int, Access | None]:
-    """The tile, the depth and the place of the right operand; those of dot products where these take fewer cycles."""
-    size, across, terms = parts.dtype.itemsize, parts.products[number].shape[-1], parts.lefts[number].space[-1]
-    deep = _even(terms, DEPTH // size * (vector_bytes() // size), 1)
-    blocks = heights(parts.height, rows)
-    dots = dots_for(math.gcd(rows, last) if deep < terms else min(rows, last), blocks, across, vector_bytes(), size)
-    cycles = [cycles_of(t, blocks, across) * (terms + t.ending / t.cycles) for t in (tile, dots)]
-    if terms < 2 * dots.lanes or cycles[0] <= cycles[1]:
-        return tile, depth, place
-    found = parts.rights[number].array_access(parts.dtype)
-    return dots, deep, found if found is not None and found.strides[-2] == 1 else None
+    """The tile by which a product of `rows` and `columns` at a time takes the fewest cycles, the terms that are added
+    at a time, and where the right operand is read in place."""
+    size, left, right = parts.dtype.itemsize, parts.lefts[number], parts.rights[number]
+    terms, across = left.space[-1], parts.products[number].shape[-1]
+    blocks, (last, _) = heights(parts.height, rows), heights(parts.height, rows)[-1]
+    place, found = _right_place(right, parts, device), right.array_access(parts.dtype)
+    high = min(rows, last) if last * 2 > rows else rows
+    tile = tile_for(high, blocks, min(columns, across), vector_bytes(), size, place is not None)
+    short, deep = _even(terms, DEPTH // size, 1), _even(terms, DEPTH // size * (vector_bytes() // size), 1)
+    if number and parts.online:
+        return tile, short, place
+    in_dots = found is not None and found.strides[-2] == 1
+    few = across <= MOST_DOTS or (in_dots and parts.height <= DOT_ROWS)
+    if few and terms >= 2 * vector_bytes() // size and (number or not _is_transposed(left)):
+        high = math.gcd(rows, last) if deep < terms else min(rows, last)
+        overlaps = in_dots and deep == terms and across - columns * ((across - 1) // columns) > MOST_VECTORS
+        dots = dots_for(high, blocks, across, vector_bytes(), size, overlaps)
+        copied = 0 if place is not None else COPY * across / tile.lanes
+        cycles = [cycles_of(t, blocks, across) * (terms + t.ending / t.cycles) for t in (tile, dots)]
+        if cycles[0] + copied * terms > cycles[1]:
+            return dots, deep, found if in_dots else None
+    streams, near = stream_for(rows, vector_bytes(), size), device.l2_bytes // (4 if parts.height > 2 else 64)
+    is_far = terms * across * size > near or (across % streams.columns > 0 and short < terms)
+    if place is None or not is_far or parts.height > FEW_ROWS or across < streams.lanes or terms < 2 * streams.streams:
+        return tile, short, place
+    if parts.height > STREAM_ROWS:  # the next ones read it again
+        short = min(short, _even(terms, max(1, near // min(across * size, STREAM_WIDE)), streams.streams))
+    return streams, short, place
+
+
+def _columns(across: int, most: int, tile: RegisterTile) -> tuple[int, int]:
+    """The columns of a block, and of the last one: at least those of a tile, where the right operand streams by."""
+    columns = _even(across, max(most, tile.columns), tile.columns)
+    while True:
+        end = across - (-(-across // columns) - 1) * columns
+        if end >= min(tile.columns, across) or not tile.streams:
+            return columns, end
+        columns += tile.columns
 
 
 def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Access | None:
@@ -211,7 +254,7 @@ def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Acces
     if found is None or (across > 1 and found.strides[-1] != 1):
         return None
     near = terms * across * parts.dtype.itemsize <= device.l2_bytes // 4
-    return found if near or parts.height <= 2 * MOST_ROWS else None
+    return found if near or parts.height <= FEW_ROWS else None
 
 
 def _is_transposed(left: BlockPart) -> bool:
@@ -231,4 +274,3 @@ def stride_of(elements: int, size: int) -> int:
     """Of rows in a buffer: an odd number of cache lines, so that rows do not meet in the same sets of a cache."""
     lines = -(-elements * size // LINE)
     return (lines | 1) * LINE // size
-

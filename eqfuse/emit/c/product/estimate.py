@@ -22,7 +22,7 @@ def product_seconds(out: TensorType, depth: int, dtype: np.dtype, device: Device
     blocks = heights(down, high)
     tiles = [tile_for(high, blocks, across, vector_bytes(), size, True)]
     if across <= MOST_DOTS:
-        tiles.append(dots_for(high, blocks, across, vector_bytes(), size))
+        tiles.append(dots_for(high, blocks, across, vector_bytes(), size, False))
 
     def cycles(tile: RegisterTile) -> float:
         return terms(tile, blocks, across) * (depth + (CALLED + tile.ending) / tile.cycles)

@@ -22,7 +22,7 @@ from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import terms
 from eqfuse.emit.c.rates import work_of
-from eqfuse.emit.c.schedule import CompiledSchedule, shared
+from eqfuse.emit.c.schedule import CompiledSchedule, memory_seconds, shared
 from eqfuse.emit.numpy.cost.figures import CLEARLY, SPINNING
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
@@ -38,6 +38,7 @@ CALLED = 20  # cycles to call the function of a tile
 # Of the blocks of a softmax that has a mask. What a mask leaves is data: half of them where each row has what comes
 # before it, or all.
 LEFT = 0.75
+STRIDED = 1.5  # times as long as in one piece it takes to copy panels, whose lines lie far apart
 COPIED = 2  # additions that it takes to copy an element of an operand
 
 
@@ -93,9 +94,8 @@ class ProductSchedule(CompiledSchedule):
 def products_schedule(body: Graph, device: Device) -> Schedule:
     """Ours, or the NumPy target's, which computes no right operand, where there is none of ours or it is far cheaper.
 
-    The threads of BLAS look for work for tens of milliseconds after a product, and meanwhile our kernels share their
-    cores: of a transformer block, one product by BLAS makes all the others take twice as long. Products that wait for
-    memory lose less by that, and are whoever's is cheaper.
+    The threads of BLAS look for work for some 100 milliseconds after a product, and meanwhile our kernels share their
+    cores: one product by BLAS, the smallest too, makes all the others of a model take twice as long.
     """
     if any(n.op == "matmul" and computes(leaf_chain(n.args[1])[0]) for n in body.nodes):
         return product_schedule(body, device)
@@ -106,7 +106,7 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
         return by_numpy
     one, other = (s.price(device) for s in (ours, by_numpy))
     assert one is not None and other is not None
-    lost = min(SPINNING, (CLEARLY - 1) * other.seconds) if other.bound == "compute" else 0.0
+    lost = min(SPINNING, (CLEARLY - 1) * other.seconds)
     return ours if one.seconds <= other.seconds + lost else by_numpy
 
 
@@ -127,6 +127,7 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
 def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSchedule:
     """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
+    rough = max(rough, sum(memory_seconds(n.args[1].type.nbytes, device.single) for n in parts.products))
     blocks = blocks_of(parts, device, rough)
     steps = blocks.steps
     if parts.online is not None and not blocks.is_chained(1):
@@ -233,10 +234,11 @@ def _rescaled(s: ProductSchedule, device: Device) -> float:
 
 
 def _streamed(s: ProductSchedule, device: Device) -> float:
-    """Seconds of one thread to wait for right operands, once for each unit. Tiles hide as much of it again."""
+    """Seconds of one thread to wait for right operands, once for each unit. Tiles hide as much of it again, and those
+    by which they stream hide all."""
     high = math.prod(dim.extent for dim in s.parts.outer) * -(-s.parts.height // s.blocks.rows)
-    size = s.parts.dtype.itemsize
-    sizes = [math.prod(p.space[-2:]) * size for p in s.parts.rights]
+    size, parts = s.parts.dtype.itemsize, zip(s.parts.rights, s.blocks.steps, strict=True)
+    sizes = [math.prod(part.space[-2:]) * size for part, step in parts if not step.tile.streams]
     return sum(high * n / 2 / device.single.bandwidth(n) for n in sizes if n > device.l2_bytes)
 
 
@@ -245,5 +247,7 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     alone = _multiplied(s, device) + _streamed(s, device) + _rescaled(s, device) + sum(seconds for seconds, _ in around)
     alone *= LEFT if s.live is not None else 1
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
-    traffic = sum(s.reads) + sum(s.writes) + 2 * sum(t.nbytes for t in s.workspaces)
-    return replace(s, flops=flops, **shared(alone, traffic, s.units, device))
+    made = shared(alone, sum(s.reads) + sum(s.writes) + sum(t.nbytes for t in s.workspaces), s.units, device)
+    copied = sum(memory_seconds(2 * t.nbytes, device if made["threads"] > 1 else device.single) for t in s.workspaces)
+    made["seconds"] += STRIDED * copied
+    return replace(s, flops=flops, **made)

@@ -2,7 +2,9 @@
 
 In: extents and a type of sums. Out: `Tile`, and the text of its function. Next stop: `blocks.py`.
 A tile is `rows` of the left operand by `vectors` of the right one; each step takes one term of all its sums. Of few
-columns it takes dot products: vectors lie along the terms, those of the left operand where it lies in memory.
+columns it takes dot products: vectors lie along the terms, those of the left operand where it lies in memory. Of few
+rows it takes some terms at once of one vector after another: the right operand is then read in as many streams, from
+one end of its rows to the other.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ _MANY, _FEW = 30, 15
 ADDED = 12  # cycles to add the lanes of a vector
 MOST_DOTS = 16  # columns of dot products
 DOT_ROWS = 4  # of them: more streams of memory at once are slower
-_NAME = re.compile(r"(tile|dots|taps)_(\d+)_(\d+)_(\d+)")
+STREAM_ROWS = 12  # rows whose sums are kept in memory while the right operand streams by, at most
+STREAMS = 8  # rows of the right operand that stream by at once
+STREAMED = 1.3  # cycles of a vector of sums then, as factors do not stay in registers
+_NAME = re.compile(r"(tile|dots|taps|flow)_(\d+)_(\d+)_(\d+)")
 
 # The type of sums, by the dtype of a product: what the names of its functions end in.
 _SUMS = {
@@ -38,13 +43,15 @@ _SUMS = {
 @dataclass(frozen=True)
 class RegisterTile:
     """`lanes`: elements of a vector. `dots`: vectors lie along the terms; `taps`: terms of the right operand lie where
-    a table says, those of the left one after another."""
+    a table says, those of the left one after another; `streams`: terms that are taken at once, over all columns of a
+    block, whose sums are in memory."""
 
     rows: int
     vectors: int
     lanes: int
     dots: bool = False
     taps: bool = False
+    streams: int = 0
 
     @property
     def columns(self) -> int:
@@ -55,7 +62,11 @@ class RegisterTile:
         """Of one term, in multiplications of a vector: sums that depend on each other wait, and so do multiplications
         for vectors that come from a level-2 cache; part of that is never hidden."""
         far, near = (self.rows, self.vectors) if self.dots else (self.vectors, self.rows / 2)
+        if self.streams:
+            near = 2 * self.rows / self.streams
         loads = FETCH * far + near
+        if self.streams:
+            return max(STREAMED * self.rows, loads) + HINDERED * loads
         cycles = max(self.rows * self.vectors, LATENCY, loads) + HINDERED * loads
         return cycles / self.lanes if self.dots else cycles
 
@@ -65,8 +76,8 @@ class RegisterTile:
         return (ADDED if self.dots else 2) * self.rows * self.vectors
 
     def function(self, suffix: str) -> str:
-        name = "dots" if self.dots else "taps" if self.taps else "tile"
-        return f"eqf_{name}_{self.rows}_{self.vectors}_{self.lanes}_{suffix}"
+        name = "dots" if self.dots else "taps" if self.taps else "flow" if self.streams else "tile"
+        return f"eqf_{name}_{self.rows}_{self.streams or self.vectors}_{self.lanes}_{suffix}"
 
 
 def sums_dtype(dtype: np.dtype) -> np.dtype | None:
@@ -101,13 +112,19 @@ def tile_for(
 
 @lru_cache(maxsize=1024)
 def dots_for(
-    rows: int, heights: tuple[tuple[int, int], ...], columns: int, vector_bytes: int, itemsize: int
+    rows: int, heights: tuple[tuple[int, int], ...], columns: int, vector_bytes: int, itemsize: int, overlaps: bool
 ) -> RegisterTile:
-    """The tile of dot products that does so, whose columns divide those that there are."""
+    """The tile of dot products that does so, whose columns divide those that there are, unless the last one `overlaps`
+    the one before."""
     lanes = vector_bytes // itemsize
     found = [RegisterTile(high, wide, lanes, True) for high, wide in forms(min(rows, DOT_ROWS), vector_bytes)
-             if columns % wide == 0]  # fmt: skip
+             if columns % wide == 0 or (overlaps and wide < columns)]  # fmt: skip
     return min(found, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
+
+
+def stream_for(rows: int, vector_bytes: int, itemsize: int) -> RegisterTile:
+    """The tile of few `rows` by which the right operand streams."""
+    return RegisterTile(-(-rows // -(-rows // STREAM_ROWS)), 1, vector_bytes // itemsize, streams=STREAMS)
 
 
 def forms(rows: int, vector_bytes: int) -> list[tuple[int, int]]:
@@ -122,23 +139,27 @@ def text(name: str, computed: str, suffix: str) -> str | None:
 
     It makes sums of `depth` terms of left x right, and adds them to those that are there if these are `more`; `ar`,
     `ak`: steps of the left operand by row and term; `bk`: of the right one by term, or of dot products by column; `at`:
-    where its terms lie; `cr`: of sums by row. What a compiler may contract to one rounding, it may here."""
+    where its terms lie; `cr`: of sums by row; `columns`: how many of them stream by, at least a vector, and `apart`:
+    where their sums are made if there are some already. What a compiler may contract to one rounding, it may here."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
     form, *extents = found.groups()
     rows, vectors, lanes = map(int, extents)
-    size = lanes * (8 if suffix.endswith("64") else 4)
-    template = _HEAD + (_DOTS if form == "dots" else _TILE)
-    by = {"tile": ("long ar, long ak", "long bk", "k * ak", "k * bk"),
-          "taps": ("long ar", "const int *restrict at", "k", "at[k]"),
-          "dots": ("long ar, long ak", "long bk", "", "")}[form]  # fmt: skip
-    steps = dict(zip(("left", "right", "ak", "bk"), by, strict=True))
-    return template.format(T=computed, **steps, name=f"eqf_{name}_{suffix}", R=rows, V=vectors, L=lanes, size=size)
+    item = 8 if suffix.endswith("64") else 4
+    template = _HEAD + {"dots": _DOTS, "flow": _FLOW}.get(form, _TILE)
+    by = {"tile": ("", "long ar, long ak", "long bk", "k * ak", "k * bk"),
+          "taps": ("", "long ar", "const int *restrict at", "k", "at[k]"),
+          "dots": ("", "long ar, long ak", "long bk", "", ""),
+          "flow": ("long columns, {T} *apart, ", "long ar, long ak", "long bk", "", "")}[form]  # fmt: skip
+    steps = dict(zip(("extent", "left", "right", "ak", "bk"), by, strict=True))
+    steps["extent"] = steps["extent"].format(T=computed)
+    types = {"T": computed, "integer": "long long" if item == 8 else "int", "size": lanes * item}
+    return template.format(**types, **steps, name=f"eqf_{name}_{suffix}", R=rows, V=vectors, L=lanes)
 
 
 _HEAD = """__attribute__((noinline, optimize("fp-contract=fast")))
-void {name}(long depth, const {T} *restrict a, {left}, const {T} *restrict b, {right},
+void {name}(long depth, {extent}const {T} *restrict a, {left}, const {T} *restrict b, {right},
         {T} *restrict c, long cr, int more) {{
 #if defined(__clang__)
     #pragma clang fp contract(fast)
@@ -205,4 +226,51 @@ _DOTS = """
                 sum += a[i * ar + k] * b[j * bk + k];
             c[i * cr + j] = more ? c[i * cr + j] + sum : sum;
         }}
+}}"""
+_FLOW = """
+    typedef {integer} mask __attribute__((vector_size({size})));
+    mask kept;  // the lanes of the last vector that the one before it does not have
+    for (int lane = 0; lane < {L}; lane++)
+        kept[lane] = lane < {L} - columns % {L} ? 0 : -1;
+    {T} *const made = more ? apart : c;
+    for (int i = 0; i < {R}; i++)
+        __builtin_memset(made + i * cr, 0, columns * sizeof *made);
+    long k = 0;
+    for (; k + {V} <= depth; k += {V}) {{
+        vector left[{R}][{V}];
+        #pragma GCC unroll {R}
+        for (int i = 0; i < {R}; i++)
+            #pragma GCC unroll {V}
+            for (int t = 0; t < {V}; t++)
+                left[i][t] = a[i * ar + (k + t) * ak] - (vector){{0}};
+        for (long j = 0; j < columns; j += {L}) {{
+            const long at = j + {L} <= columns ? j : columns - {L};
+            vector sums[{R}];
+            #pragma GCC unroll {R}
+            for (int i = 0; i < {R}; i++)
+                sums[i] = (vector){{0}};
+            #pragma GCC unroll {V}
+            for (int t = 0; t < {V}; t++) {{
+                const vector right = *(const vector *)(b + (k + t) * bk + at);
+                #pragma GCC unroll {R}
+                for (int i = 0; i < {R}; i++)
+                    sums[i] += left[i][t] * right;
+            }}
+            if (at < j)
+                #pragma GCC unroll {R}
+                for (int i = 0; i < {R}; i++)
+                    sums[i] = (vector)((mask)sums[i] & kept);
+            #pragma GCC unroll {R}
+            for (int i = 0; i < {R}; i++)
+                *(vector *)(made + i * cr + at) += sums[i];
+        }}
+    }}
+    for (; k < depth; k++)
+        for (int i = 0; i < {R}; i++)
+            for (long j = 0; j < columns; j++)
+                made[i * cr + j] += a[i * ar + k * ak] * b[k * bk + j];
+    if (more)
+        for (int i = 0; i < {R}; i++)
+            for (long j = 0; j < columns; j++)
+                c[i * cr + j] += made[i * cr + j];
 }}"""

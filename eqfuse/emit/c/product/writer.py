@@ -110,6 +110,7 @@ class _Writer:
         blocks = self.blocks
         found = [("left", blocks.left_elements)] * (blocks.left_elements > 0)
         found += [(f"sums{at}", blocks.high * step.width) for at, step in enumerate(blocks.steps)]
+        found += [("apart", blocks.high * blocks.apart)] * (blocks.apart > 0)
         rows = [*self._carried(), *(["before", "added", "scale"] if self.schedule.tops is not None else [])]
         if self.schedule.live is not None:
             rows.append("alive")
@@ -241,9 +242,12 @@ class _Writer:
         sums = sum_of(f"sums{product}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
         rows = _clipped("row", t.rows, f"{self.row}_end", step.left is not None and self._has_short_tiles(step))
         columns = _clipped("column", t.columns, end, step.right is not None and across % t.columns > 0)
+        extents = f"{depth}, {end} - {begin}, {'apart' if step.apart else '0'}" if t.streams else depth
         operands = f"{self._left_tile(product)}, {self._right_tile(product)}"
-        call = f"{t.function(self.type.suffix)}({depth}, {operands}, {sums}, {step.width}, {more});"
+        call = f"{t.function(self.type.suffix)}({extents}, {operands}, {sums}, {step.width}, {more});"
         inside = loop(f"for (long first = {self.row}_begin; first < {self.row}_end; first += {t.rows})", [*rows, call])
+        if t.streams:
+            return [f"const long column = {begin};", *inside]
         return loop(f"for (long across = {begin}; across < {end}; across += {t.columns})", [*columns, *inside])
 
     def _has_short_tiles(self, step: ProductStep) -> bool:
