@@ -12,8 +12,8 @@
    signals from outside, and take over the caller's floating-point state and the CPUs it may use. A forked child starts anew.
 
    A guest's kernel may take an idle CPU for one that the host has given away, and wake a worker on the caller's own,
-   where it waits until some balance moves it, tens of milliseconds later. So a caller keeps those that fell asleep on
-   its CPU off it when it wakes them. */
+   where it waits until some balance moves it, tens of milliseconds later. So a caller keeps workers off its CPU when it
+   wakes them. */
 
 #define _GNU_SOURCE
 #include <fenv.h>
@@ -48,8 +48,7 @@ struct job {
 
 struct worker {
     pthread_t thread;
-    int cpu;   /* the one it fell asleep on; -1 while it is awake */
-    int moved; /* it was kept off a CPU when it was woken */
+    int asleep, moved; /* moved: kept off a CPU when it was woken */
 };
 
 static struct pool {
@@ -135,13 +134,13 @@ static _Thread_local cpu_set_t mine; /* the CPUs that a worker may use */
 static void place(struct worker *self, int sleeps) {
     if (!self)
         return;
-    self->cpu = sleeps ? sched_getcpu() : -1;
+    self->asleep = sleeps;
     if (self->moved)
         CPU_ZERO(&mine);
     self->moved = 0;
 }
 
-/* Keep workers that sleep on the caller's CPU off it. */
+/* Keep workers that sleep off the caller's CPU. */
 static void spread(const struct job *job) {
     cpu_set_t others = job->cpus;
     int here = sched_getcpu();
@@ -150,7 +149,7 @@ static void spread(const struct job *job) {
         return;
     CPU_CLR(here, &others);
     for (uint32_t i = 0; i < workers && i < PLACED; i++)
-        if (pool.placed[i].cpu == here && CPU_COUNT(&others))
+        if (pool.placed[i].asleep && CPU_COUNT(&others))
             pool.placed[i].moved = !pthread_setaffinity_np(pool.placed[i].thread, sizeof others, &others);
 }
 #else
@@ -219,7 +218,7 @@ static void hire(uint32_t wanted) {
         if (pthread_create(&thread, &attributes, serve, self))
             break;
         if (self)
-            self->thread = thread, self->cpu = -1;
+            self->thread = thread;
     }
     pthread_mutex_unlock(&pool.mutex);
     pthread_sigmask(SIG_SETMASK, &before, 0);

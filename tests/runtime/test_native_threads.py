@@ -194,8 +194,8 @@ else:
 
 @two_cpus
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads are not bound to CPUs here")
-def test_a_worker_that_slept_on_the_callers_cpu_is_woken_on_another() -> None:
-    """It was bound to that CPU here, and may use all of them once it has begun."""
+def test_a_worker_is_woken_off_the_callers_cpu() -> None:
+    """It is bound to that CPU here, and may use all of them once it has begun."""
     subprocess.run([sys.executable, "-c", ASLEEP_ON_ONE_CPU], cwd=ROOT, check=True, timeout=PATIENCE)
 
 
