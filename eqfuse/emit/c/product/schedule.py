@@ -80,8 +80,12 @@ class ProductSchedule(CompiledSchedule):
         lines = [f"{self.units} blocks of {self.blocks.rows} x {self.blocks.columns}, {shared}"]
         for step, right in zip(self.blocks.steps, self.rights, strict=True):
             t = step.tile
+            tiles = f"tiles of {t.rows} x {t.columns}"
+            if t.streams:
+                rows = "one row" if t.rows == 1 else f"{t.rows} rows"
+                tiles = f"{rows} of {step.columns} columns, {t.streams} terms at once"
             lines.append(
-                f"tiles of {t.rows} x {t.columns}, {step.depth} terms at a time; reads the left operand "
+                f"{tiles}, {step.depth} terms at a time; reads the left operand "
                 f"{'in place' if step.left else 'as copied by its block'}, the right one "
                 f"{'in panels copied before' if right else 'in place'}"
             )
