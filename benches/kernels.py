@@ -27,7 +27,7 @@ from eqfuse.show.progress import progress
 
 F = np.dtype(np.float32)
 CALLS = 5  # timed in one turn
-PAUSE = 0.05  # seconds before every turn: BLAS threads of the one before spin that long and would take a core
+PAUSE = 0.15  # seconds before every turn: BLAS threads of the one before spin that long and would take a core
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from eqfuse.ops import Role, row
 
 Clock = Callable[[], float]
 PAUSE = 0.15  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
+SHORT = 0.05  # the same between neighbours of a duel, which are to share the drift of the machine
 WARM = 0.03  # seconds of untimed calls that follow, since sleeping threads come back on whichever core is awake
 LONG = 1e-3  # seconds from which a call is timed alone; shorter ones in batches of about this length
 
@@ -48,7 +49,7 @@ def duel(
     A machine's speed drifts by a third within a second, and medians of turns far apart by a tenth; neighbours share the
     drift. What is left depends on where in memory the arguments lie, which `renew` changes between blocks of pairs: a
     block's figure is its median, and the ratio that of all blocks. Ends when it is known to CLOSE, or after `seconds`.
-    `rested`: every turn follows a pause, see PAUSE. The interval is that of order statistics (Conover, Practical
+    `rested`: every turn follows a pause, see SHORT. The interval is that of order statistics (Conover, Practical
     Nonparametric Statistics, 3.2).
     """
     batch = max(map(_batch, (first, second)))
@@ -73,7 +74,7 @@ def _pair(first: Callable[[], Any], second: Callable[[], Any], batch: int, reste
 def _turn(run: Callable[[], Any], batch: int, rested: bool) -> float:
     """Seconds of a call."""
     if rested:
-        _rest(run)
+        _rest(run, SHORT)
     return _seconds(run, batch)
 
 
@@ -84,8 +85,8 @@ def _middle(logs: Sequence[float]) -> Ratio:
     return Ratio(*map(math.exp, ends))
 
 
-def _rest(run: Callable[[], Any]) -> None:
-    time.sleep(PAUSE)
+def _rest(run: Callable[[], Any], pause: float) -> None:
+    time.sleep(pause)
     warm = time.perf_counter() + WARM
     while time.perf_counter() < warm:
         run()
@@ -105,7 +106,7 @@ def medians(
             break
         for samples, run, batch in orders.sample([*zip(taken, runs, batches, strict=True)], len(runs)):
             if batch == 1:
-                _rest(run)
+                _rest(run, PAUSE)
             samples += [_seconds(run, batch, clock) for _ in range(3)]
     return [statistics.median(samples) for samples in taken]
 
