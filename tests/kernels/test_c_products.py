@@ -242,7 +242,7 @@ def test_a_slow_cache_makes_blocks_smaller() -> None:
 
 @needs_compiler
 def test_products_of_few_terms_keep_their_sums_near() -> None:
-    small = replace(DEVICES["cpu"], target="c", l2_bytes=128 << 10)
+    small = replace(DEVICES["cpu"], target="c", l2_bytes=256 << 10)
     few, many = lone(486, 8, 256), lone(486, 300, 256)
     for graph, rows in ((few, False), (many, True)):
         kernel = product(graph, small)

@@ -13,6 +13,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.machine import c_compiler
 from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C
 
 pytestmark = needs_compiler
 X = np.random.default_rng(0).standard_normal((60, 50)).astype(np.float32)
@@ -168,7 +169,7 @@ def test_constants_that_a_product_copies_are_copied_once() -> None:
     def g(x: Any, w: Any) -> Any:
         return np.maximum(np.maximum(x @ w, 0) @ second, 0)
 
-    once, each = ef.compile(f, x, target="c"), ef.compile(g, x, first, target="c")
+    once, each = ef.compile(f, x, target=C), ef.compile(g, x, first, target=C)
     assert "panels" in once.source().split("// def program")[1]
     assert once.peak_bytes < first.nbytes
     for sign in (1, -1, 1):
