@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import sysconfig
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
 
 _OURS = str(Path(__file__).resolve().parent)
 _BESIDE = tuple(str(Path(__file__).resolve().parent.parent / name) for name in ("rewrites", "extract"))
 _GENERATED = "eqfuse."
-LIBRARIES = (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"])
+_PYTHON = (sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"])
+_ARRAYS = tuple(os.path.dirname(s.origin) + os.sep for s in map(find_spec, ("numpy", "scipy")) if s and s.origin)
+_INSTALLED = {"site-packages", "dist-packages"}  # there may be several: the system's, the user's, a virtual one's
 
 
 def user_line() -> str | None:
@@ -67,7 +71,8 @@ def _is_users(frame: FrameType) -> bool:
 
 @cache
 def _is_users_file(path: str) -> bool:
-    return not path.startswith((_OURS, *_BESIDE, *LIBRARIES, "<frozen"))
+    is_library = path.startswith((*_PYTHON, *_ARRAYS)) or not _INSTALLED.isdisjoint(Path(path).parts)
+    return not is_library and not path.startswith((_OURS, *_BESIDE, "<frozen"))
 
 
 class EqfuseError(Exception):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import operator
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,3 +141,17 @@ def test_an_error_of_tracing_itself_is_caught_by_nobody_else() -> None:
 
     with pytest.raises(ef.TraceError, match=r"float\(\)"):
         ef.trace(f, np.float64(1.0))
+
+
+@pytest.mark.parametrize("folder", ["usr/lib/python3/dist-packages", ".local/lib/python3.11/site-packages"])
+def test_the_line_is_the_users_wherever_a_library_is_installed(folder: str, tmp_path: Path) -> None:
+    where = tmp_path / folder
+    where.mkdir(parents=True)
+    (where / "sign_library.py").write_text("def sign(x):\n    return 1 if x > 0 else -1\n")
+    spec = importlib.util.spec_from_file_location("sign_library", where / "sign_library.py")
+    assert spec is not None and spec.loader is not None
+    library = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(library)
+    with pytest.raises(ef.TraceError) as refused:
+        ef.trace(lambda x: library.sign(x), np.float32(1))
+    assert str(refused.value.where).startswith(__file__)
