@@ -71,8 +71,12 @@ def _is_users(frame: FrameType) -> bool:
 
 @cache
 def _is_users_file(path: str) -> bool:
-    is_library = path.startswith((*_PYTHON, *_ARRAYS)) or not _INSTALLED.isdisjoint(Path(path).parts)
-    return not is_library and not path.startswith((_OURS, *_BESIDE, "<frozen"))
+    return not is_librarys_file(path) and not path.startswith((_OURS, *_BESIDE, "<frozen"))
+
+
+def is_librarys_file(path: str) -> bool:
+    """Is it of Python's own library, of NumPy or SciPy wherever they are, or where libraries are installed?"""
+    return path.startswith((*_PYTHON, *_ARRAYS)) or not _INSTALLED.isdisjoint(Path(path).parts)
 
 
 class EqfuseError(Exception):

@@ -8,6 +8,8 @@ In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology 
 
 from __future__ import annotations
 
+import math
+
 from eqfuse.budget import AS_WRITTEN, FUSION_ONLY, UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
@@ -127,9 +129,9 @@ def _merged(cover: Cover) -> Cover:
 
 
 def _distinct(covers: list[Cover]) -> list[Cover]:
-    """Covers without repeats of the same price and stored classes of one program, cheapest first."""
+    """Covers that run, without repeats of the same price and stored classes of one program, cheapest first."""
     found: dict[tuple, Cover] = {}
-    for cover in sorted(covers, key=lambda c: c.cost):
+    for cover in sorted([c for c in covers if c.cost < math.inf], key=lambda c: c.cost):
         stored = [eclass for group in cover.groups for eclass in group.outputs] or cover.choice
         found.setdefault((id(cover.grammar), tuple(sorted(stored)), round(cover.cost * 1e12)), cover)
     return list(found.values())

@@ -85,7 +85,7 @@ def side_by_side(a: Kernel, b: Kernel, kind: str, device: Device) -> Kernel | No
     inputs: dict[int, Node] = {}
     for k in (a, b):
         for v, n in zip(k.reads, k.body.inputs, strict=True):
-            inputs.setdefault(v, input_node(f"r{reads.index(v)}", n.type))
+            inputs.setdefault(v, input_node(f"r{reads.index(v)}", n.type, n.is_constant_leaf))
     outputs: list[Node] = []
     for k in (a, b):
         outputs += substitute(k.body.outputs, {n: inputs[v] for v, n in zip(k.reads, k.body.inputs, strict=True)})

@@ -19,8 +19,9 @@ def accept(call: Call) -> State | str | None:
     if strides is None:
         return None  # this reshape copies: `library` takes it
     shape = call.out.shape
-    dense = source.dense and call.row.name == "reshape" and strides == contiguous(shape)
-    return State(NAME, shape, shape, strides=strides, dense=dense or (source.dense and shape == source.shape))
+    is_whole = call.row.name == "reshape" or shape == source.shape
+    dense = source.dense and is_whole and strides == contiguous(shape)
+    return State(NAME, shape, shape, strides=strides, dense=dense)
 
 
 KIND = Kind(NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY}, emitters=EMITTERS, is_view=True, colour="#eceff3")

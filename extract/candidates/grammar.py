@@ -279,7 +279,8 @@ class Grammar:
         for c in below(cuts):
             if c.enode is None:
                 if c.eclass not in reads:
-                    reads[c.eclass] = input_node(f"r{len(reads)}", self.classes[c.eclass].type)
+                    read = self.classes[c.eclass]
+                    reads[c.eclass] = input_node(f"r{len(reads)}", read.type, read.constant)
                 nodes[id(c)] = reads[c.eclass]
             else:
                 nodes[id(c)] = c.enode.over(nodes[id(p)] for p in c.parts)

@@ -119,7 +119,7 @@ class Prices:
     def _input(self, eclass: int) -> Node:
         found = self._inputs.get(eclass)
         if found is None:
-            found = self._inputs[eclass] = input_node(f"c{eclass}", self._classes[eclass].type)
+            found = self._inputs[eclass] = input_node(f"c{eclass}", self._classes[eclass].type, self._classes[eclass].constant)
         return found
 
     def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
@@ -234,7 +234,7 @@ def _unnamed(outputs: Sequence[Node]) -> Graph:
     read: list[Node] = []
     for n in topological(outputs):
         if n.op == "input":
-            made[n] = input_node(f"a{len(read)}", n.type)
+            made[n] = input_node(f"a{len(read)}", n.type, n.is_constant_leaf)
             read.append(made[n])
         else:
             made[n] = node(n.op, [made[a] for a in n.args], n.attrs, n.type)

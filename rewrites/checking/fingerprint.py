@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import LIBRARIES
+from eqfuse.errors import is_librarys_file
 from eqfuse.rewrites.language.law import Attr, Computed, Law, Term, walk
 
 _DEPTH = 6  # of functions that call each other
@@ -64,7 +64,7 @@ def _function(function: types.FunctionType, depth: int) -> str:
     """Its code, and that of what it calls; of a library, whose version is known, the name."""
     code, name = function.__code__, f"{function.__module__}.{function.__qualname__}"
     ours = name.startswith("eqfuse.")
-    if depth == 0 or (code.co_filename.startswith(LIBRARIES) and not ours):
+    if depth == 0 or (is_librarys_file(code.co_filename) and not ours):
         return name
     held = [c.cell_contents for c in function.__closure__ or ()]
     held += [*(function.__defaults__ or ()), function.__kwdefaults__]

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.emit.c.estimates import has_schedule
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.prices import Prices, SearchStage
 from eqfuse.extract.candidates.trust import trusted
+from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.evaluate import evaluate
+from eqfuse.kinds import kind_named
 from eqfuse.ops import row
 from tests.support.c_target import C
 
@@ -110,3 +113,24 @@ def test_a_plan_has_only_kernels_that_run_whatever_the_target_refuses(
     x = np.random.default_rng(0).standard_normal(size)
     for found, wanted in zip(evaluate(plan.graph, [x]), evaluate(graph, [x]), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+BEFORE = [
+    lambda x: x, lambda x: x[::-1], lambda x: x[:, ::-1], lambda x: x.T, lambda x: x[::-1, ::-1].T, lambda x: x[1:3],
+    lambda x: x[:, 1:3], lambda x: x[::2], lambda x: x[:1], lambda x: np.broadcast_to(x[:1], (4, 4)),
+    lambda x: x.reshape(2, 2, 4).transpose(1, 0, 2), lambda x: np.swapaxes(x.reshape(2, 2, 2, 2), 1, 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("shape", [(-1,), (2, -1), (1, -1, 2)])
+def test_what_is_known_to_have_a_schedule_has_one(before: Any, shape: tuple[int, ...]) -> None:
+    x = np.arange(16.0).reshape(4, 4)
+    whole = before(x).size == x.size
+    for work in (np.exp, lambda v: v * x.reshape(v.shape) if whole else -v):
+        graph = ef.trace(lambda v, work=work: work(before(v)).reshape(shape), x)
+        found = priced(graph, C)
+        if not isinstance(found, str) and has_schedule(found[0]):
+            kind_named(found[0].kind).schedule(graph, C)
+        seen = ef.trace(lambda v, work=work: work(before(v)).reshape(shape)[..., 1:], x)
+        assert math.isfinite(ef.extract(ef.saturate(seen), target=C).seconds)

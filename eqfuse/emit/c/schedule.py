@@ -50,9 +50,13 @@ class CompiledSchedule(Schedule):
         """Arrays that it writes, and reads again."""
         raise NotImplementedError
 
+    @property
+    def between(self) -> int:
+        """The bytes of workspaces that each call writes, and reads again."""
+        return sum(t.nbytes for t in self.workspaces)
+
     def price(self, device: Device, work: Work | None = None) -> Price:
-        between = sum(t.nbytes for t in self.workspaces)
-        read, written = sum(self.reads) + between, sum(self.writes) + between
+        read, written = sum(self.reads) + self.between, sum(self.writes) + self.between
         if len(self.reads) + len(self.writes) > device.max_arguments:
             return Price(math.inf, read, written, self.flops, "memory")
         seconds = device.launch_seconds + self.seconds

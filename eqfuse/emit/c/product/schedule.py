@@ -68,6 +68,15 @@ class ProductSchedule(CompiledSchedule):
         return frozenset(self.body.inputs.index(n) for n in found if n in self.body.inputs)
 
     @property
+    def copies_once(self) -> bool:
+        """Are all of these constants? Then a program copies them when it is made."""
+        return all(self.body.inputs[i].is_constant_leaf for i in self.copied)
+
+    @property
+    def between(self) -> int:
+        return 0 if self.copies_once else super().between
+
+    @property
     def units(self) -> int:
         return units(self.parts, self.blocks)
 
@@ -221,7 +230,7 @@ def _multiplied(s: ProductSchedule, device: Device) -> float:
 def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:
     """Seconds of one thread, and operations, of all that is computed or copied beside the products."""
     across = -(-s.parts.out[-1] // s.blocks.columns)
-    copies = [(x, across) for x in s.lefts] + [(x, 1) for x in s.rights]
+    copies = [(x, across) for x in s.lefts] + [(x, 1) for x in s.rights if not s.copies_once]
     online = [(x, 1) for x in (s.tops, s.live)]
     for loops, times in [*((x, n) for x, n in (*copies, *online) if x is not None), (s.rest, 1)]:
         seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)
@@ -251,7 +260,8 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     alone = _multiplied(s, device) + _streamed(s, device) + _rescaled(s, device) + sum(seconds for seconds, _ in around)
     alone *= LEFT if s.live is not None else 1
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
-    made = shared(alone, sum(s.reads) + sum(s.writes) + sum(t.nbytes for t in s.workspaces), s.units, device)
-    copied = sum(memory_seconds(2 * t.nbytes, device if made["threads"] > 1 else device.single) for t in s.workspaces)
-    made["seconds"] += STRIDED * copied
+    made = shared(alone, sum(s.reads) + sum(s.writes) + s.between, s.units, device)
+    if not s.copies_once:
+        memory = device if made["threads"] > 1 else device.single
+        made["seconds"] += STRIDED * sum(memory_seconds(2 * t.nbytes, memory) for t in s.workspaces)
     return replace(s, flops=flops, **made)
