@@ -83,7 +83,8 @@ class PlanTransfer:
     def _body(self, k: Kernel, new: Correspondence, values: dict[int, Node]) -> Graph:
         """The body of `k` with the extents and constants of the new size."""
         stands = dict(zip(k.body.inputs, (self._inlined[v] for v in k.reads), strict=True))
-        made = {n: input_node(n.attr("name"), values[v].type, n.is_constant_leaf) for n, v in zip(k.body.inputs, k.reads, strict=True)}
+        read = zip(k.body.inputs, k.reads, strict=True)
+        made = {n: input_node(n.attr("name"), values[v].type, n.is_constant_leaf) for n, v in read}
         inputs = tuple(made.values())
         for n in k.body.nodes:
             if n not in made:

@@ -119,7 +119,8 @@ class Prices:
     def _input(self, eclass: int) -> Node:
         found = self._inputs.get(eclass)
         if found is None:
-            found = self._inputs[eclass] = input_node(f"c{eclass}", self._classes[eclass].type, self._classes[eclass].constant)
+            read = self._classes[eclass]
+            found = self._inputs[eclass] = input_node(f"c{eclass}", read.type, read.constant)
         return found
 
     def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:

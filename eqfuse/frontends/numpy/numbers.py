@@ -21,6 +21,7 @@ from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.tracing import differentiated
+from eqfuse.frontends.numpy.verdict import Verdict, verdict
 from eqfuse.frontends.numpy.writes import copied
 from eqfuse.ir.graph import node
 
@@ -112,29 +113,29 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 
 @implements(np.allclose)
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tracer:
-    return isclose(a, b, rtol, atol, equal_nan).all()
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Verdict:
+    return verdict(isclose(a, b, rtol, atol, equal_nan).all())
 
 
 @implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tracer | bool:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Verdict | bool:
     x, y = lift(a1), lift(a2)
     if x.shape != y.shape:
         return False
     same = x == y
     if equal_nan:
         same |= elementwise("isnan", x) & elementwise("isnan", y)
-    return same.all()
+    return verdict(same.all())
 
 
 @implements(np.array_equiv)
-def array_equiv(a1: Any, a2: Any) -> Tracer | bool:
+def array_equiv(a1: Any, a2: Any) -> Verdict | bool:
     x, y = lift(a1), lift(a2)
     try:
         np.broadcast_shapes(x.shape, y.shape)
     except ValueError:
         return False
-    return (x == y).all()
+    return verdict((x == y).all())
 
 
 @implements(np.real_if_close)

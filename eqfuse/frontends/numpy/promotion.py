@@ -18,6 +18,7 @@ from eqfuse.frontends.numpy.laid_out import of_elementwise
 from eqfuse.frontends.numpy.number import Number, computed, is_number, kind_of
 from eqfuse.frontends.numpy.registry import of_arrays
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
+from eqfuse.frontends.numpy.verdict import Verdict, verdict
 from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import OPERATORS, refusal, shown
 from eqfuse.ir.graph import Node, const, node
@@ -54,6 +55,9 @@ def holds_tracer(tree: Any) -> bool:
 def operand(value: Any) -> Any:
     """A tracer, or a Python int, float or complex whose dtype the other operands decide."""
     return value if isinstance(value, Tracer) or kind_of(value) in (int, float, complex) else lift(value)
+
+
+_OF_BOOLS = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # of which Python makes a bool
 
 
 def _promotable(operand: Any) -> Any:
@@ -211,6 +215,8 @@ def common(values: Sequence[Any]) -> list[Node]:
 
 @of_arrays
 def unary_operator(name: str, x: Any) -> Any:
+    if isinstance(x, Verdict):
+        raise x.refusal
     return computed(name, x) if isinstance(x, Number) else elementwise(name, x)
 
 
@@ -220,6 +226,8 @@ def operator(name: str, left: Any, right: Any) -> Any:
     for other in (left, right):
         if defers(other):
             return NotImplemented
+    if isinstance(left, Verdict) or isinstance(right, Verdict):
+        return of_verdicts(name, left, right)
     if isinstance(left, Number) or isinstance(right, Number):
         other = right if isinstance(left, Number) else left
         if is_number(other):
@@ -229,6 +237,16 @@ def operator(name: str, left: Any, right: Any) -> Any:
     if name == "power" and isinstance(left, Tracer):
         return _power(left, right)
     return elementwise(name, left, right)
+
+
+def of_verdicts(name: str, left: Any, right: Any) -> Tracer:
+    """The operator `name` where one side is a Python bool that depends on data."""
+    own, other = (left, right) if isinstance(left, Verdict) else (right, left)
+    if not isinstance(other, Verdict) and not is_number(other):
+        return elementwise(name, left, right)
+    if name in COMPARISONS or (name in _OF_BOOLS and isinstance(other, Verdict | bool)):
+        return verdict(elementwise(name, left, right))
+    raise own.refusal
 
 
 def defers(other: Any) -> bool:

@@ -24,10 +24,11 @@ from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.stand_ins import stand_ins
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
+from eqfuse.frontends.numpy.verdict import Verdict
 from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
-from eqfuse.ir.pytree import LEAF, SCALAR, Static, Structure, flatten, unflatten
+from eqfuse.ir.pytree import BOOL, LEAF, SCALAR, Static, Structure, flatten, unflatten
 from eqfuse.ir.signature import (
     CallSignature,
     are_parameters,
@@ -306,7 +307,7 @@ def _placed(
     sources.append((0, len(nodes)))
     if isinstance(leaf, Tracer):
         nodes.append(leaf.node)
-        return SCALAR if leaf.scalar else LEAF
+        return BOOL if isinstance(leaf, Verdict) else SCALAR if leaf.scalar else LEAF
     if isinstance(leaf, (np.ndarray, np.generic)):
         nodes.append(const(supported_array(leaf, "a result")))
         return SCALAR if isinstance(leaf, np.generic) else LEAF
