@@ -124,7 +124,7 @@ def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Grap
                 found.append(compiled_of(graph, uncut))
                 unlimited.append((found[-1].report.unlimited_seconds, found[-1].report.unlimited_bytes))
             except MemoryLimitError as error:
-                refused.append(error)
+                refused.append(error.with_traceback(None))  # which holds all that the search made
                 unlimited.append(error.unlimited)
                 continue
             if is_enough() or (best is not None and _predicted(found[-1]) > best):

@@ -125,16 +125,18 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:
     """Of two products with a softmax between them, the cheaper of whole rows and of one block after another."""
-    made, why = [], None
-    for parts in (parts_of, online_parts_of):
+    try:
+        whole = schedule_of(body, parts_of(body), device)
+    except UnsupportedOp as refusal:
         try:
-            made.append(schedule_of(body, parts(body), device))
-        except UnsupportedOp as error:
-            why = why or error
-    if not made:
-        assert why is not None
-        raise why
-    return min(made, key=lambda s: s.seconds)
+            return schedule_of(body, online_parts_of(body), device)
+        except UnsupportedOp:
+            raise refusal from None
+    try:
+        online = schedule_of(body, online_parts_of(body), device)
+    except UnsupportedOp:
+        return whole
+    return min(whole, online, key=lambda s: s.seconds)
 
 
 def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSchedule:

@@ -1,0 +1,62 @@
+"""What a search has made is freed when a compile ends, without a collection: egglog's e-graphs may be dropped by the
+thread alone that made them, and a collection runs in any."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqfuse as ef
+from eqfuse.egraph.engine import Engine
+from eqfuse.egraph.space import Segment
+from eqfuse.extract.candidates.grammar import Grammar
+from tests.support.c_target import C
+
+SEARCH = (Engine, Segment, Grammar)
+X, W = np.ones((20, 30)), np.ones((30, 4))
+
+
+def attention(x: Any, w: Any) -> Any:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return (e / e.sum(1, keepdims=True)) @ w
+
+
+def layers(x: Any, w: Any) -> Any:
+    for _ in range(2):
+        x = np.tanh(x @ w @ w.T) + x
+    return x.sum()
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def left() -> int:
+    return sum(isinstance(o, SEARCH) for o in gc.get_objects())
+
+
+@pytest.mark.parametrize("function", [attention, ef.grad(layers)])
+@pytest.mark.parametrize("target", ["numpy", C, "cuda:a100"], ids=["numpy", "c", "cuda"])
+def test_a_compile_leaves_nothing_of_its_search(function: Callable[..., Any], target: Any, no_collection: None) -> None:
+    before = left()
+    graph = ef.trace(function, X, W)
+    plan = ef.extract(ef.saturate(graph), target=target)
+    assert left() == before and plan.kernels
+
+
+@pytest.mark.parametrize("limit", [0.95, 0.01])
+def test_nor_does_one_under_a_limit_of_memory(limit: float, no_collection: None) -> None:
+    before, whole = left(), ef.compile(ef.grad(layers), X, W).peak_bytes
+    try:
+        ef.compile(ef.grad(layers), X, W, memory_limit=int(limit * whole))
+    except ef.MemoryLimitError:
+        assert limit < 0.1
+    assert left() == before
