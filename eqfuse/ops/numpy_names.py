@@ -22,4 +22,4 @@ def _home(ufunc: np.ufunc, name: str) -> str:
         return "numpy"
     if ufunc is getattr(np._core.umath, name, None):  # type: ignore[attr-defined]
         return "numpy._core.umath" if getattr(ufunc, "types", None) else "numpy.strings"
-    return "scipy.special"
+    return "numpy.frompyfunc" if name.endswith(" (vectorized)") else "scipy.special"

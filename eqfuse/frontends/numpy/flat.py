@@ -20,24 +20,44 @@ from eqfuse.ir.accepted import constant_of
 
 @of_arrays
 class Flat:
-    """What is taken of it is a copy; what is assigned to it is written to the array `base`, again and again."""
+    """What is taken of it is a copy; what is assigned to it is written to the array `base`, again and again. It is its
+    own iterator, at the element `index`, and begins anew where an item is taken or assigned."""
 
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, base: Tracer) -> None:
         self.base = base
+        self.index = 0
 
     def __len__(self) -> int:
         return self.base.size
 
+    @property
+    def coords(self) -> tuple[int, ...]:
+        """The place in `base` of the element that comes next."""
+        found, rest = [], self.index
+        for extent in reversed(self.base.shape[1:]):
+            rest, at = divmod(rest, extent)
+            found.append(at)
+        return (rest, *reversed(found)) if self.base.ndim else ()
+
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.base.flattened())
+        return self
+
+    def __next__(self) -> Any:
+        if self.index >= len(self):
+            raise StopIteration
+        taken = self.base.flattened()[self.index]
+        self.index += 1
+        return taken
 
     def __getitem__(self, key: Any) -> Any:
+        self.index = 0
         taken = self.base.flattened()[key]
         return taken if isinstance(taken, Tracer) and taken.scalar else taken.copy()
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        self.index = 0
         if isinstance(value, Tracer) and value.is_of([self.base]) and not value.scalar:
             raise TraceError(
                 "x.flat is assigned what shares memory with x: NumPy would read there what it has just written. Assign "

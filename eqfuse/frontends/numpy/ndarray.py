@@ -123,8 +123,9 @@ class Operators:
         "np.array(), np.asarray() or assignment into a NumPy array",
         np.array,
         "Join traced arrays by np.stack or np.concatenate, write into arrays made inside the traced function, index "
-        "one made outside as np.asarray(table)[i]; a "
-        "library that converts its arguments cannot be traced (ef.softmax, ef.gelu and others stand in for scipy's)",
+        "one made outside as np.asarray(table)[i], write x.astype(np.float64) for np.float64(x) and f(x) for "
+        "np.vectorize(f)(x); a library that converts its arguments cannot be traced (ef.softmax, ef.gelu and others "
+        "stand in for scipy's)",
     )
 
     # NumPy's two protocols, and ours

@@ -38,6 +38,8 @@ REFUSALS = (
             "read outside of the traced function, and pass the array as an argument"),
     Refusal("np.busday_count np.busday_offset np.is_busday np.datetime_as_string np.isnat",
             "dates are not tensors", "convert them to numbers by .astype(np.int64) outside of the traced function"),
+    Refusal("np.frompyfunc.*", "it calls Python for one element after another",
+            "call the function itself with whole arrays, which it may take as it is"),
     Refusal("np.lib.scimath.*", "real or complex, the dtype of its result depends on data",
             "use the function of the same name in np, of x or of x.astype(complex)"),
     Refusal("np.lib.recfunctions.*", "structured arrays are not tensors", "pass each field as an array of its own"),
