@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.c.calls import CallsSchedule
 from eqfuse.emit.c.product.parts import parts_of
@@ -17,7 +18,7 @@ from eqfuse.emit.c.product.schedule import ProductSchedule, products_schedule
 from eqfuse.emit.c.product.tile import RegisterTile, tile_for
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
 from eqfuse.kinds import kind_named
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, product, run_all
@@ -194,6 +195,28 @@ def test_bytes_priced_are_those_of_operands_panels_and_results() -> None:
     price = schedule.price(C)
     assert price.bytes_read == sum(n.type.nbytes for n in graph.inputs) + panels.nbytes
     assert price.bytes_written == graph.outputs[0].type.nbytes + panels.nbytes
+
+
+def test_of_two_operands_the_larger_is_cut_for_threads_and_the_smaller_read_again() -> None:
+    two = replace(C, threads=2)
+    wide, high = (product(lone(*extents), two).schedule.blocks for extents in ((64, 2048, 512), (512, 2048, 64)))
+    assert wide.rows == 64 and wide.columns < 512
+    assert high.rows < 512 and high.columns == 64
+
+
+def test_constants_are_priced_as_copied_once() -> None:
+    given = lone(700, 600, 1300)
+    x, y = given.inputs
+    fixed = input_node("fixed", y.type, True)
+    one, other = product(given).schedule, product(Graph((x, fixed), substitute(given.outputs, {y: fixed}))).schedule
+    assert one.workspaces == other.workspaces and not one.copies_once and other.copies_once
+    price = other.price(C)
+    assert price.bytes_read == x.type.nbytes + y.type.nbytes and price.seconds < one.price(C).seconds
+    weights = np.ones(y.shape, np.float32)
+    plan = ef.extract(ef.saturate(ef.trace(lambda a: np.tanh(a @ weights), ef.spec(x.shape, np.float32))), target=C)
+    (kernel,) = [k for k in plan.kernels if k.kind == "contract"]
+    schedule = kind_named("contract").schedule(kernel.body, C)
+    assert isinstance(schedule, ProductSchedule) and schedule.copies_once and schedule.price(C) == kernel.price
 
 
 def test_large_plain_products_stay_with_blas_and_others_do_not() -> None:

@@ -107,7 +107,7 @@ class ProductBlocks:
 def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
     """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
     limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // parts.dtype.itemsize
-    most = max(1, min(int(seconds / UNIT), UNITS * device.threads)) if device.threads > 1 else 1
+    most = max(1, min(math.ceil(seconds / UNIT), UNITS * device.threads)) if device.threads > 1 else 1
     found = None
     for rows, columns in _cuts(parts):
         blocks = _blocks(parts, rows, columns, device)
@@ -145,14 +145,17 @@ def heights(extent: int, rows: int) -> tuple[tuple[int, int], ...]:
 
 
 def _cuts(parts: ProductParts) -> Iterator[tuple[int, int]]:
-    """Rows and columns of a unit, at most, from large ones to small ones."""
+    """Rows and columns of a unit, at most, from large ones to small ones. Each unit reads the left operand for its rows
+    and the right one for its columns: the larger of the two is cut first."""
     rows, across = HIGH, parts.out[-1]
     whole = parts.rest.reduces or len(parts.products) > 1
     wide = STREAM_WIDE if parts.height <= FEW_ROWS else WIDE
     columns = across if whole else min(across, wide // parts.dtype.itemsize)
     while True:
         yield rows, columns
-        if rows > MOST_ROWS and parts.height > rows // 2:
+        if not whole and across > parts.height and columns > 2 * LINE:
+            columns //= 2
+        elif rows > MOST_ROWS and parts.height > rows // 2:
             rows //= 2
         elif not whole and columns > 2 * LINE:
             columns //= 2
