@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options)
     except EqfuseError as error:
-        print(f"eqfuse: {error}", file=sys.stderr)
+        said = str(error).removesuffix(f"\n  at {error.where}")  # which is where the command begins
+        print(f"eqfuse: {said}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader has seen enough: `eqfuse laws | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
 def _demo(options: argparse.Namespace) -> int:
     from eqfuse.demo.demo import demo
 
+    if options.html is not None and not options.html.absolute().parent.is_dir():
+        raise EqfuseError(f"there is no folder {options.html.parent} to write {options.html.name} into")
     demo(html=options.html, quick=options.quick)
     return 0
 

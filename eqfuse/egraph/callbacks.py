@@ -27,6 +27,9 @@ from eqfuse.ops.types import TensorType
 _instances: weakref.WeakValueDictionary[int, Callbacks] = weakref.WeakValueDictionary()
 OPERATORS = list(TABLE)  # by the number that stands for each
 _LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
+# Constants that laws lead to, of small programs, which have a dozen; of others, one for so many nodes. A value that
+# equals itself and a constant, as `(x - x + a) - a` does, makes ever more of them before a round ends: 2 a, 3 a.
+_MOST_MADE, _NODES_EACH = 100, 8
 _ROUND = frozenset(("add", "subtract", "multiply", "divide", "reciprocal"))  # what laws make of constants
 _SLACK = 2  # units in the last place between constants that are taken to be one
 
@@ -108,6 +111,8 @@ class Callbacks:
         self._again: float = 0  # nodes of the round that may be taken for those of matches that are offered again
         self._charged: Counter[int] = Counter()  # nodes that each rule was charged for, of all rounds
         self._paid: Counter[int] = Counter()  # of them, those for matches that are offered again
+        self._made = 0  # constants that laws have led to
+        self._size = 0  # nodes, when the last round began
         self._allowance = Allowance()
         self._clock: float | None = None  # when a judge last answered in this round
         self._judged: dict[tuple[int, ...], int] = {}
@@ -122,7 +127,8 @@ class Callbacks:
 
     def limit(self, room: float, size: int, allowance: Allowance) -> None:
         """Set the limits of the round that begins with `size` nodes."""
-        self._room, self._again, self._allowance, self.cut = room, room + size, allowance, None
+        self._room, self._again, self._size = room, room + size, size
+        self._allowance, self.cut = allowance, None
 
     def clear(self) -> None:
         """Reset the seconds spent on each rule."""
@@ -196,9 +202,17 @@ class Callbacks:
                     array = np.asarray(row(name).meaning(*arrays, *attrs))
                 if kind(array.dtype) not in "fc" or np.isfinite(array).all():
                     rounded = self.snaps and self.begun and name in _ROUND and not _is_exact(name, arrays, array)
-                    answer = self.number(self._snapped(Literal(array), rounded))
+                    answer = self._folded(self._snapped(Literal(array), rounded))
             self._judged[key] = answer
         return answer
+
+    def _folded(self, literal: Literal) -> int:
+        """The number of a constant that was computed; 0 where it is new, and laws have made too many."""
+        if self.begun and (Literal, literal) not in self._numbers:
+            if self._made >= max(_MOST_MADE, self._size // _NODES_EACH):
+                return 0
+            self._made += 1
+        return self.number(literal)
 
     def folds(self) -> list[Fold]:
         """The constants computed so far, in that order."""

@@ -191,6 +191,28 @@ def transpose(x: Expr, axes: Sequence[int]) -> Expr:
     return Expr(tidy.transpose(x.node, axes))
 
 
+def flipped(x: Expr, axis: int) -> Expr:
+    return Expr(tidy.flip(x.node, [axis]))
+
+
+def later(x: Expr, axis: int, by: int, fill: float) -> Expr:
+    """`x`, later along `axis`, after `by` times `fill`."""
+    extent = x.shape[axis]
+    ranges = [(0, m, 1) for m in x.shape]
+    ranges[axis] = (0, extent - by, 1)
+    widths = [(0, 0)] * x.rank
+    widths[axis] = (by, 0)
+    return Expr(tidy.pad(tidy.slice_(x.node, ranges), const(fill, x.dtype), widths))
+
+
+def rows_along(x: Expr, axes: Sequence[int]) -> Expr:
+    """The elements along `axes`, which are negative, as the last axis."""
+    chosen = [a + x.rank for a in axes]
+    kept = [a for a in range(x.rank) if a not in chosen]
+    lying = transpose(x, (*kept, *chosen))
+    return reshape(lying, (*lying.shape[: len(kept)], size_of(x.shape, axes)))
+
+
 def swapped(x: Expr) -> Expr:
     """`x` with its last two axes exchanged."""
     r = x.rank

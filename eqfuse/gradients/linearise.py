@@ -6,14 +6,15 @@ where there is none. Integers and bools do not change.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from eqfuse.errors import UnsupportedOp, line_of
 from eqfuse.frontends.numpy.origins import note_derived
 from eqfuse.gradients.row import NoDerivative
 from eqfuse.gradients.table import derivative
-from eqfuse.ir.graph import Node, topological
+from eqfuse.ir.graph import Node, input_node, substitute, topological
 
 
 def changes(
@@ -74,12 +75,31 @@ def _of_results(
     if row.part is not None:
         return [several[n.args[0]][row.part(n)]]
     if row.formula is not None:
-        return _changes([row.formula(n)], dict(zip(n.args, of_args, strict=True)), replaced)
+        return [_of_formula(row.formula, n, of_args, replaced)]
     if row.several is None:
         return [row.tangent(n, of_args)]
     made, instead = row.several(n, of_args, _changes)
     replaced.update(instead)
     return made
+
+
+_serial = itertools.count()
+
+
+def _of_formula(
+    formula: Callable[[Node], Node], n: Node, of_args: list[Node | None], replaced: dict[Node, Node]
+) -> Node | None:
+    """What `n` changes by, which is what `formula` makes of it. Inputs stand for the arguments that change: the formula
+    of `x.T`, say, may cancel the transpose, and read `x` past the argument that has a change."""
+    stands = [a if c is None else input_node(f"formula {next(_serial)}", a.type)
+              for a, c in zip(n.args, of_args, strict=True)]  # fmt: skip
+    within: dict[Node, Node] = {}
+    seeds = {s: c for s, c in zip(stands, of_args, strict=True) if c is not None}
+    (change,) = _changes([formula(n.over(stands))], seeds, within)
+    made = [m for m in (change, *within, *within.values()) if m is not None]
+    whole = dict(zip(made, substitute(made, dict(zip(stands, n.args, strict=True))), strict=True))
+    replaced.update({whole[loop]: whole[instead] for loop, instead in within.items()})
+    return None if change is None else whole[change]
 
 
 def reaching(outputs: Sequence[Node], sources: Collection[Node]) -> list[Node]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eqfuse.gradients.expr import Expr, cast, f, spread_to, total, where
+from eqfuse.gradients.expr import Expr, cast, flipped, later, reshape, rows_along, spread_to, total
 from eqfuse.gradients.row import Changes, DerivativeRow, constant, joint
-from eqfuse.ir.graph import Node
+from eqfuse.ir.graph import Node, node
 
 
 def _extreme_tangent(n: Node, d: Changes) -> Node | None:
@@ -17,17 +17,19 @@ def _extreme_tangent(n: Node, d: Changes) -> Node | None:
 
 
 def _product_tangent(n: Node, d: Changes) -> Node | None:
-    """The product of all others for each element: where one is zero, of the others; where two are, zero."""
+    """Each element's change, times the product of all before it and that of all behind: no zero is divided by, so that
+    the tangent has its tangent too."""
     if d[0] is None:
         return None
-    x, axes = Expr(n.args[0]), n.attr("axes")
-    zero = x.equals(0)
-    zeros = total(cast(zero, n.dtype), axes)
-    nonzero = where(zero, 1, x)
-    others = Expr(n.over([nonzero.node]))
-    alone = f("logical_and", zero, zeros.equals(1))
-    slope = where(zeros.equals(0), others / nonzero, where(alone, spread_to(others, x.shape), 0))
-    return total(slope * Expr(d[0]), axes).node
+    axes = n.attr("axes")
+    x, change = rows_along(Expr(n.args[0]), axes), rows_along(Expr(d[0]), axes)
+    before = _running_product(later(x, -1, 1, 1))
+    behind = flipped(_running_product(later(flipped(x, -1), -1, 1, 1)), -1)
+    return reshape(total(before * behind * change, [-1]), n.shape).node
+
+
+def _running_product(x: Expr) -> Expr:
+    return Expr(node("cumprod", (x.node,), (-1,)))
 
 
 ROWS: dict[str, DerivativeRow] = {

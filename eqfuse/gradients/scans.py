@@ -8,19 +8,15 @@ from collections.abc import Callable
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, cast, f, reshape, total, transpose, where
+from eqfuse.gradients.expr import Expr, cast, f, flipped, later, reshape, total, transpose, where
 from eqfuse.gradients.reductions import ROWS as REDUCTIONS
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint
 from eqfuse.ir.graph import Node, const, node
 
 
-def _flipped(x: Expr, axis: int) -> Expr:
-    return Expr(tidy.flip(x.node, [axis]))
-
-
 def _suffix_sums(n: Node, ct: Expr) -> Expr:
     axis = n.attr("axis")
-    return _flipped(Expr(n.over([_flipped(ct, axis).node])), axis)
+    return flipped(Expr(n.over([flipped(ct, axis).node])), axis)
 
 
 def _running_product_tangent(n: Node, d: Changes) -> Node | None:
@@ -32,29 +28,19 @@ def _running_product_tangent(n: Node, d: Changes) -> Node | None:
     p, c = Expr(n.args[0]), Expr(d[0])
     span = 1
     while span < n.shape[axis]:
-        c = c * _moved(p, axis, span, 1) + p * _moved(c, axis, span, 0)
-        p = p * _moved(p, axis, span, 1)
+        c = c * later(p, axis, span, 1) + p * later(c, axis, span, 0)
+        p = p * later(p, axis, span, 1)
         span *= 2
     return c.node
-
-
-def _moved(x: Expr, axis: int, by: int, fill: float) -> Expr:
-    """`x`, later along `axis`, after `by` times `fill`."""
-    extent = x.shape[axis]
-    ranges = [(0, m, 1) for m in x.shape]
-    ranges[axis] = (0, extent - by, 1)
-    widths = [(0, 0)] * x.rank
-    widths[axis] = (by, 0)
-    return Expr(tidy.pad(tidy.slice_(x.node, ranges), const(fill, x.dtype), widths))
 
 
 def _running_extreme_tangent(n: Node, change: Expr) -> Node:
     """The change of the element that is the extreme so far, of equal ones the first."""
     axis = n.attr("axis")
-    extent, later = n.shape[axis], np.dtype(bool)
+    extent, truth = n.shape[axis], np.dtype(bool)
     numbers = Expr(const(np.arange(extent).reshape((extent,) + (1,) * (-axis - 1))))
-    before = _moved(Expr(n), axis, 1, 0)
-    new = f("logical_or", cast(numbers.equals(0), later), f("not_equal", Expr(n), before))
+    before = later(Expr(n), axis, 1, 0)
+    new = f("logical_or", cast(numbers.equals(0), truth), f("not_equal", Expr(n), before))
     last = node("accumulate", (where(new, numbers, 0).node,), ("maximum", axis))
     return node("take_along_axis", (change.node, last), (axis,))
 
@@ -95,8 +81,8 @@ def _sums_of_slices(n: Node) -> Node:
         raise NoDerivative(f"of {n.attr('ufunc')}.reduceat it is not known here; of add it is")
     int64 = np.dtype(np.int64)
     first = cast(Expr(starts), int64)
-    later = tidy.slice_(first.node, [(1, first.shape[0], 1)])
-    stop = Expr(tidy.concat([later, const(np.array([extent], int64))], -1))
+    following = tidy.slice_(first.node, [(1, first.shape[0], 1)])
+    stop = Expr(tidy.concat([following, const(np.array([extent], int64))], -1))
     stop = where(stop > first, stop, first + 1)
     numbers = Expr(const(np.arange(extent).reshape(extent, 1)))
     inside = cast(f("logical_and", numbers >= first, numbers < stop), n.dtype)

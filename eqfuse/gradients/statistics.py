@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.gradients.expr import Expr, cast, f, filled, reshape, size_of, spread_to, total, transpose
+from eqfuse.gradients.expr import Expr, cast, f, filled, reshape, rows_along, spread_to, total, transpose
 from eqfuse.gradients.row import DerivativeRow, NoDerivative
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops.sorting import INDEX
@@ -27,12 +27,7 @@ _NEAR: dict[str, Callable[[Expr], Expr]] = {  # how far from the element below t
 
 def _sorted_rows(x: Node, axes: tuple[int, ...]) -> Expr:
     """The elements along `axes` sorted, as the last axis."""
-    rank = x.type.rank
-    chosen = [a + rank for a in axes]
-    kept = [a for a in range(rank) if a not in chosen]
-    moved = transpose(Expr(x), (*kept, *chosen))
-    rows = reshape(moved, (*moved.shape[: len(kept)], size_of(x.shape, axes)))
-    return Expr(node("sort", (rows.node,), (-1, True)))
+    return Expr(node("sort", (rows_along(Expr(x), axes).node,), (-1, True)))
 
 
 def _quantiles(n: Node, q: Expr, method: str, among_nan: bool = False) -> Node:

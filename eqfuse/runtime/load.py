@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ DAMAGE = (
 
 def load(path: str | Path) -> Program:
     """The program that `Program.save` wrote to `path`."""
+    if not isinstance(path, str | PathLike):
+        raise EqfuseError(f"ef.load takes the path of a file that a program was saved to, not {path!r}")
     try:
         with zipfile.ZipFile(path) as archive:
             header = json.loads(archive.read("program.json"))

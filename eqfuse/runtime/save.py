@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from eqfuse.dtypes import ADDED
+from eqfuse.errors import EqfuseError
 from eqfuse.frontends.signature_text import write_signature
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.machine.files import write_atomically
@@ -49,6 +50,8 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Pa
         for i, literal in enumerate(large):
             with archive.open(f"constant{i}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, _storable(literal.array), allow_pickle=False)
+    if path.is_dir():
+        raise EqfuseError(f"{path} is a folder: name a file in it")
     write_atomically(path, data.getvalue(), private=False)
 
 

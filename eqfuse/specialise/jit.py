@@ -64,6 +64,10 @@ class Jitted(Summarised, Generic[P, R]):
         self._lock = threading.RLock()
         self._warned = False
 
+    def __reduce__(self) -> str:
+        """Pickled, and copied, by name, as functions are: its programs are of this process."""
+        return self.__qualname__
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if is_disabled():
             return self.fn(*args, **kwargs)

@@ -63,6 +63,14 @@ def test_an_error_is_a_message_and_not_a_traceback(
     assert capsys.readouterr().err.startswith("eqfuse: no clock here")
 
 
+def test_a_page_that_cannot_be_written_is_refused_before_the_demo_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--html", str(tmp_path / "none" / "page.html")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"eqfuse: there is no folder {tmp_path / 'none'} to write page.html into"
+
+
 def test_calibrate_tries_the_c_compiler_and_says_which_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

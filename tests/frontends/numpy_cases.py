@@ -273,7 +273,7 @@ NUMBERS: dict[str, tuple[Case, ...]] = {
     ),
     "np.cross": (
         lambda x: np.cross(x, x[..., ::-1]), lambda x: np.cross(x, I), lambda x: np.cross(x, x, axis=0),
-        lambda x: np.cross(x, [1, 2], axisc=0),
+        lambda x: np.cross(x, [1, 2], axisc=0), lambda x: np.cross(x[0, :2], x[1, :2]),
     ),
     "np.cumsum": (np.cumsum, lambda x: np.cumsum(x, axis=0), lambda x: np.cumsum(x, -1, dtype="f8")),
     "np.diff": (

@@ -48,6 +48,20 @@ def test_laws_end_by_themselves_on_every_benchmark_program(laws: str) -> None:
             assert max(segment.nodes_per_round) <= LARGEST.get(laws, 6) * segment.nodes_per_round[0], name
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: ((x - x) + np.pi) - np.pi, lambda x: ((x - x).astype(float) + 3.3) - 3.3,
+     lambda x: np.mod((x - x) + np.pi, 2 * np.pi) - np.pi - (x - x), lambda x: np.unwrap(np.broadcast_to(x, (3, 3)))],
+)  # fmt: skip
+def test_a_value_that_equals_itself_and_a_constant_makes_no_constants_for_ever(function: Any) -> None:
+    """Within a round no limit is asked: egglog derives constants to their fixpoint."""
+    graph = ef.trace(function, np.arange(3))
+    space = ef.saturate(graph)
+    assert space.n_nodes < 10_000
+    plan = ef.extract(space, target="numpy")
+    np.testing.assert_allclose(ef.emit(plan)(np.arange(3)), function(np.arange(3)), atol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", sorted({*FAMILIES} - OPT_IN))
 def test_every_family_ends_by_itself_on_programs_as_people_write_them(family: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import sys
 import threading
 import warnings
@@ -257,3 +259,16 @@ def test_a_jitted_method_may_be_dynamic() -> None:
     model = Model()
     for n in (50, 3, 4):
         np.testing.assert_array_equal(model(np.ones(n)), np.full(n, 3.0))
+
+
+@ef.jit
+def doubled(x: np.ndarray) -> np.ndarray:
+    return 2 * x
+
+
+def test_a_jitted_function_is_pickled_and_copied_by_name_as_functions_are() -> None:
+    assert copy.copy(doubled) is doubled and copy.deepcopy(doubled) is doubled
+    name = pickle.dumps(doubled)
+    assert b"doubled" in name and len(name) < 200
+    with pytest.raises((pickle.PicklingError, AttributeError)):  # no name leads to it
+        pickle.dumps(ef.jit(lambda x: 2 * x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -91,3 +92,15 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path, damage):
         path.write_bytes(b"" if damage == "empty" else b"hello")
     with pytest.raises(ef.EqfuseError, match="not a saved program"):
         load(path)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"program"])
+def test_what_is_no_path_is_no_saved_program(path: object) -> None:
+    with pytest.raises(ef.EqfuseError, match="takes the path"):
+        ef.load(path)  # type: ignore[arg-type]
+
+
+def test_a_program_is_saved_to_a_file_and_to_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ef.EqfuseError, match="is a folder"):
+        ef.compile(lambda x: x + 1, np.ones(3)).save(tmp_path)
+    assert not [*tmp_path.iterdir()]
