@@ -66,7 +66,7 @@ class Jitted(Summarised, Generic[P, R]):
 
     def __reduce__(self) -> str:
         """Pickled, and copied, by name, as functions are: its programs are of this process."""
-        return self.__qualname__
+        return str(getattr(self, "__qualname__", self.fn))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if is_disabled():
