@@ -97,7 +97,8 @@ def _of_formula(
     seeds = {s: c for s, c in zip(stands, of_args, strict=True) if c is not None}
     (change,) = _changes([formula(n.over(stands))], seeds, within)
     made = [m for m in (change, *within, *within.values()) if m is not None]
-    whole = dict(zip(made, substitute(made, dict(zip(stands, n.args, strict=True))), strict=True))
+    ends = {c: c for c in of_args if c is not None} | dict(zip(stands, n.args, strict=True))  # no stand-in is below
+    whole = dict(zip(made, substitute(made, ends), strict=True))
     replaced.update({whole[loop]: whole[instead] for loop, instead in within.items()})
     return None if change is None else whole[change]
 

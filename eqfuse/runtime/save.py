@@ -29,10 +29,13 @@ SMALL_BYTES = 64  # constants up to this size are written into the graph's text
 
 
 def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Path) -> None:
-    """Write `plan` to `path`, in one step. EqfuseError when the results nest in a class of the user's.
+    """Write `plan` to `path`, in one step. EqfuseError when that is a folder, or the results nest in a class of the
+    user's.
 
     Of the `laws` it was chosen under the names are kept, and of a user's own ones nothing: they are code.
     """
+    if path.is_dir():
+        raise EqfuseError(f"{path} is a folder: name a file in it")
     graph, large = _without_large_constants(plan.graph)
     header = {
         "format": FORMAT,
@@ -50,8 +53,6 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Pa
         for i, literal in enumerate(large):
             with archive.open(f"constant{i}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, _storable(literal.array), allow_pickle=False)
-    if path.is_dir():
-        raise EqfuseError(f"{path} is a folder: name a file in it")
     write_atomically(path, data.getvalue(), private=False)
 
 

@@ -22,6 +22,7 @@ CALLS: dict[Any, Callable[[Any], Any]] = {
     np.real: lambda x: (np.real(x), x.real), np.imag: lambda x: (np.imag(x), x.imag),
     np.take: lambda x: np.take(np.arange(3.0), np.astype(x.real, int)),
     np.interp: lambda x: np.interp(x.real, [0, 1], [0, 2]),
+    np.cross: lambda x: np.cross(np.stack([x, x]), [1, 2]),
     np.copy: lambda x: (np.copy(x), x.copy()), np.reshape: lambda x: (np.reshape(x, ()), np.reshape(x, (1,))[0]),
     np.linalg.matrix_rank: lambda x: np.linalg.matrix_rank(x) + np.int64(0),  # NumPy gives a Python int
 }  # fmt: skip

@@ -25,7 +25,7 @@ _OWN = frozenset((
 # whose results of rank 0 are arrays, not scalars
 _NO_SCALARS = frozenset((
     np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.block, np.isin, np.pad, np.piecewise, np.real_if_close,
-    np.where, np.fft.fftn, np.fft.ifftn,
+    np.where, np.fft.fftn, np.fft.ifftn, np.cross,
 ))  # fmt: skip
 # what these give does not lie in C order even if what they take does
 _TURNED = frozenset((

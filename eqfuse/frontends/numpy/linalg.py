@@ -343,7 +343,6 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     (a0, a1, *a2), (b0, b1, *b2) = ([x[..., i] for i in range(x.shape[-1])] for x in (a, b))
     last = a0 * b1 - a1 * b0
     if not a2 and not b2:
-        last.as_array()  # of rank 0, where it is of two vectors
         return last
     first = a1 * b2[0] if b2 else None
     second = -(a0 * b2[0]) if b2 else None

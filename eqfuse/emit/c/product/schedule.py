@@ -125,6 +125,7 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:
     """Of two products with a softmax between them, the cheaper of whole rows and of one block after another."""
+    # No refusal is kept in a variable: it holds this frame, and by it all that the search has made.
     try:
         whole = schedule_of(body, parts_of(body), device)
     except UnsupportedOp as refusal:
