@@ -169,15 +169,17 @@ def usual(dtype: np.dtype, name: str, count: int = 1 << 13) -> np.ndarray:
 
 
 @cache
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="eqfuse-vector-math-"))
+def _folder() -> tempfile.TemporaryDirectory:
+    """Removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="eqfuse-vector-math-")
 
 
 @cache
 def _compiled(text: str, *flags: str) -> tuple[ctypes.CDLL, str | None]:
     """The library, and what gcc says of the loops in it."""
     compiler, name = c_compiler.find(), hashlib.blake2b(repr((text, flags)).encode(), digest_size=8).hexdigest()
-    library, report = _folder() / f"{name}.so", _folder() / f"{name}.txt"
+    folder = Path(_folder().name)
+    library, report = folder / f"{name}.so", folder / f"{name}.txt"
     is_gcc = "Free Software Foundation" in compiler.version
     library.write_bytes(compiler.build(text, *flags, *([f"-fopt-info-vec={report}"] if is_gcc else [])))
     return ctypes.CDLL(str(library)), report.read_text() if is_gcc else None

@@ -22,14 +22,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, 1 when a law failed its check, or 2 after an error."""
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options)
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
     except EqfuseError as error:
         said = str(error).removesuffix(f"\n  at {error.where}")  # which is where the command begins
         print(f"eqfuse: {said}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader has seen enough: `eqfuse laws | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
         return 0
+    except OSError as error:
+        print(f"eqfuse: {error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full disk, where what is printed goes
+            _print_no_more()
+        return 2
+
+
+def _print_no_more() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,10 +99,13 @@ def _demo(options: argparse.Namespace) -> int:
 def _optimize(options: argparse.Namespace) -> int:
     from eqfuse.compiler import compile_graph
     from eqfuse.frontends.onnx.model import from_onnx
+    from eqfuse.machine.files import users_file
     from eqfuse.show.explain import explain
 
     if options.output is not None and options.output.suffix != ".onnx":
         raise EqfuseError(f"the fused model is an ONNX file: give -o a name that ends in .onnx, not {options.output}")
+    if options.output is not None:
+        users_file(options.output)
     program = compile_graph(from_onnx(options.model, **dict(map(_size, options.size))))
     brief = explain(program.report, program.plan, schedules=program.executable.schedules())
     shown = program.explain() if options.explain else replace(brief, not_fused=())

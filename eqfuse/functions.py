@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eqfuse.dtypes import ADDED
+from eqfuse.errors import ShapeError
 from eqfuse.ops import row
 
 
@@ -223,10 +224,17 @@ def _affine(x: Any, scale: Any, shift: Any) -> Any:
 
 @_in_float32
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any, shift: Any, eps: float = 1e-5) -> Any:
-    """Inference-time batch norm of ``x[n, c, *spatial]``; the four other arrays are of shape ``[c]``."""
-    over = (-1,) + (1,) * (x.ndim - 2)
-    mean, variance, scale, shift = (np.reshape(v, over) for v in (mean, variance, scale, shift))
+    """Inference-time batch norm of ``x[n, c, *spatial]``. ShapeError unless the four others are of shape ``[c]``."""
+    mean, variance = _of_channels(mean, x, "mean"), _of_channels(variance, x, "variance")
+    scale, shift = _of_channels(scale, x, "scale"), _of_channels(shift, x, "shift")
     return (x - mean) / apply("sqrt", (variance + eps,)) * scale + shift
+
+
+def _of_channels(v: Any, x: Any, what: str) -> Any:
+    """A number for each channel, axis 1 of `x`, in a shape that is repeated over the other axes."""
+    if np.shape(v) != x.shape[1:2]:
+        raise ShapeError(f"the {what} of {x.shape[1]} channels has the shape {np.shape(v)} instead of {x.shape[1:2]}")
+    return np.reshape(v, (-1,) + (1,) * (x.ndim - 2))
 
 
 def _per_axis(value: int | Sequence[int], spatial: int) -> tuple[int, ...]:
@@ -245,12 +253,12 @@ def conv(
     """Cross-correlation of ``x[n, c, *spatial]`` with ``weight[o, c / groups, *kernel]``, plus ``bias[o]``.
 
     `stride` and `dilation`: a number, or one for each spatial axis. `padding`, of zeros: a number, or for each spatial
-    axis a number or a pair (before, after). ShapeError where channels and groups do not fit.
+    axis a number or a pair (before, after). ShapeError where channels and groups, or the bias, do not fit.
     """
     spatial = x.ndim - 2
     attrs = (_per_axis(stride, spatial), _padding(padding, spatial), _per_axis(dilation, spatial), groups)
     y = apply("conv", (x, weight), attrs)
-    return y if bias is None else y + np.reshape(bias, (-1,) + (1,) * spatial)
+    return y if bias is None else y + _of_channels(bias, y, "bias")
 
 
 def max_pool(x: Any, window: Any, *, stride: Any = None, padding: Any = 0) -> Any:

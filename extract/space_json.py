@@ -30,7 +30,7 @@ from eqfuse.extract.kernel_price import priced
 from eqfuse.frontends.signature_text import read_signature, write_signature
 from eqfuse.ir.graph import Graph, Node, attr_text, check, input_node
 from eqfuse.ir.text import attr, parse
-from eqfuse.machine.files import write_atomically
+from eqfuse.machine.files import users_file, write_users_file
 from eqfuse.ops import row
 from eqfuse.ops.literal import literal_from_text
 from eqfuse.ops.types import TensorType, tensor_type
@@ -40,9 +40,10 @@ FORMAT = 3
 DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError)
 
 
-def save(space: Space, path: Path, target: str | Device) -> None:
+def save(space: Space, path: str | Path, target: str | Device) -> None:
     """Write `space` to `path`, in one step, its nodes priced for `target`."""
-    write_atomically(path, write(space, device_for(target)).encode(), private=False)
+    users_file(path)
+    write_users_file(path, write(space, device_for(target)).encode())
 
 
 def load_space(path: str | Path) -> Space:

@@ -15,12 +15,15 @@ from rich.text import Text
 from eqfuse.demo.comparison import HEADINGS, LEGEND, DemoComparison, compare
 from eqfuse.demo.html import page
 from eqfuse.demo.programs import full, small
+from eqfuse.machine.files import users_file, write_users_file
 from eqfuse.show.progress import progress
 
 
 def demo(html: Path | None = None, quick: bool = False) -> list[DemoComparison]:
     """Run the three programs, print the table, and write the page `html` if asked to."""
     console = Console()
+    if html is not None:
+        users_file(html)
     found = []
     examples = small() if quick else full()
     with progress(len(examples)) as at:
@@ -31,7 +34,7 @@ def demo(html: Path | None = None, quick: bool = False) -> list[DemoComparison]:
         console.print(table(comparison))
     console.print(f"\n{LEGEND}", style="dim", highlight=False)
     if html is not None:
-        html.write_text(page(found), encoding="utf-8")
+        write_users_file(html, page(found).encode())
         console.print(f"drawings in {html}")
     return found
 

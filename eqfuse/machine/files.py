@@ -12,7 +12,7 @@ from pathlib import Path
 
 import platformdirs
 
-from eqfuse.errors import user_level
+from eqfuse.errors import EqfuseError, user_level
 
 
 def cache_dir() -> Path:
@@ -35,6 +35,27 @@ def write_atomically(path: Path, data: bytes, private: bool = True) -> None:
     except OSError:
         part.unlink(missing_ok=True)
         raise
+
+
+def users_file(path: str | os.PathLike[str]) -> Path:
+    """Where a file is that a user names `path`: what links lead to. EqfuseError where no file can have that name."""
+    try:
+        found = Path(os.path.realpath(path))
+    except (TypeError, ValueError) as error:
+        raise EqfuseError(f"{path!r} is no name of a file: {error}") from None
+    if found.is_dir():
+        raise EqfuseError(f"{str(path)!r} is a folder: name a file in it")
+    return found
+
+
+def write_users_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write `data` to the file that a user names `path`, in one step; a device or a pipe is written to, and stays what
+    it is. Raises OSError."""
+    found = users_file(path)
+    if found.exists() and not found.is_file():
+        found.write_bytes(data)
+    else:
+        write_atomically(found, data, private=False)
 
 
 def own_folder(path: Path) -> Path:

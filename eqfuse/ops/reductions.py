@@ -17,6 +17,7 @@ def _type_rule(name: str, result: Callable[[np.dtype], np.dtype], empty: bool) -
         (t,), (axes,) = types, attrs
         need(all(-t.rank <= a < 0 for a in axes), name, types, "axes {} are not all in -{}..-1", axes, t.rank)
         need(list(axes) == sorted(set(axes)), name, types, "axes {} must ascend without repeats", axes)
+        need(bool(axes) or not t.rank, name, types, "a reduction over no axes is a cast")
         need(empty or all(t.shape[a] > 0 for a in axes), name, types, "a reduction over nothing has no value")
         shape = tuple(1 if i - t.rank in axes else n for i, n in enumerate(t.shape))
         return TensorType(result(t.dtype), shape)
@@ -62,7 +63,16 @@ def _one_per_input(types: Types, _out: TensorType, _attrs: tuple) -> int:
     return types[0].size
 
 
+_DTYPES: dict[str, Callable[[np.dtype], np.dtype]] = {}
+
+
+def result_dtype(name: str, dtype: np.dtype) -> np.dtype:
+    """Of the reduction `name` of values of `dtype`."""
+    return _DTYPES[name](dtype)
+
+
 def _row(name: str, meaning: Any, result: Callable[[np.dtype], np.dtype], empty: bool, **facts: Any) -> Op:
+    _DTYPES[name] = result
     rule = _type_rule(name, result, empty)
     return Op(name, Role.REDUCTION, 1, ("axes",), rule, meaning, _one_per_input, PriceClass.REDUCTION, **facts)
 

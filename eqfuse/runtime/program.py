@@ -13,6 +13,7 @@ from typing import Any
 from eqfuse.cost.targets import package
 from eqfuse.emit.executable import Executable
 from eqfuse.emit.onnx.model import to_onnx
+from eqfuse.machine.files import users_file
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
 from eqfuse.rewrites import Law
@@ -109,11 +110,11 @@ class Program(Summarised):
 
     def save(self, path: str | Path) -> None:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""
-        save(self.plan, self.report if hasattr(self, "report") else None, self.laws, Path(path))
+        save(self.plan, self.report if hasattr(self, "report") else None, self.laws, path)
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the program to the file `path` as an ONNX model in which every kernel is a local function."""
-        to_onnx(self.plan, path)
+        to_onnx(self.plan, users_file(path))
 
 
 def emit(plan: Plan) -> Program:

@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from eqfuse.dtypes import ADDED
-from eqfuse.errors import EqfuseError
 from eqfuse.frontends.signature_text import write_signature
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
-from eqfuse.machine.files import write_atomically
+from eqfuse.machine.files import users_file, write_users_file
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
@@ -28,14 +27,13 @@ FORMAT = 6
 SMALL_BYTES = 64  # constants up to this size are written into the graph's text
 
 
-def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Path) -> None:
+def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: str | Path) -> None:
     """Write `plan` to `path`, in one step. EqfuseError when that is a folder, or the results nest in a class of the
     user's.
 
     Of the `laws` it was chosen under the names are kept, and of a user's own ones nothing: they are code.
     """
-    if path.is_dir():
-        raise EqfuseError(f"{path} is a folder: name a file in it")
+    users_file(path)
     graph, large = _without_large_constants(plan.graph)
     header = {
         "format": FORMAT,
@@ -53,7 +51,7 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: Pa
         for i, literal in enumerate(large):
             with archive.open(f"constant{i}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, _storable(literal.array), allow_pickle=False)
-    write_atomically(path, data.getvalue(), private=False)
+    write_users_file(path, data.getvalue())
 
 
 def _names(laws: Sequence[Law], report: Report) -> list[str]:

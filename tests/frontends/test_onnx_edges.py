@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.errors import EqfuseError
+from eqfuse.errors import EqfuseError, ShapeError
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 
@@ -29,6 +29,20 @@ CASES: dict[str, tuple[int, str, list[Any], Any]] = {
         { y = Slice (x, a, b, axis, s) }""",
         [NUMBERS],
         NUMBERS[:1],
+    ),
+    "a range of large integers has as many as there are": (
+        11,
+        """() => (int64[N] y) <int64 a = {9007199254740992}, int64 b = {9007199254740995}, int64 step = {1}>
+        { y = Range (a, b, step) }""",
+        [],
+        np.arange(2**53, 2**53 + 3),
+    ),
+    "a product plus nothing times C asks not what C holds": (
+        13,
+        """(float[1, 2] x, float[2, 1] z, float[1] c) => (float[1, 1] y)
+        { y = Gemm <beta = 0.0> (x, z, c) }""",
+        [np.array([[2, 3]], F), np.array([[1], [1]], F), np.array([NAN], F)],
+        np.array([[5]], F),
     ),
     "a slice backwards of nothing is nothing": (
         13,
@@ -198,6 +212,36 @@ def test_an_edge_is_what_the_standard_says(name: str) -> None:
 @pytest.mark.parametrize(
     "opset, text, message",
     [
+        (
+            13,
+            "(float[1, 2] x, float[2, 3] z, float[4, 3] c) => (float[4, 3] y) { y = Gemm (x, z, c) }",
+            "broadcast to A x B and never the other way",
+        ),
+        (
+            11,
+            """(float[1, 2, 5] x, float[2, 3, 2] w, float[1] b) => (float[1, 3, 10] y)
+            { y = ConvTranspose <strides = [2]> (x, w, b) }""",
+            "the bias has the shape",
+        ),
+        (
+            11,
+            """(float[4, 10] x) => (float[4, 10] y) <int64[2] sizes = {3, 3}>
+            { s = SplitToSequence <axis = 1> (x, sizes) y = ConcatFromSequence <axis = 1> (s) }""",
+            "do not make up the extent 10",
+        ),
+        *(
+            (
+                11,
+                f"""(float[2] x) => (float[N] y) <int64 place = {{{place}}}>
+                {{ s = SequenceConstruct (x, x) t = {step} y = ConcatFromSequence <axis = 0> (t) }}""",
+                "out of range: the sequence has 2",
+            )
+            for place, step in [
+                (3, "SequenceInsert (s, x, place)"),
+                (-3, "SequenceInsert (s, x, place)"),
+                (2, "SequenceErase (s, place)"),
+            ]
+        ),
         (13, "(float[5] x) => (float[N] a, float[N] b) { a, b = Split (x) }", "not evenly splittable"),
         (
             18,
@@ -232,3 +276,32 @@ def test_an_attribute_that_a_call_of_a_function_leaves_out_is_refused_where_it_i
     <opset_import: ["": 18], domain: "local"> part <axis> (a) => (b) { b = Concat <axis: int = @axis> (a, a) }"""
     with pytest.raises(EqfuseError, match="Required attribute 'axis' is missing"):
         ef.from_onnx(onnx.parser.parse_model(text))
+
+
+SUM = '(float["n", 3] x, float["n", 3] z) => (float["n", 3] y) { y = Add (x, z) }'
+
+
+@pytest.mark.parametrize(
+    "known, sizes",
+    [
+        (None, {"x": (4, 3), "z": (1, 3)}),
+        (None, {"x": (4, 3), "n": 5}),
+        ({"z": np.ones((5, 3), F)}, {"n": 4}),
+        ({"z": np.ones((5, 3), F), "x": np.ones((1, 3), F)}, {}),
+    ],
+)
+def test_a_symbolic_size_has_one_value(known: dict[str, Any] | None, sizes: dict[str, Any]) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 13]> main {SUM}')
+    with pytest.raises(ShapeError, match=r"the size 'n' is . by the shape .* and . by"):
+        ef.from_onnx(model, known, **sizes)
+
+
+def test_the_shape_of_one_input_tells_the_sizes_of_others() -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 13]> main {SUM}')
+    assert ef.from_onnx(model, x=(4, 3)).inputs[1].shape == (4, 3)
+
+
+def test_a_shape_within_a_shape_is_refused() -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 13]> main {SUM}')
+    with pytest.raises(ShapeError, match="not a whole number"):
+        ef.from_onnx(model, x=((4,), 3))

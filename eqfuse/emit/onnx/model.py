@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Builder, OnnxValue
 from eqfuse.emit.onnx.loops import declared, results, which, write_all
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.ir.graph import Graph, Node, const, substitute
-from eqfuse.machine.files import write_atomically
+from eqfuse.machine.files import write_users_file
 from eqfuse.plan.plan import Kernel, Plan
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
     onnx.helper.set_model_props(model, _props(device=plan.device.name, predicted_seconds=seconds))
     onnx.checker.check_model(model, full_check=True)
     if path is not None:
-        write_atomically(Path(path), model.SerializeToString(deterministic=True), private=False)
+        write_users_file(path, model.SerializeToString(deterministic=True))
     return model
 
 

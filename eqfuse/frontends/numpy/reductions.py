@@ -20,6 +20,7 @@ from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, with_dt
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import Node, node
+from eqfuse.ops.reductions import result_dtype
 
 Axis = int | tuple[int, ...] | None
 
@@ -61,6 +62,10 @@ def finish(kept: Node, axes: tuple[int, ...], keepdims: bool) -> Tracer:
 def reduction(name: str, array: Any, axis: Axis, keepdims: bool) -> Tracer:
     x = lift(array)
     axes = _reduced_axes(axis, x.ndim)
+    if not axes:
+        x = x.astype(result_dtype(name, x.dtype))
+        from_zero = name == "sum" and x.dtype.kind not in "iu"  # as NumPy's sums are, which makes 0 of -0
+        return wrap((x + x.dtype.type(0) if from_zero else x).node)
     return finish(node(name, (x.node,), (tuple(sorted(axes)),)), axes, keepdims)
 
 

@@ -23,21 +23,21 @@ def input_types(
     """The types of the inputs `free`, with the sizes that the user gives, or that the shapes of `fixed` tell."""
     sizes = dict(sizes)
     symbols = {d.dim_param for i in (*free, *with_values) for d in _dims(i) if d.dim_param}
-    whole = {i.name: sizes.pop(i.name) for i in free if i.name in sizes and np.ndim(sizes[i.name])}
+    whole = {i.name: sizes.pop(i.name) for i in free if isinstance(sizes.get(i.name), (Sequence, np.ndarray))}
     if set(sizes) - symbols:
         raise ShapeError(
             f"{title} has no symbolic size {', '.join(map(repr, sorted(set(sizes) - symbols)))}; it has "
             f"{', '.join(map(repr, sorted(symbols))) or 'none'}"
         )
-    numbers = {name: _extent(n, f"{title}: the size {name!r}") for name, n in sizes.items()}
-    for i in with_values:
-        for d, n in zip(_dims(i), np.shape(fixed[i.name]), strict=False):
-            if d.dim_param:
-                numbers.setdefault(d.dim_param, n)
+    dtypes = [_dtype(title, i) for i in free]
+    shapes = {i.name: _whole(title, i, whole[i.name]) for i in free if i.name in whole}
+    numbers = _numbers(title, sizes, [
+        *((i, shapes[i.name]) for i in free if i.name in shapes), *((i, np.shape(fixed[i.name])) for i in with_values)
+    ])  # fmt: skip
     missing: dict[str, None] = {}
     types = [
-        TensorType(dtype, _whole(title, i, whole[i.name]) if i.name in whole else _shape(i, numbers, missing))
-        for i, dtype in [(i, _dtype(title, i)) for i in free]
+        TensorType(dtype, shapes[i.name] if i.name in shapes else _shape(i, numbers, missing))
+        for i, dtype in zip(free, dtypes, strict=True)
     ]
     if missing:
         raise ShapeError(
@@ -45,6 +45,24 @@ def input_types(
             "ef.from_onnx(model, batch=8)"
         )
     return types
+
+
+def _numbers(
+    title: str, sizes: Mapping[str, Any], shapes: Sequence[tuple[Any, Sequence[int]]]
+) -> dict[str, int]:
+    """The symbolic sizes, as the user gives them and as the `shapes` of inputs tell. ShapeError where they differ."""
+    numbers, told = {}, {}
+    for name, n in sizes.items():
+        numbers[name], told[name] = _extent(n, f"{title}: the size {name!r}"), f"{name}={n}"
+    for i, shape in shapes:
+        for d, n in zip(_dims(i), shape, strict=False):
+            if d.dim_param and numbers.setdefault(d.dim_param, n) != n:
+                raise ShapeError(
+                    f"{title}: the size {d.dim_param!r} is {n} by the shape {tuple(shape)} of {i.name!r}, and "
+                    f"{numbers[d.dim_param]} by {told[d.dim_param]}"
+                )
+            told.setdefault(d.dim_param, f"that of {i.name!r}")
+    return numbers
 
 
 def _dims(i: Any) -> Sequence[Any]:

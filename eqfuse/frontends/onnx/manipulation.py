@@ -56,12 +56,19 @@ def size(x: Any) -> Any:
 @operator("Range")
 def range_(start: Any, limit: Any, delta: Any, *, stash_type: int = 1) -> Any:
     first, last, step = (value(x, "a bound of the range").reshape(()) for x in (start, limit, delta))
-    steps = (last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64)
-    if not np.isfinite(steps):
+    count = _count(first, last, step)
+    if count is None:
         raise ShapeError(f"a range from {first} to {last} in steps of {step} has no length")
-    count = max(0, math.ceil(steps))
     wide = first.dtype if first.dtype.itemsize > 2 or first.dtype.kind in "iu" else np.dtype(np.float32)
     return (first.astype(wide) + np.arange(count).astype(wide) * step.astype(wide)).astype(first.dtype)
+
+
+def _count(first: np.ndarray, last: np.ndarray, step: np.ndarray) -> int | None:
+    """Of the numbers of a range; None where there is none. Of integers it is exact."""
+    if first.dtype.kind in "iu":
+        return max(0, -((int(first) - int(last)) // int(step))) if step else None
+    steps = (last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64)
+    return max(0, math.ceil(steps)) if np.isfinite(steps) else None
 
 
 @operator("EyeLike")
@@ -182,9 +189,14 @@ def split(
         sizes = tuple(min(each, x.shape[axis] - i * each) for i in range(count))
     if len(sizes) != outputs:
         raise ShapeError(f"it has {len(sizes)} parts, and {outputs} outputs")
-    if sum(sizes) != x.shape[axis] or min(sizes) < 0:
+    return parts_of(x, sizes, axis)
+
+
+def parts_of(x: Any, sizes: tuple[int, ...], axis: int) -> tuple[Any, ...]:
+    """`x` in parts of `sizes` along an axis. ShapeError where they are not all of it."""
+    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
         raise ShapeError(f"the parts {sizes} do not make up the extent {x.shape[axis]} of axis {axis}")
-    return tuple(lazy.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
+    return tuple(lazy.split(x, np.cumsum(sizes)[:-1].tolist(), axis)) if sizes else ()
 
 
 @operator("Concat")

@@ -17,7 +17,7 @@ from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
 from eqfuse.frontends.onnx.elementwise import towards_zero
-from eqfuse.frontends.onnx.table import axis_of, ints, one, operator, product
+from eqfuse.frontends.onnx.table import axis_of, ints, need_shape, one, operator, product
 
 
 def _sum(x: Any, axes: tuple[int, ...]) -> Any:
@@ -181,7 +181,9 @@ def gemm(
     y = y if alpha == 1 else y * _number(alpha, y)
     if c is None:
         return y
-    return y + (c if beta == 1 else c * _number(beta, c))
+    result = y + (c if beta == 1 else c * _number(beta, c))
+    need_shape(result, y.shape, "with C, which is broadcast to A x B and never the other way, the result")
+    return result if beta else y  # as BLAS has it, whatever C holds
 
 
 @operator("Gemm")

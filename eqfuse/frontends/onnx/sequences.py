@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError
+from eqfuse.errors import BoundsError, ShapeError
 from eqfuse.frontends.numpy.tracer import lazy
+from eqfuse.frontends.onnx.manipulation import parts_of
 from eqfuse.frontends.onnx.table import axis_of, ints, one, operator
 
 
@@ -36,23 +37,29 @@ def sequence_construct(*xs: Any) -> Any:
 
 @operator("SequenceAt")
 def sequence_at(xs: list[Any], position: Any) -> Any:
-    return xs[one(position, "the position in a sequence")]
+    return xs[_place(position, len(xs), len(xs) - 1)]
 
 
 @operator("SequenceInsert")
 def sequence_insert(xs: list[Any], x: Any, position: Any = None) -> Any:
-    at = len(xs) if position is None else one(position, "the position in a sequence")
     made = list(xs)
-    made.insert(at, x)
+    made.insert(len(xs) if position is None else _place(position, len(xs), len(xs)), x)
     return (made,)
 
 
 @operator("SequenceErase")
 def sequence_erase(xs: list[Any], position: Any = None) -> Any:
-    at = -1 if position is None else one(position, "the position in a sequence")
     made = list(xs)
-    del made[at]
+    del made[len(xs) - 1 if position is None else _place(position, len(xs), len(xs) - 1)]
     return (made,)
+
+
+def _place(position: Any, length: int, last: int) -> int:
+    """`position`, maybe from the end, in a sequence of `length` tensors."""
+    at = one(position, "the position in a sequence")
+    if not -length <= at <= last:
+        raise BoundsError(f"position {at} is out of range: the sequence has {length} tensors")
+    return at
 
 
 @operator("SequenceLength")
@@ -71,7 +78,7 @@ def split_to_sequence(x: Any, split_input: Any = None, *, axis: int = 0, keepdim
         if sizes[0] <= 0:
             raise ShapeError(f"parts of {sizes[0]} elements")
         sizes = (sizes[0],) * (n // sizes[0]) + ((n % sizes[0],) if n % sizes[0] else ())
-    return (list(lazy.split(x, np.cumsum(sizes)[:-1].tolist(), along)),)
+    return (list(parts_of(x, sizes, along)),)
 
 
 @operator("ConcatFromSequence")

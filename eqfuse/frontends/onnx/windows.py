@@ -145,6 +145,7 @@ class _Phased:
 def _by_phases(x: Any, w: Any, bias: Any, group: int, axes: Sequence[_Phased]) -> Any:
     """A transposed convolution without zeros between elements: every s-th result, with the weights that meet elements
     there, is a convolution of steps of 1, a phase. All phases are filters of one convolution."""
+    need_shape(bias, (group * w.shape[1],), "the bias")
     spatial, strides, taps = len(axes), [a.stride for a in axes], [a.taps for a in axes]
     whole = lazy.pad(w, [(0, 0), (0, 0), *((0, a.taps * a.stride - a.window) for a in axes)])
     split = [n for a in axes for n in (a.taps, a.stride)]
