@@ -24,7 +24,7 @@ def ndarray(value: Any, what: str) -> np.ndarray:
         return value
     try:
         return np.asarray(value)
-    except ValueError as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # of a torch tensor that needs a gradient
         raise TraceError(f"{what} is not an array: {error}") from None
 
 

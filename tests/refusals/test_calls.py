@@ -192,3 +192,18 @@ def test_compiled_programs_neither_warn_of_floating_point_errors_nor_raise_them(
     with np.errstate(all="raise"), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         assert np.isinf(ef.jit(lambda x: 1 / x)(x)).all()
+
+
+class _NoArray:
+    """As a torch tensor that needs a gradient."""
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        raise RuntimeError("call detach() first")
+
+
+def test_what_does_not_become_an_array_is_refused(program: ef.Program) -> None:
+    for call in (program, ef.jit(f)):
+        with pytest.raises(ef.EqfuseError, match="argument 'x' is"):
+            call(_NoArray())
+    with pytest.raises(ef.EqfuseError, match=r"call detach\(\) first"):
+        program(_NoArray())
