@@ -194,3 +194,37 @@ def test_one_kernel_holds_the_values_and_the_indices_but_no_more() -> None:
         assert isinstance(state, State) and state.kind == "scatter"
     assert "read from memory" in str(classify(joined("add", mul(X, X), PLACES, V), C))
     assert isinstance(classify(body([X, PLACES, V], mul(held[0], held[0])), C), str)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype, mode", [("float64", "add"), ("float64", "maximum"), ("int64", "add"), ("float32", "add")])
+def test_rows_of_every_width_are_joined_one_after_another(dtype: str, mode: str) -> None:
+    """However short rows are, and so whichever loop is that of vectors."""
+    shapes = [(n, *row) for n in (15, 64) for row in [*((k,) for k in range(1, 10)), (2, 2), (1, 3), (3, 1)]]
+    graphs, arrays = [], []
+    for shape in shapes:
+        base, values = read(0, (5, *shape[1:]), np.dtype(dtype)), read(2, shape, np.dtype(dtype))
+        graphs.append(joined(mode, base, read(1, shape[:1], np.int64), values, -len(shape)))
+        numbers = [RNG.integers(-9, 9, x.shape).astype(dtype) for x in (base, values)]
+        arrays.append([numbers[0], np.arange(shape[0]) % 3, numbers[1]])
+    kernels = [own(graph) for graph in graphs]
+    for shape, graph, given, (got,) in zip(shapes, graphs, arrays, run_all(kernels, arrays), strict=True):
+        np.testing.assert_array_equal(got, evaluate(graph, given)[0], str(shape))
+
+
+@pytest.mark.parametrize("width", range(1, 10))
+def test_no_loop_of_vectors_has_turns_that_update_the_same_element(width: int) -> None:
+    values = read(2, (64, width))
+    kernel = own(joined("add", read(0, (5, width)), read(1, (64,), np.int64), values, -2))
+    assert kernel.schedule.has_conflicts or width >= 5
+    updates = 0
+    for block in kernel.text.source.split("#pragma omp simd")[kernel.schedule.has_conflicts :]:
+        head, *lines = block.split("\n")
+        depth, inside = 0, []
+        for line in lines:
+            depth += line.count("{") - line.count("}")
+            inside.append(line)
+            if depth <= 0:
+                break
+        updates += any("w0[" in line and "_at" in line for line in inside)
+    assert updates == (not kernel.schedule.has_conflicts)

@@ -62,6 +62,11 @@ class Loops:
         return False
 
     @property
+    def has_conflicts(self) -> bool:
+        """May two turns of the loop of vectors update the same element?"""
+        return False
+
+    @property
     def parts(self) -> int:
         """Into how many parts each row is split."""
         return 1 if self.split is None else self.nest.dims[self.split].blocks

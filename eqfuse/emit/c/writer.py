@@ -191,7 +191,8 @@ class Writer:
         return lines if self._looped else ["{", *indented(lines), "}"]
 
     def _by_rows(self, blocks: Sequence[list[str]]) -> list[str]:
-        """The loop of vectors, a turn of which computes the elements of a row one after another."""
+        """The loop of vectors, a turn of which computes the elements of a row one after another; of no vectors where
+        turns update the same elements."""
         forms = {cell: block for form, block in zip(self.schedule.forms, blocks, strict=True) for cell in form.numbers}
         lines: list[str] = []
         for index in product(*[range(self.nest.dims[d].extent) for d in self.nest.inside]):
@@ -202,7 +203,8 @@ class Writer:
             if self.schedule.seams:
                 block = [f"const long *cell = cells[{cell}];", *block]
             lines += ["{", *indented(block), "}"]
-        return [self.main.simd([], lines), *loop(self.main.loop_head(self.nest.vector), lines)]
+        vectors = [] if self.schedule.has_conflicts else [self.main.simd([], lines)]
+        return [*vectors, *loop(self.main.loop_head(self.nest.vector), lines)]
 
     def _clipped(self, d: int) -> list[str]:
         """The lines that find which indices of a unit lie in a cell."""

@@ -52,7 +52,6 @@ class ScatterSchedule(LoopsSchedule):
 
     @property
     def has_conflicts(self) -> bool:
-        """May two turns of the loop of vectors update the same element?"""
         return self.nest.vector in _named(self.nest, self.update)
 
     def __str__(self) -> str:
