@@ -36,6 +36,15 @@ _SLACK = 2  # units in the last place between constants that are taken to be one
 Fold = tuple[str, tuple[Any, ...], tuple[Literal, ...], Literal]  # operator, attributes, arguments, their value
 
 
+def _computed(name: str, arrays: Sequence[np.ndarray], attrs: Sequence[Any]) -> np.ndarray | None:
+    """What an operator makes of constants; None where it raises, as 2 to the power of -1 does."""
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(row(name).meaning(*arrays, *attrs))
+    except (ValueError, ArithmeticError, IndexError):
+        return None
+
+
 def _is_exact(op: str, arrays: Sequence[np.ndarray], result: np.ndarray) -> bool:
     """Is the result of an operation of arithmetic what it is over the reals? Also where no wider dtype can tell."""
     if not inexact(result.dtype):
@@ -188,7 +197,8 @@ class Callbacks:
 
     def fold(self, op: int, values: tuple[int, ...]) -> int:
         """Compute a small constant. One that a law has made, and that is rounded, becomes an earlier one that it equals
-        up to rounding, so that constants reached in different orders do not multiply."""
+        up to rounding, so that constants reached in different orders do not multiply. What raises is left to raise
+        when the program runs, if it ever does."""
         key = (-1 - op, *values)
         answer = self._judged.get(key)
         if answer is None:
@@ -198,9 +208,8 @@ class Callbacks:
             answer = 0
             if row(name).type(types, tuple(attrs)).size <= _LARGEST_FOLDED:
                 arrays = [v.array for v in given[n_attrs:]]
-                with np.errstate(all="ignore"):
-                    array = np.asarray(row(name).meaning(*arrays, *attrs))
-                if kind(array.dtype) not in "fc" or np.isfinite(array).all():
+                array = _computed(name, arrays, attrs)
+                if array is not None and (kind(array.dtype) not in "fc" or np.isfinite(array).all()):
                     rounded = self.snaps and self.begun and name in _ROUND and not _is_exact(name, arrays, array)
                     answer = self._folded(self._snapped(Literal(array), rounded))
             self._judged[key] = answer

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from eqfuse.errors import DtypeError, ShapeError
+from eqfuse.errors import DtypeError, EqfuseError, ShapeError
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -67,11 +67,15 @@ class Executable(ABC):
 
 
 def constant_values(plan: Plan) -> dict[int, np.ndarray]:
-    """The values that depend on constants alone, computed on the host, in C order: else calls may copy them."""
+    """The values that depend on constants alone, computed on the host, in C order: else calls may copy them.
+    EqfuseError where NumPy refuses to compute one."""
     known = {v: np.asarray(literal.array, order="C") for v, literal in plan.constants}
     with np.errstate(all="ignore"):
         for k in plan.setup:
-            made = evaluate(k.body, [known[v] for v in k.reads])
+            try:
+                made = evaluate(k.body, [known[v] for v in k.reads])
+            except (ValueError, ArithmeticError, IndexError) as error:
+                raise EqfuseError(f"what the program computes of constants alone has no value: {error}") from None
             known |= zip(k.writes, [np.array(array, order="C") for array in made], strict=True)
     return known
 

@@ -197,7 +197,9 @@ def test_one_kernel_holds_the_values_and_the_indices_but_no_more() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype, mode", [("float64", "add"), ("float64", "maximum"), ("int64", "add"), ("float32", "add")])
+@pytest.mark.parametrize(
+    "dtype, mode", [("float64", "add"), ("float64", "maximum"), ("int64", "add"), ("float32", "add")]
+)
 def test_rows_of_every_width_are_joined_one_after_another(dtype: str, mode: str) -> None:
     """However short rows are, and so whichever loop is that of vectors."""
     shapes = [(n, *row) for n in (15, 64) for row in [*((k,) for k in range(1, 10)), (2, 2), (1, 3), (3, 1)]]
@@ -219,9 +221,8 @@ def test_no_loop_of_vectors_has_turns_that_update_the_same_element(width: int) -
     assert kernel.schedule.has_conflicts or width >= 5
     updates = 0
     for block in kernel.text.source.split("#pragma omp simd")[kernel.schedule.has_conflicts :]:
-        head, *lines = block.split("\n")
         depth, inside = 0, []
-        for line in lines:
+        for line in block.split("\n")[1:]:
             depth += line.count("{") - line.count("}")
             inside.append(line)
             if depth <= 0:

@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.constant_indices import picked
 from eqfuse.frontends.numpy.laid_out import laid_as
 from eqfuse.frontends.numpy.manipulation import broadcast_to, transpose
 from eqfuse.frontends.numpy.number import Number, computed, kind_of
-from eqfuse.frontends.numpy.promotion import castable, elementwise, fitted, lift, with_dtype
+from eqfuse.frontends.numpy.promotion import castable, elementwise, fitted, lift, stored, with_dtype
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import METHODS, implements, of_arrays
 from eqfuse.frontends.numpy.selection import Selection, assigned
@@ -67,6 +67,8 @@ def assign_items(x: Tracer, key: Any, value: Any) -> None:
             view.assign(elementwise("where", spread, wrap(fitted(value, view.tensor_type)), view))
             return
     view, arrays = _viewed(x, parts)
+    if not arrays or isinstance(value, (list, tuple)):  # of others NumPy makes an array first, where indices say
+        stored(value, x.dtype)
     if not arrays:
         view.assign(value)
         return

@@ -298,7 +298,7 @@ class NdarrayFace(Operators):
 
     def fill(self: Any, value: Any) -> None:
         if not self.scalar:  # of which NumPy fills a copy
-            self.assign(value)
+            self[...] = value
 
     put = _method("put")
     sort, partition = _assigning(np.sort), _assigning(np.partition)

@@ -84,6 +84,22 @@ def as_dtype(value: Any, dtype: np.dtype) -> Node:
     return with_dtype(value if is_number(value) or isinstance(value, (list, tuple)) else lift(value), dtype)
 
 
+def stored(value: Any, dtype: np.dtype) -> Any:
+    """`value`; RangeError where it is a known scalar, or a list of them, that NumPy stores in no integer of `dtype`."""
+    if dtype.kind not in "iu":
+        return value
+    try:
+        if isinstance(value, (list, tuple)) and not holds_tracer(value):
+            np.array(value, dtype)
+        elif isinstance(value, np.generic) or (isinstance(value, Tracer) and value.scalar):
+            known = value.constant_value() if isinstance(value, Tracer) else value
+            if known is not None:
+                np.empty(1, dtype)[0] = known[()]
+    except OverflowError as error:
+        raise refusal(error, dtype.name, str(value)) from None
+    return value
+
+
 @of_arrays
 def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
     """`value` as assignment to an array of type `like` takes it: cast, and broadcast."""
