@@ -206,3 +206,10 @@ def test_eigenvalues_of_a_real_matrix_are_refused_and_of_a_complex_one_agree_wit
         with pytest.raises(ef.TraceError, match="real or complex values, as the data decides"):
             ef.trace(function, np.eye(2))
         agrees(function, matrices(2, 3, 3, dtype="complex128"))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float32"])
+def test_the_pseudo_inverse_of_nothing_has_the_dtype_that_it_has_in_numpy(dtype: str) -> None:
+    x = np.zeros((2, 0, 3), dtype)
+    found = ef.meaning(ef.trace(np.linalg.pinv, x), x)
+    np.testing.assert_array_equal(found, np.linalg.pinv(x), strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,10 @@ REFUSED = {
 def test_a_result_whose_shape_depends_on_data_is_refused_by_name(name):
     with pytest.raises(ef.TraceError, match=f"{name}.*depends? on data"):
         ef.trace(REFUSED[name], np.ones(3))
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3)])
+@pytest.mark.parametrize("function", [np.partition, np.argpartition])
+def test_of_nothing_any_place_may_be_asked_for(function: Callable, shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape)
+    np.testing.assert_array_equal(ef.meaning(ef.trace(lambda x: function(x, 5), x), x), function(x, 5), strict=True)

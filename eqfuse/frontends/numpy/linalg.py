@@ -132,7 +132,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     if rcond is None:
         rcond = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     if x.size == 0:
-        return lift(np.empty((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype))
+        return lift(np.empty((*x.shape[:-2], x.shape[-1], x.shape[-2]), lift(a).dtype))
     u, s, vt = svd(x.conj(), False, hermitian=hermitian)
     limit = lift(rcond)[..., None] * reductions.max(s, -1, keepdims=True)
     large = s > limit

@@ -67,7 +67,7 @@ def sort_complex(a: Any) -> Tracer:
     return x.astype(np.complex64 if x.dtype.char in "bhBH" else np.complex128)
 
 
-def _kth(kth: Any, n: int) -> tuple[int, ...]:
+def _kth(kth: Any) -> tuple[int, ...]:
     chosen = np.atleast_1d(constant_of(kth, "kth"))
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
         raise ShapeError("Partition index must be integer")
@@ -80,7 +80,10 @@ def _parted(op: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) 
     if kind != "introselect":
         raise ShapeError(f"np.{op}: select kind must be 'introselect', not {kind!r}")
     x, along = _axis(lift(a), axis)
-    return wrap(node(op, (x.node,), (along, _kth(kth, x.shape[along]))))
+    places = _kth(kth)
+    if x.size == 0:  # of which NumPy takes any place
+        return x.copy() if op == "partition" else lift(np.empty(x.shape, np.intp))
+    return wrap(node(op, (x.node,), (along, places)))
 
 
 @implements(np.partition)

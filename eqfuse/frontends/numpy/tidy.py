@@ -116,7 +116,8 @@ def flip(x: Node, axes: Sequence[int]) -> Node:
 
 
 def concat(parts: Sequence[Node], axis: int) -> Node:
-    """`parts` of one dtype joined along `axis` (negative)."""
+    """`parts` of one dtype joined along `axis` (negative); those that are empty there add nothing."""
+    parts = [p for p in parts if p.shape[axis]] or parts[:1]
     return parts[0] if len(parts) == 1 else node("concat", parts, (axis,))
 
 
