@@ -67,12 +67,10 @@ def assign_items(x: Tracer, key: Any, value: Any) -> None:
             view.assign(elementwise("where", spread, wrap(fitted(value, view.tensor_type)), view))
             return
     view, arrays = _viewed(x, parts)
-    if not arrays or isinstance(value, (list, tuple)):  # of others NumPy makes an array first, where indices say
-        stored(value, x.dtype)
     if not arrays:
-        view.assign(value)
-        return
-    _scatter(view, arrays, value, "set")
+        view.assign(stored(value, x.dtype))
+        return  # where indices say, NumPy makes an array of a scalar first
+    _scatter(view, arrays, stored(value, x.dtype) if isinstance(value, (list, tuple)) else value, "set")
 
 
 def apply_at(ufunc: str, x: Tracer, key: Any, value: Any) -> None:
