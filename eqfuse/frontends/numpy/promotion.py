@@ -92,7 +92,7 @@ def stored(value: Any, dtype: np.dtype) -> Any:
         if isinstance(value, (list, tuple)) and not holds_tracer(value):
             np.array(value, dtype)
         elif isinstance(value, np.generic) or (isinstance(value, Tracer) and value.scalar):
-            known = value.constant_value() if isinstance(value, Tracer) else value
+            known = value.constant_value() if isinstance(value, Tracer) else np.asarray(value)
             if known is not None:
                 np.empty(1, dtype)[0] = known[()]
     except OverflowError as error:
