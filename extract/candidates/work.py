@@ -53,8 +53,7 @@ def union(sets: Iterable[Works]) -> Works:
                 for other, at in found.items():
                     mask &= ~at if other != WHOLE else -1
             if len(found) > 1 or times not in found:
-                for other in found:
-                    found[other] &= ~mask
+                found = {other: left for other, at in found.items() if (left := at & ~mask) or other == times}
             found[times] = found.get(times, 0) | mask
     return found
 

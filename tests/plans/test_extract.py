@@ -1,5 +1,6 @@
 """Whatever is extracted is right, and `flow` is never worse than greedy."""
 
+import random
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.extract.candidates import prices
 from eqfuse.extract.candidates.grammar import Grammar
-from eqfuse.extract.candidates.work import bits
+from eqfuse.extract.candidates.work import bits, union
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.evaluate import evaluate
@@ -131,3 +132,14 @@ def test_the_body_of_a_kernel_is_made_once(monkeypatch):
     monkeypatch.setattr(Grammar, "_body", lambda grammar, cuts: (made.append((grammar, cuts)), make(grammar, cuts))[1])
     choose(saturate(trace(lambda x: np.exp(x).sum(axis=0) + x, spec((4, 4), np.float32))), DEVICES["cpu"])
     assert len({(id(grammar), cuts) for grammar, cuts in made}) == len(made) > 1
+
+
+def test_operators_are_kept_by_how_often_they_run_and_no_number_of_times_stands_for_none() -> None:
+    """In steps that shrink each has other numbers: empty sets of them would be walked over for every kernel."""
+    rng = random.Random(0)
+    works = [{rng.choice((0.0, 1.0, rng.random())): 1 << rng.randrange(8)} for _ in range(200)]
+    found = union(works)
+    assert all(found.values())
+    assert sum(mask.bit_count() for times, mask in found.items() if times) <= 8
+    last = {at: times for each in works for times, mask in each.items() for at in bits(mask) if times}
+    assert {at: times for times, mask in found.items() for at in bits(mask) if times} == last
