@@ -98,3 +98,43 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
         ef.trace(lambda x: np.random.seed(0), X)
     with pytest.raises(ef.EqfuseError, match="random"):
         ef.compile(draws, X, default_rng(0)).save(tmp_path / "p")
+
+
+@pytest.mark.parametrize("made", [default_rng, np.random.RandomState, lambda: np.random.default_rng(None)])
+def test_a_generator_without_a_seed_draws_anew_at_each_call(made: Any) -> None:
+    function = ef.jit(lambda x: x + made().normal(size=4))
+    assert not np.array_equal(function(X), function(X))
+
+
+SOURCES = {
+    "a bit generator": lambda seed: np.random.Generator(np.random.PCG64(seed)),
+    "a bit generator, by default_rng": lambda seed: np.random.default_rng(np.random.Philox(seed)),
+    "a bit generator of the older kind": lambda seed: np.random.RandomState(np.random.MT19937(seed)),
+    "a sequence of seeds": lambda seed: np.random.default_rng(np.random.SeedSequence(seed)),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_takes_its_seed_from_the_system_is_refused_and_with_a_seed_is_known(source: str) -> None:
+    made = SOURCES[source]
+    with pytest.raises(ef.TraceError, match="takes its seed from the system"):
+        ef.trace(lambda x: x + made(None).normal(size=4), X)
+    np.testing.assert_array_equal(ef.jit(lambda x: x + made(3).normal(size=4))(X), X + made(3).normal(size=4))
+
+
+@pytest.mark.parametrize("made", [default_rng, np.random.RandomState, *SOURCES.values()])
+def test_a_seed_that_is_traced_is_refused_with_what_to_do(made: Any) -> None:
+    with pytest.raises(ef.TraceError, match="seed of a random generator is a traced value: name the argument"):
+        ef.trace(lambda x, seed: x + made(seed).normal(size=4), X, 7)
+    known = ef.jit(lambda x, seed: x + made(seed).normal(size=4), static_argnames="seed")
+    np.testing.assert_array_equal(known(X, 7), X + made(7).normal(size=4))
+
+
+def test_classes_of_generators_are_themselves_in_a_traced_function() -> None:
+    def program(x: Any) -> Any:
+        found = np.random.RandomState(3), np.random.PCG64(3), np.random.default_rng(3)
+        kinds = np.random.RandomState, np.random.PCG64, np.random.Generator
+        return x + sum(map(isinstance, found, kinds))
+
+    np.testing.assert_array_equal(ef.jit(program)(X), X + 3)
+    assert np.random.RandomState is type(np.random.RandomState(0))

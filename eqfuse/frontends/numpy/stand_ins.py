@@ -27,6 +27,7 @@ from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.numpy.reach import CACHED, Namespace, Reached, of_library, reach
 from eqfuse.frontends.numpy.registry import FUNCTIONS, implements
+from eqfuse.frontends.numpy.seeds import SEEDED, default_rng
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, untraced
@@ -145,13 +146,6 @@ def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
     return x.viewed(access=Rights.READ_ONLY) if np.may_share_memory(given, value) else x
 
 
-def _default_rng(seed: Any = None) -> Any:
-    if isinstance(seed, TracedGenerator):
-        return seed
-    generator = np.random.Generator(np.random.PCG64(seed)) if not isinstance(seed, GENERATORS) else seed
-    return TracedGenerator(generator, generator) if seed is None else generator
-
-
 def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that makes arrays of numbers: a constant of the trace, unless it has a traced form."""
 
@@ -174,7 +168,7 @@ _MADE: dict[Any, Callable[..., Any]] = {
     np.zeros: _zeros, np.empty: _zeros, np.ones: _ones, np.full: _full,
     np.array: _array, np.asarray: _asarray, np.asanyarray: _asarray,
     np.ascontiguousarray: _ascontiguousarray, np.asfortranarray: _asfortranarray, np.require: _require,
-    np.random.default_rng: _default_rng, np.random.seed: TracedGenerator(None, np.random.mtrand._rand).refuse("seed"),
+    np.random.default_rng: default_rng, np.random.seed: TracedGenerator(None, np.random.mtrand._rand).refuse("seed"),
 } | {
     function: _constant(function)
     for function in (
@@ -241,10 +235,11 @@ def _looked_up(cached: Any) -> Callable[..., Any]:
 def _stand_ins() -> dict[int, Any]:
     """By the identity of the function it stands for."""
     made = _MADE | {function: _dispatched(function) for function in _COPIES}
+    seeded = {id(real): stand_in for real, stand_in in SEEDED.items()}
     listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in made}
     reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
     joined = {id(np.r_): AxisConcatenator(np.r_, False), id(np.c_): AxisConcatenator(np.c_, True)}
-    return listed | reduced | joined | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
+    return listed | reduced | joined | seeded | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
 
 
 # ---- where they are put

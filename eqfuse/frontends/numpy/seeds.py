@@ -1,0 +1,81 @@
+"""What stands for random generators that a traced function makes: their seeds are known, or they draw at each call.
+
+In: seeds, or none. Out: generators, and `TracedGenerator`s where there is no seed. Used by `stand_ins.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eqfuse.errors import TraceError
+from eqfuse.frontends.numpy.dispatch import are_constant
+from eqfuse.frontends.numpy.promotion import holds_tracer
+from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
+from eqfuse.frontends.numpy.tracing import current
+from eqfuse.ir.accepted import constant_of
+
+_GENERATOR, _STATE, _BITS = np.random.Generator, np.random.RandomState, np.random.PCG64
+
+
+def default_rng(seed: Any = None) -> Any:
+    """np.random.default_rng; without a seed, one that draws at each call."""
+    if isinstance(seed, (TracedGenerator, *GENERATORS)):
+        return seed
+    generator = _GENERATOR(seed if isinstance(seed, np.random.BitGenerator) else _BITS(_known_seed(seed)))
+    return TracedGenerator(generator, generator) if seed is None else generator
+
+
+def _random_state(seed: Any = None) -> Any:
+    made = _STATE(seed if isinstance(seed, np.random.BitGenerator) else _known_seed(seed))
+    return TracedGenerator(made, made) if seed is None else made
+
+
+def _known_seed(seed: Any) -> Any:
+    if not holds_tracer(seed):
+        return seed
+    if not are_constant(((seed,), {})):
+        raise TraceError(
+            "the seed of a random generator is a traced value: name the argument in static_argnames, or pass the "
+            "generator itself as an argument"
+        )
+    return constant_of(seed, "the seed of a random generator")
+
+
+class _Seeded(type):
+    """The class of stand-ins for classes whose instances hold random bits: of those without a seed each call of a
+    program would have the same."""
+
+    _real: Any
+    _made: Callable[..., Any]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return (cls._real if current() is None else cls._made)(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls._real)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls._real)
+
+
+def _seeded(real: type, made: Callable[..., Any] | None = None) -> _Seeded:
+    """The stand-in for `real`, which makes instances by `made`, or refuses those without a seed."""
+
+    def refusing(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if seed is None and kwargs.get("entropy") is None:
+            raise TraceError(
+                f"np.random.{real.__name__}() takes its seed from the system, and a program would draw the same "
+                "numbers at every call: use np.random.default_rng(), or pass a generator as an argument"
+            )
+        return real(_known_seed(seed), *args, **kwargs)
+
+    return _Seeded(real.__name__, (), {"_real": real, "_made": staticmethod(made or refusing)})
+
+
+_SOURCES = (
+    np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64, np.random.SeedSequence,
+)  # fmt: skip
+SEEDED = {real: _seeded(real) for real in _SOURCES} | {_STATE: _seeded(_STATE, _random_state)}
