@@ -117,8 +117,11 @@ def flip(x: Node, axes: Sequence[int]) -> Node:
 
 def concat(parts: Sequence[Node], axis: int) -> Node:
     """`parts` of one dtype joined along `axis` (negative); those that are empty there add nothing."""
-    parts = [p for p in parts if p.shape[axis]] or parts[:1]
-    return parts[0] if len(parts) == 1 else node("concat", parts, (axis,))
+    if len(parts) == 1:
+        return parts[0]
+    whole = node("concat", parts, (axis,))  # which refuses parts that do not fit, empty ones too
+    some = [p for p in parts if p.shape[axis]] or parts[:1]
+    return whole if len(some) == len(parts) else concat(some, axis)
 
 
 def pad(x: Node, value: Node, widths: Sequence[tuple[int, int]]) -> Node:
