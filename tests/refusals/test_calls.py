@@ -207,3 +207,11 @@ def test_what_does_not_become_an_array_is_refused(program: ef.Program) -> None:
             call(_NoArray())
     with pytest.raises(ef.EqfuseError, match=r"call detach\(\) first"):
         program(_NoArray())
+
+
+def test_parts_of_a_concatenation_that_do_not_fit_are_refused_where_one_is_empty_too() -> None:
+    parts = np.ones((2, 0)), np.ones((3, 2))
+    with pytest.raises(ValueError, match="must match exactly"):
+        np.concatenate(parts, axis=1)
+    with pytest.raises(ef.ShapeError):
+        ef.trace(lambda a, b: np.concatenate((a, b), axis=1), *parts)
