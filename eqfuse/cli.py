@@ -102,9 +102,9 @@ def _optimize(options: argparse.Namespace) -> int:
     from eqfuse.machine.files import users_file
     from eqfuse.show.explain import explain
 
-    if options.output is not None and options.output.suffix != ".onnx":
-        raise EqfuseError(f"the fused model is an ONNX file: give -o a name that ends in .onnx, not {options.output}")
     if options.output is not None:
+        if options.output.suffix != ".onnx":
+            raise EqfuseError(f"the fused model is an ONNX file: -o takes a name ending in .onnx, not {options.output}")
         users_file(options.output)
     program = compile_graph(from_onnx(options.model, **dict(map(_size, options.size))))
     brief = explain(program.report, program.plan, schedules=program.executable.schedules())

@@ -110,6 +110,8 @@ SOURCES = {
     "a bit generator": lambda seed: np.random.Generator(np.random.PCG64(seed)),
     "a bit generator, by default_rng": lambda seed: np.random.default_rng(np.random.Philox(seed)),
     "a bit generator of the older kind": lambda seed: np.random.RandomState(np.random.MT19937(seed)),
+    "a seed by name": lambda seed: np.random.default_rng(np.random.SeedSequence(entropy=seed)),
+    "a key": lambda seed: np.random.Generator(np.random.Philox(key=seed)),
     "a sequence of seeds": lambda seed: np.random.default_rng(np.random.SeedSequence(seed)),
 }
 

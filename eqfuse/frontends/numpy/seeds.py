@@ -44,6 +44,9 @@ def _known_seed(seed: Any) -> Any:
     return constant_of(seed, "the seed of a random generator")
 
 
+_SEEDS = ("seed", "entropy", "key")  # by name
+
+
 class _Seeded(type):
     """The class of stand-ins for classes whose instances hold random bits: of those without a seed each call of a
     program would have the same."""
@@ -64,13 +67,13 @@ class _Seeded(type):
 def _seeded(real: type, made: Callable[..., Any] | None = None) -> _Seeded:
     """The stand-in for `real`, which makes instances by `made`, or refuses those without a seed."""
 
-    def refusing(seed: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if seed is None and kwargs.get("entropy") is None:
+    def refusing(*args: Any, **kwargs: Any) -> Any:
+        if all(seed is None for seed in (*args[:1], *(kwargs.get(name) for name in _SEEDS))):
             raise TraceError(
                 f"np.random.{real.__name__}() takes its seed from the system, and a program would draw the same "
                 "numbers at every call: use np.random.default_rng(), or pass a generator as an argument"
             )
-        return real(_known_seed(seed), *args, **kwargs)
+        return real(*map(_known_seed, args), **{name: _known_seed(given) for name, given in kwargs.items()})
 
     return _Seeded(real.__name__, (), {"_real": real, "_made": staticmethod(made or refusing)})
 
