@@ -104,7 +104,7 @@ def _optimize(options: argparse.Namespace) -> int:
 
     if options.output is not None:
         if options.output.suffix != ".onnx":
-            raise EqfuseError(f"the fused model is an ONNX file: -o takes a name ending in .onnx, not {options.output}")
+            raise EqfuseError(f"the fused model is ONNX: give -o a name that ends in .onnx, not {options.output}")
         users_file(options.output)
     program = compile_graph(from_onnx(options.model, **dict(map(_size, options.size))))
     brief = explain(program.report, program.plan, schedules=program.executable.schedules())
