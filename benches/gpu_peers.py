@@ -61,6 +61,7 @@ def jax(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> 
     import jax
     import jax.numpy as jnp
 
+    jax.config.update("jax_default_matmul_precision", "highest")  # float32, and not the TF32 of tensor cores
     compiled = jax.jit(narrowed(workload_in(case.function, {"np": jnp, "erf": jax.scipy.special.erf})))
     moved = [jnp.from_dlpack(a).astype(case.dtype) for a in wide]
     last: list[Any] = []

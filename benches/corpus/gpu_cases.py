@@ -65,7 +65,8 @@ def _rows(sizes: Sizes) -> Iterator[GpuCase]:
             yield GpuCase("softmax", workloads.softmax, ((rows, n),), dtype)
             yield GpuCase("layer norm", workloads.layer_norm, ((rows, n), (n,), (n,)), dtype)
             yield GpuCase("RMS norm", workloads.rms_norm, ((rows, n), (n,)), dtype)
-            yield GpuCase("cross-entropy", workloads.cross_entropy, ((max(1, rows // 2), n),) * 2, dtype)
+            pairs = ((max(1, rows // 2), n),) * 2
+            yield GpuCase("cross-entropy", workloads.cross_entropy, pairs, dtype, positive=True)
     short = sizes.elements // 16
     yield GpuCase("softmax of short rows", workloads.softmax, ((short, 16),), "float32")
     yield GpuCase("residual and norm", workloads.residual_norm,

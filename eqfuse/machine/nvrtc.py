@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqfuse.errors import EqfuseError, TargetUnavailable
@@ -54,14 +55,23 @@ def compile_cuda(code: str, arch: str, flags: tuple[str, ...] = FAST) -> Compile
     _must(library.nvrtcCreateProgram(ctypes.byref(program), code.encode(), b"kernel.cu", 0, None, None))
     try:
         options = [f"-arch={arch}", *flags, "--ptxas-options=-v", *(f"-I{folder}" for folder in _headers())]
-        encoded = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
-        status = library.nvrtcCompileProgram(program, len(options), encoded)
-        log = _read(program, "ProgramLog").rstrip(b"\0").decode()
-        if status:
-            raise NvrtcError(f"{library.nvrtcGetErrorString(status).decode()} for {arch}\n{log}")
+        log = _compiled(program, options)
+        if not _resources(log):  # from 12.9 on, NVRTC keeps what it compiles, but not what ptxas reported
+            log = _compiled(program, [*options, "--no-cache"])
         return Compiled(_read(program, "CUBIN"), log, _resources(log))
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _compiled(program: ctypes.c_void_p, options: Sequence[str]) -> str:
+    """The log of a compilation. NvrtcError where it fails."""
+    library = _library()
+    encoded = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
+    status = library.nvrtcCompileProgram(program, len(options), encoded)
+    log = _read(program, "ProgramLog").rstrip(b"\0").decode()
+    if status:
+        raise NvrtcError(f"{library.nvrtcGetErrorString(status).decode()} with {options[0]}\n{log}")
+    return log
 
 
 @functools.cache

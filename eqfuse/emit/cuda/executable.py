@@ -31,6 +31,7 @@ from eqfuse.plan.in_place import Updates
 from eqfuse.plan.plan import Kernel, Plan, value_names
 
 KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
+TIMED, MOST_TIMES = 5e-4, 10  # seconds of a kernel that are timed at once, and how often at most it runs in them
 
 Values = list[Any]
 Run = Callable[[Values, Sequence[Any]], None]  # values, the kernel's workspace
@@ -121,11 +122,13 @@ class CudaExecutable(Executable):
         loaded = self._load(gpu, gpu.current_stream()[0])
         buffers = self._new_buffers(gpu, loaded)
         taken: list[list[float]] = []
+        times = [1] * len(loaded.steps)
         for _ in range(6):
             values = self._initial_values(gpu, arrays, buffers)
-            pairs = zip(loaded.steps, buffers.workspaces, strict=True)
+            steps = zip(loaded.steps, buffers.workspaces, times, strict=True)
             with np.errstate(all="ignore"):
-                taken.append([gpu.seconds(partial(step, values, workspace)) for step, workspace in pairs])
+                taken.append([gpu.seconds(partial(step, values, space), n) for step, space, n in steps])
+            times = [max(1, min(MOST_TIMES, int(TIMED / seconds))) for seconds in taken[-1]]
         medians = [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
         return [s for s, k in zip(medians, self.plan.kernels, strict=True) if not k.is_view]
 

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256, 1) row_2c4970295582(
+extern "C" __global__ void __launch_bounds__(256, 3) row_2c4970295582(
     const float* __restrict__ r0,
     float* __restrict__ w0) {
     const int row_or_more = (int)blockIdx.x;
