@@ -57,5 +57,6 @@ DOUBLE: dict[int, tuple[float, float]] = {
 
 
 # The rate of our own tiled product over the library's where both use tensor cores, by compute capability; the sources
-# are in kinds/product.py. Not measured: lower where mma.sync, operands staged in registers, lags behind the hardware.
-MMA = {80: 0.6, 86: 0.7, 89: 0.7, 90: 0.4, 100: 0.2}
+# are in kinds/product.py. 90 is measured; the others are not: lower where mma.sync, operands staged in registers, lags
+# behind the hardware.
+MMA = {80: 0.6, 86: 0.7, 89: 0.7, 90: 0.28, 100: 0.2}

@@ -32,6 +32,13 @@ class Gpu(Protocol):
     arrays: ModuleType
     special: ModuleType
 
+    @property
+    def cublas(self) -> Any:
+        """The functions of cuBLAS as CuPy names them, over addresses."""
+
+    def cublas_handle(self) -> int:
+        """That of the current device."""
+
     def current_stream(self) -> tuple[Hashable, Hashable]:
         """The current device and its current stream: calls on one stream run in order."""
 
@@ -66,6 +73,13 @@ class CupyGpu:
     def __init__(self, cupy: ModuleType, special: ModuleType) -> None:
         self.arrays: Any = cupy
         self.special = special
+
+    @functools.cached_property
+    def cublas(self) -> Any:
+        return importlib.import_module("cupy_backends.cuda.libs.cublas")
+
+    def cublas_handle(self) -> int:
+        return self.arrays.cuda.device.get_cublas_handle()
 
     @property
     def name(self) -> str:

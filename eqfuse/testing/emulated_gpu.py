@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from eqfuse.testing.cublas_stand_in import CublasStandIn
 from eqfuse.testing.cudasim import CpuRawModule
 from eqfuse.testing.cupy_stand_in import StandIn
 
@@ -84,6 +85,10 @@ class EmulatedGpu:
 
     arrays = StandIn("cupy", np, _marked, LAUNCHES.record)
     special = StandIn("special", scipy.special, _marked, LAUNCHES.record)
+    cublas = CublasStandIn(LAUNCHES.record)
+
+    def cublas_handle(self) -> int:
+        return 0
 
     def current_stream(self) -> tuple[Hashable, Hashable]:
         return 0, 0

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8
+from eqfuse.emit.cuda.gemm import gemm_on
 from eqfuse.emit.cuda.library import LIBRARY_CALLS, ON_HOST, helpers
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
 from eqfuse.emit.cuda.scheduling.host import UFUNC_NAMES
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, topological
+from eqfuse.machine.gpu import Gpu
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 
@@ -56,11 +58,12 @@ class CudaCalls:
     schedule: CallsSchedule
     constants: tuple[np.ndarray, ...]
 
-    def bind(self, cupy: ModuleType, special: ModuleType) -> Callable[..., None]:
-        """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions)."""
+    def bind(self, gpu: Gpu) -> Callable[..., None]:
+        """The function, calling the libraries of `gpu`."""
+        cupy = gpu.arrays
         names: dict[str, Any] = {op: row(op).meaning for op in _BOTH}
-        names |= {"cupy": cupy, "special": special, "pad": _pad, **helpers(cupy)}
-        names |= {"complex_array": partial(_complex, cupy)}
+        names |= {"cupy": cupy, "special": gpu.special, "pad": _pad, **helpers(cupy)}
+        names |= {"complex_array": partial(_complex, cupy), "gemm": gemm_on(gpu)}
         exec(compile(self.source, "<eqfuse library calls>", "exec"), names)
         function: Callable[..., None] = names["kernel"]
         return function
@@ -68,6 +71,8 @@ class CudaCalls:
 
 def emit_calls(body: Graph, schedule: CallsSchedule) -> CudaCalls:
     """The library calls that compute `body`. UnsupportedOp when there is none for an operator."""
+    if schedule.widened:
+        return CudaCalls(_function(body, 0, _widened_product(body, schedule.widened)), schedule, ())
     for n in body.nodes:
         if n.dtype in FLOAT8:
             raise UnsupportedOp(f"the cuda target has no {n.dtype.name} arrays: cast them to bfloat16 first")
@@ -90,6 +95,18 @@ def emit_calls(body: Graph, schedule: CallsSchedule) -> CudaCalls:
                 lines[-1] += _call(n, arguments, n in schedule.host)
         lines += [f"{place}[...] = {names[n]}" for place in places[n]]
     return CudaCalls(_function(body, len(constants), lines), schedule, tuple(constants))
+
+
+def _widened_product(body: Graph, operands: tuple[Node, ...]) -> list[str]:
+    """The views of what is read, and their product, which cuBLAS widens itself."""
+    names, lines = {n: f"r{i}" for i, n in enumerate(body.inputs)}, []
+    for n in topological(operands):
+        if n not in names:
+            names[n] = f"t{len(lines)}"
+            lines.append(f"{names[n]} = {_call(n, [names[a] for a in n.args], False)}")
+    first, *others = (f"w{j}" for j in range(len(body.outputs)))
+    lines.append(f"gemm({names[operands[0]]}, {names[operands[1]]}, {first})")
+    return lines + [f"{place}[...] = {first}" for place in others]
 
 
 def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:

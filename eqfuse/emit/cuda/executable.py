@@ -210,7 +210,7 @@ def _step(gpu: Gpu, module: Any, kernel: Kernel, emitted: Emitted | None, views:
         return lambda values, _workspace: loop([values[v] for v in reads], [values[v] for v in writes])
     constants = [gpu.upload(c) if isinstance(c, np.ndarray) else c for c in emitted.constants]
     if isinstance(emitted, CudaCalls):
-        calls = emitted.bind(gpu.arrays, gpu.special)
+        calls = emitted.bind(gpu)
 
         def call(values: Values, _workspace: Sequence[Any]) -> None:
             calls(*[values[v] for v in reads], *constants, *[values[v] for v in writes])

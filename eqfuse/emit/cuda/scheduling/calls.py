@@ -18,7 +18,14 @@ from eqfuse.emit.cuda.scheduling.map import map_schedule
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
-from eqfuse.kinds.product import product_of
+from eqfuse.kinds.product import (
+    Product,
+    library_seconds,
+    narrowed,
+    product_of,
+    product_of_node,
+    widened_product,
+)
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 
@@ -32,12 +39,15 @@ SCATTERS = {"set": 10, "subtract": 4}  # by mode; the others take three
 class CallsSchedule(CudaSchedule):
     """Calls of CuPy's, one after another. `placed`: results that they write where they are wanted, where others are
     copied to. `host`: operators that run on the host, which takes `host_seconds`. `temporary`: bytes that calls leave
-    for one another."""
+    for one another. `widened`: the 16-bit operands of a product of float32 that is all there is, and `product` itself:
+    cuBLAS reads them as they are."""
 
     placed: tuple[Node, ...]
     host: tuple[Node, ...]
     host_seconds: float
     temporary: int
+    widened: tuple[Node, ...] = ()
+    product: Product | None = None
 
     @property
     def between(self) -> int:
@@ -53,9 +63,13 @@ class CallsSchedule(CudaSchedule):
         return found and replace(found, seconds=found.seconds + self.host_seconds)
 
     def compute_seconds(self, work: Work, device: Device) -> float:
+        if self.product:
+            return library_seconds(self.product, device)
         return 0.0 if self.host else work.seconds
 
     def details(self) -> list[str]:
+        if self.product:
+            return [f"products of {self.product.dtype} by cuBLAS, summed in float32"]
         return [f"on the host: {', '.join(n.op for n in self.host)}"] if self.host else []
 
 
@@ -64,6 +78,12 @@ def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
     """One call for each operator; a gather that is too large for them is a map."""
     if any(n.op == "take" and uncounted(n) for n in body.nodes):
         return map_schedule(body, device)
+    if product := widened_product(body, device):
+        return CallsSchedule(
+            bytes_read(body, narrowed(product, device)), tuple(o.type.nbytes for o in body.outputs), len(body.outputs),
+            placed=(body.outputs[0],), host=(), host_seconds=0.0, temporary=0,
+            widened=narrowed(product, device), product=product_of_node(product, device),
+        )  # fmt: skip
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
     host = tuple(n for n in working if on_host(n))
     placed = tuple(n for n in dict.fromkeys(body.outputs) if n.op in INTO and n not in host)
