@@ -99,7 +99,8 @@ def emit_calls(body: Graph, schedule: CallsSchedule) -> CudaCalls:
 
 def _widened_product(body: Graph, operands: tuple[Node, ...]) -> list[str]:
     """The views of what is read, and their product, which cuBLAS widens itself."""
-    names, lines = {n: f"r{i}" for i, n in enumerate(body.inputs)}, []
+    names = {n: f"r{i}" for i, n in enumerate(body.inputs)}
+    lines: list[str] = []
     for n in topological(operands):
         if n not in names:
             names[n] = f"t{len(lines)}"
