@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eqfuse.errors import OptionError
+from eqfuse.errors import OptionError, TraceError
+from eqfuse.frontends.numpy.carries import shown
+from eqfuse.gradients.expr import FLOAT32, NARROW
 from eqfuse.gradients.grad import value_and_grad
 from eqfuse.ir.pytree import flatten, unflatten
 
@@ -28,7 +30,7 @@ class Optimiser(Protocol):
 def train_step(loss: Callable[..., Any], optimiser: Optimiser, has_aux: bool = False) -> Callable[..., Any]:
     """``step(params, state, *batch)``, which gives ``(loss(params, *batch), params, state)``, the latter after one step
     of the `optimiser`, whose ``init(params)`` is the first state. With `has_aux` the loss is ``(loss, aux)``."""
-    if not all(hasattr(optimiser, name) for name in ("init", "update")):
+    if isinstance(optimiser, type) or not all(hasattr(optimiser, name) for name in ("init", "update")):
         raise OptionError(
             f"ef.train_step: {optimiser!r} is no optimiser: give ef.sgd, ef.adam, or one with init and update"
         )
@@ -48,6 +50,16 @@ def _mapped(fn: Callable[..., Any], first: Any, *others: Any) -> Any:
     return unflatten(structure, [fn(*each) for each in zip(leaves, *(flatten(o)[0] for o in others), strict=True)])
 
 
+def _refuse_other(what: str, state: Any, like: Any) -> None:
+    """TraceError unless `state` nests as `like`."""
+    given, wanted = (shown(flatten(tree)[1]) for tree in (state, like))
+    if given != wanted:
+        raise TraceError(
+            f"the state of {what} nests as {given}, and not as {wanted}: the first state is init(params) of this "
+            "optimiser, and each step returns the next one"
+        )
+
+
 @dataclass(frozen=True)
 class sgd:
     """Steps against the gradient, at `rate`; with a `momentum`, against the sum of gradients that fade by it."""
@@ -61,7 +73,9 @@ class sgd:
 
     def update(self, gradient: Any, state: Any, params: Any) -> tuple[Any, Any]:
         """The parameters and the state after a step."""
+        gradient = _mapped(np.conj, gradient)  # downhill, where it is complex
         if self.momentum:
+            _refuse_other("ef.sgd with a momentum", state, gradient)
             state = gradient = _mapped(lambda v, g: self.momentum * v + g, state, gradient)
         return _mapped(lambda p, g: p - self.rate * g, params, gradient), state
 
@@ -76,18 +90,27 @@ class adam:
     eps: float = 1e-8
 
     def init(self, params: Any) -> Any:
-        """The state before the first step: arrays of zeros, of the shapes and dtypes of `params`."""
-        return {"step": np.int64(0), "mean": _mapped(np.zeros_like, params), "square": _mapped(np.zeros_like, params)}
+        """The state before the first step: arrays of zeros, of the shapes of `params` and their dtypes, but float32
+        for floats of 16 bits, in which `eps` and small squares are 0. Squares of complex gradients are real."""
+        mean = _mapped(_zeros, params)
+        return {"step": np.int64(0), "mean": mean, "square": _mapped(lambda m: np.zeros_like(m.real), mean)}
 
     def update(self, gradient: Any, state: Any, params: Any) -> tuple[Any, Any]:
         """The parameters and the state after a step."""
+        _refuse_other("ef.adam", state, {"step": 0, "mean": gradient, "square": gradient})
         step = state["step"] + 1
-        mean = _mapped(lambda m, g: self.b1 * m + (1 - self.b1) * g, state["mean"], gradient)
-        square = _mapped(lambda v, g: self.b2 * v + (1 - self.b2) * g * g, state["square"], gradient)
+        downhill = _mapped(lambda g, m: np.conj(g).astype(m.dtype), gradient, state["mean"])
+        mean = _mapped(lambda m, g: self.b1 * m + (1 - self.b1) * g, state["mean"], downhill)
+        square = _mapped(lambda v, g: self.b2 * v + (1 - self.b2) * (g * np.conj(g)).real, state["square"], downhill)
         known = [1 - b ** step.astype(np.float64) for b in (self.b1, self.b2)]
 
-        def moved(p: Any, m: Any, v: Any) -> Any:
-            of_mean, of_square = (k.astype(p.dtype) for k in known)
-            return p - self.rate * (m / of_mean) / (np.sqrt(v / of_square) + self.eps)
+        def moved(p: Any, g: Any, m: Any, v: Any) -> Any:
+            of_mean, of_square = (k.astype(v.dtype) for k in known)
+            return (p - self.rate * (m / of_mean) / (np.sqrt(v / of_square) + self.eps)).astype(g.dtype)
 
-        return _mapped(moved, params, mean, square), {"step": step, "mean": mean, "square": square}
+        return _mapped(moved, params, gradient, mean, square), {"step": step, "mean": mean, "square": square}
+
+
+def _zeros(param: Any) -> Any:
+    zeros = np.zeros_like(param)
+    return zeros.astype(FLOAT32) if zeros.dtype in NARROW else zeros

@@ -79,3 +79,44 @@ def test_updates_of_alike_parameters_share_kernels() -> None:
     alone = kernels(ef.value_and_grad(deep), params, x)
     together = kernels(ef.train_step(deep, adam), params, adam.init(params), x)
     assert together - alone <= len(params) + 1, "one for the three results of each, and the step's"
+
+
+OPTIMISERS = [ef.sgd(0.1), ef.sgd(0.05, momentum=0.9), ef.adam(0.05)]
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("way", [lambda f: f, ef.jit])
+@pytest.mark.parametrize("start", [3.0, np.float16(3), np.full(2, 3 - 2j), {"a": np.zeros(0), "b": [2.0, None]}])
+def test_parameters_of_every_type_are_moved_downhill(optimiser: Any, way: Any, start: Any) -> None:
+    def far(p: Any) -> Any:
+        return np.sum(np.abs(p - 1) ** 2) if not isinstance(p, dict) else far(p["b"][0]) + far(p["a"])
+
+    step, params, state = way(ef.train_step(far, optimiser)), start, optimiser.init(start)
+    for _ in range(300):
+        value, params, state = step(params, state)
+    assert value < 1e-2
+    if isinstance(start, (np.ndarray, np.generic)):
+        assert params.dtype == start.dtype and params.shape == start.shape
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_adam_moves_narrow_parameters_as_wide_ones(dtype: str) -> None:
+    params = np.array([1.0, -1.0, 0.5]).astype(np.dtype(dtype))
+    weights, adam = np.array([1e-2, 1.0, 0.0]), ef.adam(0.125)
+    ends = []
+    for p in (params, params.astype(np.float32)):
+        step, state = ef.jit(ef.train_step(lambda p: (p * weights.astype(p.dtype)).sum(), adam)), adam.init(p)
+        for _ in range(3):
+            _, p, state = step(p, state)
+        ends.append(p)
+    assert ends[0].dtype == dtype and ends[0][2] == params[2], "a gradient of 0 moves nothing"
+    np.testing.assert_allclose(ends[0].astype(np.float32), ends[1], rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS[1:])
+def test_a_state_of_other_parameters_is_refused(optimiser: Any) -> None:
+    for state in ((), optimiser.init(PARAMS["w"])):
+        with pytest.raises(ef.TraceError, match=r"the state of ef.* nests as .*: the first state is init\(params\)"):
+            ef.train_step(loss, optimiser)(PARAMS, state, X, Y)
+    with pytest.raises(ef.EqfuseError, match="is no optimiser"):
+        ef.train_step(loss, type(optimiser))
