@@ -142,6 +142,30 @@ def test_random_programs_in_blocks_compute_the_same(seed: int) -> None:
                 np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9 * max(1, np.abs(w).max()))
 
 
+def turned(rng: np.random.Generator, x: Any, w: Any) -> Any:
+    """A sum over random products, whose operands are often one array, as it is and transposed."""
+    values = [x, w, x.T @ w]
+    makes = [
+        lambda a, b: a @ b, lambda a, _: a @ a.T, lambda a, b: a.T @ b, lambda a, _: np.tanh(a), lambda a, b: a * b.T,
+        lambda a, _: a - a.max(axis=1, keepdims=True), lambda a, _: a / (1 + np.abs(a).sum(axis=0)),
+    ]  # fmt: skip
+    for _ in range(5):
+        a, b = rng.integers(len(values), size=2)
+        values.append(makes[rng.integers(len(makes))](values[a], values[b]))
+    return values[-1].sum() + (values[-2] ** 2).sum()
+
+
+@pytest.mark.parametrize("seed", some(range(40), 8))
+def test_gradients_of_products_of_an_array_with_itself_are_the_same_in_blocks(seed: int) -> None:
+    x, w = np.random.default_rng(seed).normal(size=(2, 4, 4))
+    graph = ef.trace(ef.grad(lambda x, w: turned(np.random.default_rng(seed), x, w), (0, 1)), x, w)
+    wanted = ef.meaning(graph, x, w)
+    for large in sorted({n.type.nbytes for n in graph.operators}):
+        for made in in_blocks(graph, large - 1):
+            for got, g in zip(ef.meaning(made, x, w), wanted, strict=True):
+                np.testing.assert_allclose(got, g, rtol=1e-9, atol=1e-9 * max(1, np.abs(g).max()))
+
+
 def small(t: Training) -> Training:
     """`t` of fewer elements."""
     if t.name == "LSTM cell":

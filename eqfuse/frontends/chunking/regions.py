@@ -146,7 +146,7 @@ def flops_of(n: Node) -> int:
 def region(users: Users, seed: Node, axis: int, large: int) -> Region | None:
     """What is computed block by block so that values of more than `large` bytes, with `seed`, are not held whole."""
     axes, how = _spread(users, seed, axis)
-    blocked = [n for n in users.graph.nodes if n in axes and n in how and n.args]
+    blocked = [n for n in users.graph.nodes if n in axes and n in how and how[n].out is not None]
     big = {n for n in blocked if n.type.nbytes > large and not is_view(n)}
     if seed not in big:
         return None
