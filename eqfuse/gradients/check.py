@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import epsilon, kind
-from eqfuse.errors import GradientError
+from eqfuse.errors import GradientError, UnsupportedOp
 from eqfuse.gradients.call import name_of
 from eqfuse.gradients.products import jvp, vjp
 from eqfuse.ir.pytree import flatten, unflatten
@@ -19,12 +19,14 @@ from eqfuse.ir.signature import input_names, parameters_of
 
 STEPS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of the sixth order
 STEP = 1e-3
-DIFFERENCE_ERROR = 1e-9  # of these, in double precision
+DIFFERENCE_ERROR = 1e-9  # of these, in double precision, and of results of about 1; of others in proportion
+ROUNDING_ERROR = 1e-11  # of these, beside the results they are taken of
 
 
 def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, seed: int = 0) -> float:
     """The largest relative error of the derivatives of `fun` at `args`, forward and reverse, in one random direction
-    for each array of floats.
+    for each array of floats. Where there is one of both alone, that one: reverse, of functions with a rule
+    (`ef.custom_vjp`), forward, of `ef.while_loop`. Results that are no floats are left out.
 
     They are compared with differences of the sixth order, in double precision. GradientError, which names the argument,
     where an error is above `rtol` (by default what rounding in the arguments' dtypes explains): the function may have a
@@ -40,8 +42,10 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
 
     def of_leaves(*values: Any) -> tuple[Any, ...]:
         filled = dict(enumerate(leaves)) | dict(zip(places, values, strict=True))
-        return tuple(flatten(fun(*unflatten(structure, list(filled.values()))))[0])
+        results = flatten(fun(*unflatten(structure, list(filled.values()))))[0]
+        return tuple([r for r in results if kind(getattr(r, "dtype", np.dtype(bool))) in "fc"])
 
+    of_leaves.__name__ = name_of(fun)
     rng = np.random.default_rng(seed)
     worst = 0.0
     for at, place in enumerate(places):
@@ -56,35 +60,55 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
 
 
 def _error(fun: Callable[..., Any], arguments: list[np.ndarray], position: int, rng: np.random.Generator) -> float:
-    """How far the derivative along a random change of the argument at `position` is from differences, and from its
-    transpose."""
+    """How far the derivatives along a random change of the argument at `position` are from differences; the transpose,
+    where there are both, from the derivative."""
     step = _random(arguments[position], rng)
+    wanted, scales = _differences(fun, arguments, position, step)
+    if not wanted:
+        raise GradientError(f"ef.check_grad: no result of {name_of(fun)} is a float or an array of floats")
     changes = tuple(step if i == position else np.zeros_like(x) for i, x in enumerate(arguments))
-    _, forward = jvp(fun, tuple(arguments), changes)
-    results, pullback = vjp(fun, *arguments)
+    error, along = np.float64(0), wanted
+    refused: UnsupportedOp | None = None
+    try:
+        _, along = jvp(fun, tuple(arguments), changes)
+        error = np.max([_apart(f, w, scale) for f, w, scale in zip(along, wanted, scales, strict=True)])
+    except UnsupportedOp as e:
+        refused = e
+    try:
+        results, pullback = vjp(fun, *arguments)
+    except UnsupportedOp:
+        if refused is not None:
+            raise refused from None
+        return float(error)
     given_back = tuple(_random(np.asarray(r), rng) for r in results)
-    backward = pullback(given_back)[position]
-    wanted = _differences(fun, arguments, position, step)
-    error = max(_apart(f, w) for f, w in zip(forward, wanted, strict=True))
-    along = sum(np.sum(_wide(f) * _wide(c)).real for f, c in zip(forward, given_back, strict=True))
-    size = sum(np.sum(np.abs(_wide(f) * _wide(c))) for f, c in zip(forward, given_back, strict=True))
-    return float(max(error, abs(np.sum(_wide(backward) * _wide(step)).real - along) / max(size, 1e-3)))
+    backward = np.sum(_wide(pullback(given_back)[position]) * _wide(step)).real
+    forward = sum(np.sum(_wide(f) * _wide(c)).real for f, c in zip(along, given_back, strict=True))
+    size = sum(np.sum(np.abs(_wide(f) * _wide(c))) for f, c in zip(along, given_back, strict=True))
+    return float(np.max([error, abs(backward - forward) / max(size, *scales)]))  # (a NaN where either is one)
 
 
-def _differences(fun: Callable[..., Any], arguments: list[np.ndarray], position: int, step: np.ndarray) -> list[Any]:
+def _differences(
+    fun: Callable[..., Any], arguments: list[np.ndarray], position: int, step: np.ndarray
+) -> tuple[list[Any], list[float]]:
+    """Differences of the results; and for each the size below which their own errors would show."""
     wide = [_wide(x) for x in arguments]
     found: list[Any] = []
+    sizes: list[float] = []
     for times, weight in STEPS:
         for sign in (1, -1):
             moved = [x + sign * times * STEP * _wide(step) if i == position else x for i, x in enumerate(wide)]
-            values = [_wide(v) * (sign * weight / STEP) for v in fun(*moved)]
-            found = values if not found else [a + b for a, b in zip(found, values, strict=True)]
-    return found
+            results = [_wide(v) for v in fun(*moved)]
+            parts = [v * (sign * weight / STEP) for v in results]
+            found = [a + b for a, b in zip(found, parts, strict=True)] if found else parts
+            now = [float(np.abs(v).max(initial=0.0)) for v in results]
+            sizes = [max(a, b) for a, b in zip(sizes, now, strict=True)] if sizes else now
+    return found, [1e6 * (DIFFERENCE_ERROR * min(size, 1.0) + ROUNDING_ERROR * size) for size in sizes]
 
 
-def _apart(computed: Any, wanted: Any) -> float:
-    scale = np.abs(wanted).max(initial=0.0) + DIFFERENCE_ERROR * 1e6
-    return float((np.abs(_wide(computed) - wanted) / scale).max(initial=0.0))
+def _apart(computed: Any, wanted: Any, scale: float) -> float:
+    """The largest difference, relative to the largest derivative, or to `scale`."""
+    difference = np.abs(_wide(computed) - wanted).max(initial=0.0)
+    return float(difference / (np.abs(wanted).max(initial=0.0) + scale)) if difference != 0 else 0.0
 
 
 def _random(like: np.ndarray, rng: np.random.Generator) -> np.ndarray:

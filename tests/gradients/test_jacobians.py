@@ -69,3 +69,43 @@ def test_check_grad_names_the_argument_whose_derivative_is_wrong() -> None:
         ef.check_grad(f, X, X)
     with pytest.raises(ef.EqfuseError, match="no argument of f is a float"):
         ef.check_grad(f, 3, 4)
+
+
+def test_check_grad_checks_the_mode_that_there_is() -> None:
+    def rule(times: float) -> Any:
+        square = ef.custom_vjp(lambda x: x * x)
+        square.defvjp(lambda x: (x * x, x), lambda x, ct: (times * x * ct,))
+        return square
+
+    def looped(x: Any, f: Any) -> Any:
+        return ef.scan(lambda h, row: (f(h) + row, f(row)), x, A)
+
+    def doubled(x: Any, stops: Any) -> Any:
+        return ef.while_loop(lambda c: c[1] < 3, lambda c: (c[0] * stops(c[0]), c[1] + 1), (x, 0))
+
+    assert ef.check_grad(rule(2), X) < 1e-8 and ef.check_grad(lambda x: looped(x, rule(2)), X) < 1e-8
+    for wrong in (rule(2.001), rule(np.nan)):
+        with pytest.raises(AssertionError, match="where x changes"):
+            ef.check_grad(wrong, X)
+    with pytest.raises(AssertionError, match="where x changes"):
+        ef.check_grad(lambda x: looped(x, rule(2.001)), X)
+    assert ef.check_grad(lambda x: doubled(x, lambda h: h), X) < 1e-8
+    with pytest.raises(ef.UnsupportedOp, match="reduceat"):
+        ef.check_grad(lambda x: np.multiply.reduceat(x, [0, 2]), X)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+def test_check_grad_tells_right_from_wrong_at_every_scale(scale: float) -> None:
+    def f(x: Any, wrong: float) -> Any:
+        return (np.sin(x) + wrong * ef.stop_gradient(x)) * scale
+
+    assert ef.check_grad(lambda x: f(x, 0.0), X) < 1e-8
+    with pytest.raises(AssertionError, match="where x changes"):
+        ef.check_grad(lambda x: f(x, 1e-4), X)
+    assert ef.check_grad(lambda x: f(x, 0.0).sum() + 1e7 * scale, X) < 1e-6, "a large constant beside it"
+
+
+def test_check_grad_leaves_out_results_that_do_not_change_smoothly() -> None:
+    assert ef.check_grad(lambda x: {"y": x * x, "best": np.argmax(x), "above": x > 0, "name": "square"}, X) < 1e-8
+    with pytest.raises(AssertionError, match="no result of argmax is a float"):
+        ef.check_grad(np.argmax, X)
