@@ -7,11 +7,11 @@ it: what is kept there and what is computed again, the search decides.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from eqfuse.errors import OptionError, TraceError
-from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, differentiated
 from eqfuse.gradients.call import ResultTree, own_arrays
 from eqfuse.ir.graph import Node, topological
@@ -79,12 +79,30 @@ def _marked(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     """What `fun` returns; the values that it makes and `policy` does not keep are noted in the trace."""
     trace = current()
     assert trace is not None
+    arrays = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, Tracer)]
+    given = [x.node for x in arrays]
     with trace.within("a function that ef.checkpoint marks") as inner:
         inner.fixed, inner.places = trace.fixed, trace.places
-        returned = ResultTree(fun(*own_arrays(args), **own_arrays(kwargs)))
-    given = [leaf.node for leaf in flatten((args, kwargs))[0] if isinstance(leaf, Tracer)]
+        own_args, own_kwargs = own_arrays((args, kwargs))
+        returned = ResultTree(fun(*own_args, **own_kwargs))
+        after = [leaf.node for leaf in flatten((own_args, own_kwargs))[0] if isinstance(leaf, Tracer)]
     outside = {*topological(given), *topological(inner.captured)}
-    made = [n for n in topological(returned.nodes) if n.args and n not in outside]
-    trace.again.update(dict.fromkeys(n for n in made if n not in returned.nodes and not policy(n)))
+    results = [*returned.nodes, *(n for n, before in zip(after, given, strict=True) if n is not before)]
+    made = [n for n in topological(results) if n.args and n not in outside]
+    trace.again.update(dict.fromkeys(n for n in made if n not in results and not policy(n)))
     trace.again.update(inner.again)
+    _write_back(arrays, given, after)
     return returned.tree(returned.nodes)
+
+
+def _write_back(arrays: Sequence[Tracer], given: Sequence[Node], after: Sequence[Node]) -> None:
+    """Let each of the `arrays` that was `given` be what it is `after` the function that got it."""
+    for i, (x, before, value) in enumerate(zip(arrays, given, after, strict=True)):
+        if value is before:
+            continue
+        if x.is_of([*arrays[:i], *arrays[i + 1 :]]):
+            raise TraceError(
+                "a function that ef.checkpoint marks writes to an argument that shares memory with another one: pass "
+                "copies (x.copy())"
+            )
+        x.assign(wrap(value))

@@ -20,6 +20,7 @@ from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.frontends.numpy.carries import shown
 from eqfuse.frontends.numpy.number import is_number
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
+from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import Trace, current, differentiated
 from eqfuse.gradients.call import ResultTree, name_of, tracer
@@ -40,11 +41,12 @@ class custom_vjp:
     Arguments at the places `nondiff_argnums` are no arrays that change: `bwd` gets them first.
     """
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
         if not callable(fun):
             raise TraceError(f"ef.custom_vjp takes a function, not {fun!r}")
         functools.update_wrapper(self, fun)
-        self.fun, self.nondiff_argnums = fun, tuple(nondiff_argnums)
+        places = [nondiff_argnums] if isinstance(nondiff_argnums, int) else nondiff_argnums
+        self.fun, self.nondiff_argnums = fun, tuple(places)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
 
@@ -83,8 +85,8 @@ class custom_vjp:
 class _RuleCall:
     """One call of a function with a rule, in a trace that is differentiated.
 
-    `takes`: the arrays that its arguments hold, `own` of them, and then what the function reads from around it.
-    It keeps no traced array, which is one for a while.
+    `takes`: the arrays that its arguments hold, `own` of them, and then what the function reads from around it, where
+    arguments at `nondiff_argnums` are those `said_not_to_change`. It keeps no traced array, which is one for a while.
     """
 
     def __init__(self, rule: custom_vjp, args: list[Any]) -> None:
@@ -107,13 +109,15 @@ class _RuleCall:
         self.own = len(values)
         inputs = stands_for(self.types)
         found: list[ResultTree] = []
-        nodes, trace = self._traced(lambda: rule.fun(*self.arguments(inputs)), found)
+        nodes, trace = self._traced(lambda: rule.fun(*map(_left_alone, self.arguments(inputs))), found)
         self.results = found[0]
         if not self.results.all_arrays:
             raise TraceError(f"ef.custom_vjp: {self.name} returns what is no array: let it return arrays")
         names = [(f"argument {i}", n) for i, n in enumerate(inputs)]
         (self.value,), shared = closed(names, [nodes], {*trace.captured})
         self.takes = [*(v.node for v in values), *shared]
+        apart = {x.node for x in flatten([*self.apart.values()])[0] if isinstance(x, Tracer)}
+        self.said_not_to_change = {at for at, n in enumerate(self.takes) if at >= self.own and n in apart}
 
     def arguments(self, nodes: Sequence[Node]) -> list[Any]:
         """The arguments of the call, with `nodes` in place of their arrays."""
@@ -215,6 +219,16 @@ class _RuleCall:
 
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (Tracer, np.ndarray, np.generic))
+
+
+def _left_alone(value: Any) -> Any:
+    """`value`, to whose arrays nobody may write: others than the function may read them later."""
+    leaves, structure = flatten(value)
+    kept = [isinstance(leaf, Tracer) and not leaf.scalar for leaf in leaves]
+    if not any(kept):
+        return value
+    given = [x.viewed(access=Rights.OF_RULE) if k else x for x, k in zip(leaves, kept, strict=True)]
+    return unflatten(structure, given)
 
 
 def _described(tree: ResultTree) -> str:

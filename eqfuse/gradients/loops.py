@@ -57,9 +57,9 @@ def _or_zeros(changes: Sequence[Node | None], like: Sequence[Node]) -> list[Node
 def _fixpoint(
     outputs: Sequence[Node], carries: Sequence[Node], at_first: Collection[int], steps: Mapping[Node, Node],
     others: Collection[Node], linearise: Linearise,
-) -> tuple[list[int], list[Node | None]]:  # fmt: skip
-    """Which of the `carries` change sooner or later, where those `at_first` and `others` change by `steps`; and what
-    the `outputs` change by then."""
+) -> tuple[list[int], list[Node | None], list[Node]]:  # fmt: skip
+    """Which of the `carries` change sooner or later, where those `at_first` and `others` change by `steps`; what the
+    `outputs` change by then; and the `outputs`, whose calls of functions with a rule are what that computes."""
     changing = set(at_first)
     while True:
         given = {c: steps[c] for i, c in enumerate(carries) if i in changing} | {o: steps[o] for o in others}
@@ -67,10 +67,25 @@ def _fixpoint(
         found = linearise(outputs, given, replaced)
         more = {i for i in range(len(carries)) if found[i] is not None} - changing
         if not more:
-            known = [d for d in found if d is not None]
-            new = dict(zip(known, substitute(known, replaced), strict=True))
-            return sorted(changing), [None if d is None else new[d] for d in found]
+            return sorted(changing), *_replaced(found, outputs, replaced)
         changing |= more
+
+
+def _replaced(
+    changes: Sequence[Node | None], outputs: Sequence[Node], replaced: Mapping[Node, Node]
+) -> tuple[list[Node | None], list[Node]]:
+    """`changes`, with the nodes in them that others take the place of; and `outputs`, where these hold calls of
+    functions with a rule: loops that take the place of others compute more, which the outputs do not read."""
+    known = [d for d in changes if d is not None]
+    new = dict(zip(known, substitute(known, replaced), strict=True))
+    made_of = substitute(outputs, replaced) if _has_rules(outputs) else outputs
+    return [None if d is None else new[d] for d in changes], list(made_of)
+
+
+def _has_rules(nodes: Sequence[Node]) -> bool:
+    """Is a function with a rule called in `nodes`, or in the body of a loop among them?"""
+    bodies = [a.graph.outputs for n in topological(nodes) for a in n.attrs if isinstance(a, Body)]
+    return any(n.op == "custom_call" for n in topological(nodes)) or any(map(_has_rules, bodies))
 
 
 @dataclass(frozen=True)
@@ -114,12 +129,12 @@ def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
     steps = dict(zip(inside, _changing(inside), strict=True))
     others = [i for i, change in zip(inside[c:], d[c:], strict=True) if change is not None]
     at_first = [i for i in range(c) if d[i] is not None]
-    changing, found = _fixpoint(p.outputs, p.carries, at_first, steps, others, linearise)
+    changing, found, made_of = _fixpoint(p.outputs, p.carries, at_first, steps, others, linearise)
     stacked = [j for j in range(c, len(p.outputs)) if found[j] is not None]
     outputs = [*_or_zeros([found[i] for i in changing], [p.carries[i] for i in changing]), *(found[j] for j in stacked)]
     used = set(topological(outputs))  # type: ignore[arg-type]
     read = [carry for carry in p.carries if carry in used]
-    stacks, instead = _stacked(n, p, read)
+    stacks, instead = _stacked(n, p, made_of, read)
     carries = {steps[p.carries[i]]: d[i] or zeros(p.carries[i]).node for i in changing}
     rows = {steps[r]: x for r, x in zip(p.rows, d[c : c + s], strict=True) if x is not None}
     rows |= dict(zip(read, stacks, strict=True)) | dict(zip(p.rows, p.arrays, strict=True))
@@ -130,14 +145,17 @@ def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
     return [changes.get(k) for k in range(len(p.outputs))], instead
 
 
-def _stacked(n: Node, p: _Scan, carries: Sequence[Node]) -> tuple[list[Node], Mapping[Node, Node]]:
-    """What the `carries` of the scan `n` were before each step; and the scan that stacks them, in place of `n`."""
-    if not carries:
+def _stacked(
+    n: Node, p: _Scan, outputs: Sequence[Node], carries: Sequence[Node]
+) -> tuple[list[Node], Mapping[Node, Node]]:
+    """What the `carries` of the scan `n` were before each step; and the scan of the same `outputs` that stacks them, in
+    place of `n`."""
+    if not carries and [*outputs] == [*p.outputs]:
         return [], {}
-    body = Body(Graph(n.attr("body").graph.inputs, (*p.outputs, *carries)))
+    body = Body(Graph(n.attr("body").graph.inputs, (*outputs, *carries)))
     more = node("scan", n.args, (body, *n.attrs[1:]))
     found = results(more)
-    return found[len(p.outputs) :], {n: more if len(p.outputs) > 1 else found[0]}
+    return found[len(outputs) :], {n: more if len(outputs) > 1 else found[0]}
 
 
 def _scan_transpose(
@@ -186,7 +204,7 @@ def _joint_changes(
     of_args = d[bounds:]
     others = [x for x, change in zip(shared, of_args[c:], strict=True) if change is not None]
     at_first = [i for i in range(c) if of_args[i] is not None]
-    changing, found = _fixpoint(step.outputs, carries, at_first, steps, others, linearise)
+    changing, found, _ = _fixpoint(step.outputs, carries, at_first, steps, others, linearise)
     moved = [carries[i] for i in changing]
     after = [*step.outputs, *_or_zeros([found[i] for i in changing], moved)]
     groups = {"carry": [*carries, *(steps[x] for x in moved)], "shared": [*shared, *(steps[x] for x in others)]}
@@ -216,14 +234,14 @@ def _fori_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
 def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Mapping[Node, Node]]:
     branches = [n.attr("yes").graph, n.attr("no").graph]
     moved = [i for i, change in enumerate(d[1:]) if change is not None]
-    found = []
+    found, again = [], []  # `again`: what takes the place of the branches
     for branch in branches:
         steps = _changing([branch.inputs[i] for i in moved])
         replaced: dict[Node, Node] = {}
         given = dict(zip([branch.inputs[i] for i in moved], steps, strict=True))
-        changes = linearise(branch.outputs, given, replaced)
-        known = {x: y for x in changes if x is not None for y in substitute([x], replaced)}
-        found.append((branch, steps, [None if x is None else known[x] for x in changes]))
+        changes, made_of = _replaced(linearise(branch.outputs, given, replaced), branch.outputs, replaced)
+        found.append((branch, steps, changes))
+        again.append(Body(Graph(branch.inputs, tuple(made_of))))
     changing = [k for k in range(len(branches[0].outputs)) if any(changes[k] is not None for *_, changes in found)]
     if not changing:
         return [None] * len(branches[0].outputs), {}
@@ -233,7 +251,7 @@ def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Nod
         bodies.append(_body(outputs, shared=branch.inputs, change=steps))
     made = results(node("if_else", (*n.args, *(change for change in d[1:] if change is not None)), bodies))
     by_place = dict(zip(changing, made, strict=True))
-    return [by_place.get(k) for k in range(len(branches[0].outputs))], {}
+    return [by_place.get(k) for k in range(len(branches[0].outputs))], {n: node("if_else", n.args, again)}
 
 
 def _choice_transpose(

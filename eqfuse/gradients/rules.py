@@ -56,7 +56,13 @@ def _forward(change: Node) -> str:
 
 def _changes(n: Node, d: Changes, _linearise: Any) -> tuple[list[Node | None], Mapping[Node, Node]]:
     call = n.attr("call")
-    if any(change is not None for change in d[call.own :]):
+    others = [at for at, change in enumerate(d) if change is not None and at >= call.own]
+    if any(at in call.said_not_to_change for at in others):
+        raise NoDerivative(
+            f"an argument of {call.name} that nondiff_argnums names changes: leave it out of nondiff_argnums, or stop "
+            "it (ef.stop_gradient)"
+        )
+    if others:
         raise NoDerivative(f"{call.name} reads a value from around it that changes: pass it as an argument")
     inputs, made, kept = call.forward()
     values = dict(zip(inputs, n.args[: call.own], strict=True))

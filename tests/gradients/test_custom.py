@@ -76,6 +76,34 @@ def test_steps_of_loops_and_branches_have_rules() -> None:
     np.testing.assert_allclose(ef.grad(chosen)(-np.abs(X)), np.ones(5))
 
 
+TWO = np.full((2, 5), 0.5)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda f: lambda x: ef.scan(lambda h, row: (f(h) + row, f(row)), x, TWO),
+        lambda f: lambda x: ef.scan(lambda h, row: (ef.scan(lambda k, r: (f(k) * r, k), h, TWO)[0], row), x, TWO)[0],
+        lambda f: lambda x: ef.fori_loop(0, 3, lambda i, h: f(h), x),
+        lambda f: lambda x: ef.cond(x[0] > 5, lambda h: h, f, x) * x,
+        lambda f: lambda x: f(f(x)),
+    ],
+)  # fmt: skip
+def test_what_a_rule_computes_in_a_loop_or_a_branch_is_differentiated_again_in_both_modes(around: Any) -> None:
+    cubed = ef.custom_vjp(lambda x: x**3)
+    cubed.defvjp(lambda x: (x**3, x), lambda x, ct: (3 * x * x * ct,))
+
+    def total(f: Any, x: Any) -> Any:
+        made = around(f)(x)
+        return sum((y**2).sum() for y in (made if isinstance(made, tuple) else (made,)))
+
+    ruled, plain = (functools.partial(total, f) for f in (cubed, lambda x: x**3))
+    np.testing.assert_allclose(ef.hessian(ruled)(X), ef.hessian(plain)(X), rtol=1e-12, atol=1e-12)
+    ways = [ef.jvp(ef.value_and_grad(f), (X,), (Y,)) for f in (ruled, plain)]
+    for found, wanted in zip(*([*values, *changes] for values, changes in ways), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_arguments_nest_may_be_left_alone_and_may_have_no_cotangent() -> None:
     @functools.partial(ef.custom_vjp, nondiff_argnums=(0,))
     def applied(fn: Any, params: Any, x: Any, places: Any, scale: float = 2.0) -> Any:
@@ -139,6 +167,44 @@ def test_what_a_rule_does_not_say_is_refused() -> None:
 
     with pytest.raises(ef.UnsupportedOp, match="scaled reads a value from around it that changes"):
         ef.grad(reads_around)(X)
+
+
+def test_an_argument_that_is_said_not_to_change_is_named_where_it_does() -> None:
+    power = ef.custom_vjp(lambda x, n: x**n, nondiff_argnums=1)
+    power.defvjp(lambda x, n: (x**n, x), lambda n, x, ct: (ct * n * x ** (n - 1),))
+    np.testing.assert_allclose(ef.grad(lambda x, n: power(x, n).sum())(np.abs(X), 3.0), 3 * X**2)
+    with pytest.raises(ef.UnsupportedOp, match="an argument of <lambda> that nondiff_argnums names changes: leave it"):
+        ef.grad(lambda x, n: power(x, n).sum(), 1)(np.abs(X), 3.0)
+
+
+def scaled_in_place(y: Any, z: Any = 1.0) -> Any:
+    y *= 2
+    y[0] += 1
+    return (y * z).sum()
+
+
+def test_a_write_of_a_checkpoint_to_its_argument_is_seen_outside_as_in_numpy() -> None:
+    def total(x: Any, marked: Any) -> Any:
+        y = x * x
+        first = marked(y[1:])
+        return first * y.sum() + marked(y, z=x)
+
+    plain, marked = (functools.partial(total, marked=f) for f in (scaled_in_place, ef.checkpoint(scaled_in_place)))
+    for value, gradient in (ef.value_and_grad(marked)(X), ef.jit(ef.value_and_grad(marked), target="numpy")(X)):
+        np.testing.assert_allclose(value, plain(X))
+        np.testing.assert_allclose(gradient, ef.grad(plain)(X))
+    result, pullback = ef.vjp(marked, X)
+    np.testing.assert_allclose(result, plain(X))
+    np.testing.assert_allclose(pullback(1.0)[0], ef.grad(plain)(X))
+    with pytest.raises(ef.TraceError, match="shares memory with another one: pass copies"):
+        ef.grad(lambda x: (lambda y: ef.checkpoint(scaled_in_place)(y, y[:1]))(x * x))(X)
+
+
+def test_a_function_with_a_rule_that_writes_to_its_argument_is_refused() -> None:
+    ruled = ef.custom_vjp(scaled_in_place)
+    ruled.defvjp(lambda y, z: (scaled_in_place(y.copy(), z), y), lambda y, ct: (2 * ct * np.ones(5), None))
+    with pytest.raises(ef.TraceError, match=r"writes to its argument.*\(x.copy\(\)\)\n.*y \*= 2"):
+        ef.grad(lambda x: ruled(x * x))(X)
 
 
 W = RNG.normal(size=(2, 8, 8))

@@ -27,7 +27,17 @@ class Rights(Enum):
 
     WRITABLE = "writable"
     READ_ONLY = "read-only"  # broadcast_to, diagonal
+    OF_RULE = "of a rule"  # an argument of a function with a rule for its gradient, which NumPy would let it write to
     SCALAR = "scalar"  # a NumPy or Python scalar: has no memory of its own
+
+
+UNWRITABLE = {
+    Rights.READ_ONLY: "assignment destination is read-only, as in NumPy: copy the array first (x.copy())",
+    Rights.OF_RULE: (
+        "a function with a rule for its gradient (ef.custom_vjp) writes to its argument, which it must leave as it is: "
+        "copy the array first (x.copy())"
+    ),
+}
 
 
 class Storage:

@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constants import value_of
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
 from eqfuse.frontends.numpy.registry import ARRAY
-from eqfuse.frontends.numpy.storage import Rights, Storage, taken
+from eqfuse.frontends.numpy.storage import UNWRITABLE, Rights, Storage, taken
 from eqfuse.frontends.numpy.tracing import current, differentiated, fixed
 from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
@@ -192,8 +192,8 @@ class Tracer(NdarrayFace):
             return  # x[i] += y assigns to x[i] the view that is already changed
         if self._access is Rights.SCALAR:
             raise DtypeError(f"a NumPy scalar ({self._type}) does not support item assignment")
-        if self._access is Rights.READ_ONLY:
-            raise TraceError("assignment destination is read-only, as in NumPy: copy the array first (x.copy())")
+        if self._access in UNWRITABLE:
+            raise TraceError(UNWRITABLE[self._access])
         self._trace.may_write(self._storage.trace, self._storage.shape)
         new = ARRAY["fitted"](value, self._type, casting)
         self._rely_on_order()
