@@ -147,3 +147,21 @@ def test_an_index_takes_what_views_one_after_another_take() -> None:
             np.testing.assert_array_equal(got, taken(array, chain))
             assert number or np.shares_memory(got, array)
     assert dropped > 100
+
+
+VIEWS = {
+    "flip": (-1,), "broadcast_to": (2, 4), "sliding_window": ((-1, 3),), "transpose": (0,), "reshape": (2, 2),
+    "slice": ((1, 4, 2),),
+}  # fmt: skip
+
+
+def test_a_number_is_taken_of_every_view() -> None:
+    for op, attr in VIEWS.items():
+        x = input_node("x", TensorType(np.dtype(np.float64), (4,)))
+        seen = node(op, (x,), (attr,))
+        one = node("slice", (seen,), (tuple((e - 1, e, 1) for e in seen.shape),))
+        number = node("reshape", (one,), ((),))
+        graph = Graph((x,), (node("multiply", (number, number)),))
+        array = np.arange(2.0, 6.0)
+        (got,) = ran(graph, [array])
+        np.testing.assert_array_equal(got, ef.meaning(graph, array))

@@ -209,6 +209,7 @@ class _Writer:
                 names[name] = self._number(leaf.literal.array)
             else:
                 names[name] = self._name("a")
+                self._names_of_views()
                 lines.append(f"    {names[name]} = {view_text(names[parts.leaf(leaf)], chain, number=True)}")
         for name, number in zip(parts.workspaces, self.layout.workspaces.get(i, ()), strict=True):
             names[name] = self._name("t")
@@ -236,9 +237,12 @@ class _Writer:
             if root in self.constant_names or free_view(through[0].args[0].type, through):
                 self.stays[name], self.roots[name] = (base, chain), (root, through)
                 return []
+        self._names_of_views()
+        return [f"    {name} = {_text(base, chain)}"]
+
+    def _names_of_views(self) -> None:
         for word in ("broadcast_to", "flip", "sliding_window"):
             self._global(word, NAMES[word])
-        return [f"    {name} = {_text(base, chain)}"]
 
     def _name(self, letter: str) -> str:
         self.count += 1
