@@ -198,6 +198,7 @@ def flipped(x: Expr, axis: int) -> Expr:
 def later(x: Expr, axis: int, by: int, fill: float) -> Expr:
     """`x`, later along `axis`, after `by` times `fill`."""
     extent = x.shape[axis]
+    by = min(by, extent)
     ranges = [(0, m, 1) for m in x.shape]
     ranges[axis] = (0, extent - by, 1)
     widths = [(0, 0)] * x.rank

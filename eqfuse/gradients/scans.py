@@ -54,23 +54,24 @@ def _accumulate_tangent(n: Node, d: Changes) -> Node | None:
     return _running_extreme_tangent(n, Expr(d[0]))
 
 
-_FOLDED: dict[str, Callable[[Expr, Expr], Expr]] = {  # the slope in each element
+_FOLDED: dict[str, Callable[[Expr, Expr], Expr | float]] = {  # the slope in each element
+    "add": lambda y, x: 1.0,
     "logaddexp": lambda y, x: f("exp", x - y),
     "logaddexp2": lambda y, x: f("exp2", x - y),
     "hypot": lambda y, x: x / where(y.equals(0), 1, y),
 }
-_EXTREMES = {"fmax": "max", "fmin": "min"}
+_LIKE = {"fmax": "max", "fmin": "min", "maximum": "max", "minimum": "min", "multiply": "prod"}
 
 
 def _fold_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     ufunc, axes = n.attr("ufunc"), n.attr("axes")
-    if ufunc in _EXTREMES:
-        return REDUCTIONS[_EXTREMES[ufunc]].tangent(n, d)
+    if ufunc in _LIKE:
+        return REDUCTIONS[_LIKE[ufunc]].tangent(n, d)
     if ufunc not in _FOLDED:
         raise NoDerivative(f"of {ufunc}.reduce it is not known here: write it as a loop or as ef.scan")
-    return total(_FOLDED[ufunc](Expr(n), Expr(n.args[0])) * Expr(d[0]), axes).node
+    return total(Expr(d[0]) * _FOLDED[ufunc](Expr(n), Expr(n.args[0])), axes).node
 
 
 def _sums_of_slices(n: Node) -> Node:
