@@ -32,6 +32,8 @@ from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops.types import TensorType
 
 _serial = itertools.count()
+_OPTIONS_LACKING = {"ef.vjp": ("argnums",), "ef.jvp": ("argnums",), "ef.split_vjp": ("has_aux",)}
+
 
 def stand_ins(names: Sequence[str], types: Sequence[TensorType]) -> list[Node]:
     """Inputs that nobody else has."""
@@ -141,6 +143,10 @@ class DifferentiatedCall:
         plain = [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found]
         return [found[i].name if i < len(found) and plain[i] else f"args[{i}]" for i in chosen]
 
+    def _instead(self, option: str, advice: str) -> str:
+        """The `advice`, where there is the `option` that it names."""
+        return "" if option in _OPTIONS_LACKING.get(self.what, ()) else advice
+
     def _array(self, leaf: Any, path: str) -> Tracer:
         if not (_is_array(leaf) or is_number(leaf)):
             raise TraceError(f"{self.what}: the argument {path} is a {type(leaf).__qualname__}, and not an array")
@@ -148,8 +154,8 @@ class DifferentiatedCall:
         if kind(array.dtype) not in "fc":
             raise DtypeError(
                 f"{self.what}: the argument {path} is {array.tensor_type}, and only floats and complex numbers change "
-                "smoothly. Pass it as a float, name other arguments in argnums, or let the function read it from "
-                "around it"
+                f"smoothly. Pass it as a float{self._instead('argnums', ', name other arguments in argnums')}, or let "
+                "the function read it from around it"
             )
         return array
 
@@ -163,11 +169,12 @@ class DifferentiatedCall:
             if kind(n.dtype) not in "fc":
                 raise DtypeError(
                     f"{self.what}: the {path} of {name_of(self.fn)} is {n.type}, which has no derivative: return a "
-                    "float, or return it as aux, with has_aux=True"
+                    f"float{self._instead('has_aux', ', or return it as aux, with has_aux=True')}"
                 )
         if not self.result.all_arrays:
             raise TraceError(
-                f"{self.what}: {name_of(self.fn)} returns what is no array: return it as aux, with has_aux=True"
+                f"{self.what}: {name_of(self.fn)} returns what is no array: return "
+                f"{self._instead('has_aux', 'it as aux, with has_aux=True') or 'arrays alone'}"
             )
         replaced: dict[Node, Node] = {}
         given = dict(zip(self.stand_ins, steps, strict=True))

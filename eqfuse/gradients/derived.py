@@ -59,8 +59,8 @@ class Derived:
         return f"<{self._what} of {name_of(self.__wrapped__)}>"  # type: ignore[attr-defined]
 
     def _numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-        """The parameters whose arguments hold Python numbers alone, in which nothing is differentiated: these stay
-        what they are, so that shapes and branches may depend on them."""
+        """The parameters whose arguments are Python numbers and functions alone, in which nothing is differentiated:
+        these stay what they are, so that shapes and branches may depend on them, and functions are called."""
         signature = parameters_of(self)
         given = {} if signature is None else bound_arguments(signature, args, kwargs).arguments
         chosen = self._chosen(len(args))
@@ -68,4 +68,4 @@ class Derived:
             return []
         plain = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         free = [p.name for i, p in enumerate(plain) if i not in chosen and p.name in given]
-        return [name for name in free if all(type(leaf) in KINDS for leaf in flatten(given[name])[0])]
+        return [n for n in free if all(type(leaf) in KINDS or callable(leaf) for leaf in flatten(given[n])[0])]

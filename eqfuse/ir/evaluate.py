@@ -15,7 +15,7 @@ from eqfuse.ir.accepted import ndarray
 from eqfuse.ir.graph import Graph, Node, values_of
 
 
-def meaning(graph: Graph, *args: Any, **kwargs: Any) -> Any:
+def meaning(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
     """What the traced function returns for `args`, by the evaluator, which leaves them as they are.
 
     A graph that was not traced (built by hand, or by `parse`) takes one array per input and returns a tuple.

@@ -199,6 +199,19 @@ def test_numbers_that_nothing_is_differentiated_in_may_decide_shapes() -> None:
     np.testing.assert_allclose(ef.grad(f)(x, 3, power=2), 8 * x**7)
 
 
+def test_functions_may_be_arguments_that_nothing_is_differentiated_in() -> None:
+    def f(x: Any, fn: Any, *, graph: Any = None) -> Any:
+        return (fn(x) if graph is None else graph(fn(x))).sum()
+
+    cubes = ef.custom_vjp(lambda x: x**3)
+    cubes.defvjp(lambda x: (x**3, x), lambda x, ct: (3 * x * x * ct,))
+    for fn in (np.sin, np.cumsum, ef.gelu, lambda x: x * x, cubes, ef.jit(np.tanh), ef.grad(lambda x: (x**4).sum())):
+        np.testing.assert_allclose(ef.grad(f)(B, fn), ef.grad(lambda x, fn=fn: fn(x).sum())(B))
+        np.testing.assert_allclose(ef.grad(f)(B, fn=fn, graph=np.exp), ef.grad(lambda x, g=fn: np.exp(g(x)).sum())(B))
+    chosen = ef.grad(lambda fs, x: fs["f"](x * fs["n"]).sum(), 1)({"f": np.sin, "n": 2}, B)
+    np.testing.assert_allclose(chosen, 2 * np.cos(2 * B))
+
+
 def test_complex_numbers_follow_the_convention_of_jax() -> None:
     z = np.array([1 + 2j, -0.5 + 0.3j])
     np.testing.assert_allclose(ef.grad(lambda z: np.sum(np.abs(z) ** 2))(z), 2 * z.conj())

@@ -46,6 +46,8 @@ CALLS = [
     (lambda: ef.vjp(np.sin, X)[1](X.astype(np.float32)), DtypeError, "float32.4. was given for what is float64.4."),
     (lambda: ef.vjp(np.sign, X > 0), DtypeError, "bool"),
     (lambda: ef.vjp(np.argmax, X), DtypeError, "return it as aux"),
+    (lambda: ef.vjp(total, X, 3), DtypeError, "Pass it as a float, or let the function read it from around it"),
+    (lambda: ef.split_vjp(np.argmax, X), DtypeError, "no derivative: return a float\n"),
 ]  # fmt: skip
 
 

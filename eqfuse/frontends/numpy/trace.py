@@ -85,7 +85,7 @@ def spec(shape: Any, dtype: Any = np.float64) -> Spec | SymbolicSpec:
 
 
 def trace(
-    fn: Callable[..., Any], *example_args: Any, static_argnames: str | Iterable[str] = (), **example_kwargs: Any
+    fn: Callable[..., Any], /, *example_args: Any, static_argnames: str | Iterable[str] = (), **example_kwargs: Any
 ) -> Graph:
     """The graph of `fn` for arguments like the examples (arrays, Python scalars, `spec`s, containers of these).
 
