@@ -18,6 +18,11 @@ ARRAY_TYPES: set[type] = {np.ndarray, np.memmap}  # and what stands for them whi
 def ndarray(value: Any, what: str) -> np.ndarray:
     """`value` as np.asarray reads it. Masked arrays, matrices and other subclasses are refused by name."""
     if isinstance(value, np.ndarray) and type(value) not in ARRAY_TYPES:
+        if hasattr(value, "constant_value"):
+            raise TraceError(
+                f"{what} is a traced value, which a compiled program cannot take: in a traced function call the "
+                "function that it was compiled from, or one of ef.jit"
+            )
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")
     if type(value) is np.ndarray:

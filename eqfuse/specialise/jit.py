@@ -20,9 +20,8 @@ import numpy as np
 from eqfuse.budget import Meter, budget_of
 from eqfuse.compiler import compile_graph
 from eqfuse.errors import TraceError, user_level
-from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
-from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.nans import checked, debugging
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.pytree import LEAF, flatten, unflatten
@@ -69,7 +68,7 @@ class Jitted(Summarised, Generic[P, R]):
         return str(getattr(self, "__qualname__", self.fn))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if is_disabled():
+        if is_disabled() or current() is not None:  # it is then part of the outer trace
             return self.fn(*args, **kwargs)
         if debugging():
             return checked(self, self.fn, self._static, args, kwargs)
@@ -86,8 +85,6 @@ class Jitted(Summarised, Generic[P, R]):
                 outputs = found.program.call(args)
                 return outputs[0] if found.results is LEAF else unflatten(found.results, outputs)
         version, leaves = self._find(args, kwargs)
-        if version is None:
-            return self.fn(*args, **kwargs)
         return unflatten(version.results, version.program.call(leaves))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -108,29 +105,23 @@ class Jitted(Summarised, Generic[P, R]):
 
     def program(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """The compiled program that a call with these arguments runs (for its report, its source, `save`)."""
-        version, _ = self._find(args, kwargs)
-        if version is None:
+        if current() is not None:
             raise TraceError("inside a traced function there is no program of this function alone: call it instead")
+        version, _ = self._find(args, kwargs)
         return version.program
 
     def _found_by_arrays(self, flat: tuple, args: tuple) -> Version:
         with self._lock:  # so that no version is listed here after it was dropped
             found, _ = self._find(args, {})
-            assert found is not None
             if not found.key.layouts:
                 found.flat = flat
                 self._by_arrays[flat] = found
             return found
 
-    def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version | None, list[Any]]:
-        """The version for these arguments, compiled when needed, and the arrays to run it on.
-
-        None instead of a version when an argument is a tracer: the function is then part of the outer trace.
-        """
+    def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version, list[Any]]:
+        """The version for these arguments, compiled when needed, and the arrays to run it on."""
         arguments, fixed = split_static(self._parameters, self._static, args, kwargs)
         leaves, structure = flatten(arguments)
-        if any(isinstance(leaf, (Tracer, Number)) for leaf in leaves):
-            return None, leaves
         key = CallKey(
             structure,
             tuple([_leaf_key(leaf) for leaf in leaves]),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -140,3 +143,129 @@ def test_classes_of_generators_are_themselves_in_a_traced_function() -> None:
 
     np.testing.assert_array_equal(ef.jit(program)(X), X + 3)
     assert np.random.RandomState is type(np.random.RandomState(0))
+
+
+class Holder:
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+def using(holder: Any) -> Any:
+    return lambda x: x + holder.held()
+
+
+HOLDERS = [
+    lambda held: Holder(held), lambda held: type("Kind", (), {"held": staticmethod(held)}),
+    lambda held: SimpleNamespace(held=held),
+]  # fmt: skip
+HELD = [
+    *(lambda held, made=made: using(made(held)) for made in HOLDERS),
+    lambda held: lambda x: x + held(),
+    lambda held: lambda x, held=held: x + held(),
+    lambda held: partial(lambda held, x: x + held(), held),
+    lambda held: partial(lambda x, held: x + held(), held=held),
+    lambda held: lambda x, holder={"a": [held]}: x + holder["a"][0](),
+    lambda held: lambda x, holder=(1, ("a", held)): x + holder[1][1](),
+]
+DRAWN = {
+    "Python's module": random.random, "Python's global generator": random._inst.random,
+    "a new Python generator": lambda: random.Random().gauss(0, 1), "the system": lambda: random.SystemRandom().random(),
+    "NumPy's global generator": np.random.normal, "the same": np.random.mtrand._rand.normal,
+    "a new generator": lambda: np.random.default_rng().normal(),
+    "a new old one": lambda: np.random.RandomState().normal(),
+    "a method": default_rng(5).normal, "a method of Python's": random.Random(5).gauss,
+    "a method of an old one": np.random.RandomState(5).normal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("drawn", DRAWN)
+@pytest.mark.parametrize("held", range(len(HELD)))
+def test_numbers_are_drawn_anew_at_each_call_wherever_the_function_that_draws_is_held(held: int, drawn: str) -> None:
+    function = ef.jit(HELD[held](DRAWN[drawn]), target="numpy")
+    assert not np.array_equal(function(X), function(X))
+
+
+@pytest.mark.parametrize("maker", [np.random.default_rng, np.random.RandomState, random.Random, random.SystemRandom])
+@pytest.mark.parametrize("held", range(len(HELD)))
+def test_makers_of_generators_may_be_held_anywhere(held: int, maker: Any) -> None:
+    made = HELD[held](maker)
+    function = ef.jit(lambda x: x + made(Nothing()).uniform(0, 1), target="numpy")
+    assert not np.array_equal(function(X), function(X))
+
+
+class Nothing:
+    """To which anything may be added."""
+
+    def __add__(self, other: Any) -> Any:
+        return other
+
+
+@pytest.mark.parametrize("maker", [default_rng, np.random.RandomState, random.Random])
+@pytest.mark.parametrize("held", range(len(HELD)))
+def test_generators_held_anywhere_give_the_numbers_of_the_plain_function(held: int, maker: Any) -> None:
+    ours, numpys = maker(3), maker(3)
+    function = ef.jit(HELD[held](lambda: _drawn_by(ours)), target="numpy")
+    plain = HELD[held](lambda: _drawn_by(numpys))
+    for _ in range(3):
+        np.testing.assert_array_equal(function(X), plain(X))
+    assert type(ours) is maker or isinstance(ours, np.random.Generator)
+
+
+def _drawn_by(generator: Any) -> Any:
+    return generator.uniform(1, 2)
+
+
+def test_generators_within_containers_and_objects_are_drawn_from_at_each_call() -> None:
+    def using(holder: Holder) -> Any:
+        return lambda x: x + holder.held[0]["rng"].normal(size=4) + holder.held[1][0].random()
+
+    def made() -> Holder:
+        return Holder([{"rng": default_rng(4)}, (random.Random(5),)])
+
+    ours = made()
+    function, plain = ef.jit(using(ours)), using(made())
+    for _ in range(3):
+        np.testing.assert_array_equal(function(X), plain(X))
+    assert type(ours.held[0]["rng"]) is np.random.Generator
+    assert type(ours.held[1][0]) is random.Random
+
+
+def test_a_generator_is_of_its_class_and_equal_to_itself_while_it_is_traced() -> None:
+    local, known = default_rng(1), random.Random(1)
+    table = {local: 2.0, known: 3.0}
+
+    def function(x: Any, rng: Any) -> Any:
+        kinds = isinstance(local, np.random.Generator), isinstance(rng, np.random.RandomState)
+        return x * table[local] * table[known] + sum(kinds) + isinstance(known, random.Random) + (local == rng)
+
+    np.testing.assert_array_equal(
+        ef.jit(function)(X, np.random.RandomState(0)), function(X, np.random.RandomState(0))
+    )
+
+
+def test_a_jitted_function_within_a_traced_one_draws_at_each_call() -> None:
+    local = default_rng(6)
+    inner = ef.jit(lambda rng: rng.normal(size=4))
+    nothing = ef.jit(lambda: local.normal(size=4))
+
+    def function(x: Any, rng: Any) -> Any:
+        return x + inner(rng) + nothing()
+
+    jitted, rng, again, numpys = ef.jit(function), default_rng(7), default_rng(6), default_rng(7)
+    for _ in range(2):
+        np.testing.assert_array_equal(jitted(X, rng), X + numpys.normal(size=4) + again.normal(size=4))
+
+
+@pytest.mark.parametrize("name", ["choice", "choices", "sample", "shuffle", "seed", "getstate"])
+def test_what_pythons_generators_draw_that_is_no_number_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ef.UnsupportedOp, match=rf"Random\.{name} cannot be traced: draw from a NumPy generator"):
+        ef.trace(lambda x, rng: x + getattr(rng, name)([1, 2, 3]), X, random.Random(0))
+    with pytest.raises(ef.TraceError, match="uniform with traced parameters: Python's generators"):
+        ef.trace(lambda x, rng, high: x + rng.uniform(0, high), X, random.Random(0), 2.0)
+
+
+def test_a_generator_that_a_library_makes_without_a_seed_is_refused() -> None:
+    hidden = vars(np.random)["default_rng"]
+    library = eval("lambda: made().normal()", {"made": hidden, "__name__": "scipy.stats"})
+    with pytest.raises(ef.TraceError, match="takes its seed from the system"):
+        ef.trace(lambda x: x + library(), X)

@@ -123,3 +123,58 @@ def test_traces_in_several_threads_at_once_do_not_disturb_each_other():
         thread.join()
     assert not errors
     assert type(zeros(1)) is np.ndarray
+
+
+def branches(x: Any, op: Any = np.sum) -> Any:
+    return x * (2.0 if op is np.sum else 3.0 if op is np.add else 5.0 if op is np.zeros else 7.0)
+
+
+TABLE = {np.sum: 2.0, np.add: 3.0, np.zeros: 5.0}
+LISTED = [np.sum, np.add, np.zeros, np.exp]
+
+
+class Settings:
+    """Functions of NumPy's, held as attributes."""
+
+    op = staticmethod(np.sum)
+
+    def __init__(self) -> None:
+        self.make = np.zeros
+
+
+SETTINGS = Settings()
+
+
+@pytest.mark.parametrize("op", LISTED)
+@pytest.mark.parametrize(
+    "function",
+    [
+        branches,
+        lambda x, op: branches(x) if op is np.add else x,
+        lambda x, op: x * TABLE.get(op, 1.0) + TABLE.get(np.zeros, 1.0) + TABLE[np.add],
+        lambda x, op: x * LISTED.index(np.zeros) + LISTED.index(op) + (op in LISTED) + LISTED.index(np.add),
+        lambda x, op: x * (op == np.zeros) + (op != np.add) + ({op, np.sum, np.add} == {np.add, np.sum}),
+        lambda x, op: x * (SETTINGS.op is op) + (SETTINGS.make is op) + (Settings.op is np.sum),
+        lambda x, op: x + isinstance(op, np.ufunc) + isinstance(np.add, np.ufunc) + isinstance(np.sum, np.ufunc),
+        lambda x, op: x + sum(f is op for f in (np.sum, np.add, np.zeros)) + len(np.add.__name__ + op.__name__),
+    ],
+)
+def test_functions_of_numpys_are_the_same_functions_while_a_function_is_traced(function: Any, op: Any) -> None:
+    np.testing.assert_array_equal(ef.jit(function, static_argnames="op", target="numpy")(X, op=op), function(X, op=op))
+
+
+def test_buffers_can_be_written_to_wherever_the_function_that_makes_them_is_held() -> None:
+    table = {"make": (np.zeros, [np.ones])}
+
+    def function(x: Any, make: Any = np.empty, *, ones: Any = np.ones) -> Any:
+        made = [make(4), ones(4), table["make"][0](4), table["make"][1][0](4), SETTINGS.make(4)]
+        for buffer in made:
+            buffer[:] = x[0]
+            buffer[1] = x.sum()
+        return made
+
+    for got, wanted in zip(ef.jit(function)(X), function(X), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    assert table == {"make": (np.zeros, [np.ones])}
+    assert table["make"][1][0] is np.ones and function.__defaults__ == (np.empty,)
+    assert SETTINGS.make is np.zeros and type(np.add) is np.ufunc

@@ -1,5 +1,5 @@
-"""Stand-ins for what NumPy does before it asks a traced array: ``np.max([x, y])``, ``np.maximum.reduce([x, y])``,
-``TABLE[x]``.
+"""Stand-ins for NumPy's functions, equal to what they stand for; and for what NumPy does before it asks a traced
+array: ``np.max([x, y])``, ``np.maximum.reduce([x, y])``, ``TABLE[x]``.
 
 NumPy looks for tracers among a call's arguments, not inside their lists, and an array asks nobody how to read its
 index. In: the functions, ufuncs, arrays themselves. Out: the same, except where a tracer is met. Used by `stand_ins`.
@@ -7,7 +7,7 @@ index. In: the functions, ufuncs, arrays themselves. Out: the same, except where
 
 from __future__ import annotations
 
-import functools
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -25,34 +25,84 @@ REDUCED = (
 )  # fmt: skip
 
 
-def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
+class StandIn:
+    """Stands for the function `original`, and is called as `call`: it has the class and the attributes of the function,
+    is equal to it, and finds the same in a dict."""
+
+    def __init__(self, original: Any, call: Callable[..., Any]) -> None:
+        self._original, self._call = original, call
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._original)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        binds = instance is not None and hasattr(type(self._original), "__get__")
+        return types.MethodType(self, instance) if binds else self
+
+    def __eq__(self, other: Any) -> bool:
+        return bool(self._original == (other._original if issubclass(type(other), StandIn) else other))
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __repr__(self) -> str:
+        return repr(self._original)
+
+    def __reduce__(self) -> tuple:
+        return _itself, (self._original,)
+
+
+class StartedIterator(StandIn):
+    """An iterator from outside the traced function, which takes nothing of it."""
+
+    def __init__(self, iterator: Any) -> None:
+        super().__init__(iterator, iterator)
+
+    def __iter__(self) -> StartedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if current() is not None:
+            raise TraceError(
+                f"the function takes the next element of a {type(self._original).__name__} from outside of it: its "
+                "program would have the same element at every call. Pass the element as an argument, or make the "
+                "iterator inside"
+            )
+        return next(self._original)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def taking_lists(function: Callable[..., Any]) -> StandIn:
     """`function` of the table, which also sees the tracers in a list that it is given first."""
 
-    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if args and type(args[0]) in (list, tuple) and current() is not None and holds_tracer(args[0]):
             return call_function(function, args, kwargs)
         return function(*args, **kwargs)
 
-    return call
+    return StandIn(function, call)
 
 
-class ReducingLists:
+class ReducingLists(StandIn):
     """A ufunc whose ``reduce`` also sees the tracers in a list."""
 
     def __init__(self, ufunc: np.ufunc) -> None:
-        self._ufunc = ufunc
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._ufunc(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ufunc, name)
+        super().__init__(ufunc, ufunc)
 
     def reduce(self, array: Any, *args: Any, **kwargs: Any) -> Any:
         if type(array) in (list, tuple) and current() is not None and holds_tracer(array):
-            return call_ufunc(self._ufunc, "reduce", (lift(array), *args), kwargs)
-        return self._ufunc.reduce(array, *args, **kwargs)
+            return call_ufunc(self._original, "reduce", (lift(array), *args), kwargs)
+        return self._original.reduce(array, *args, **kwargs)
 
 
 class AxisConcatenator:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import gc
 import pickle
+import random
 import types
 from abc import ABC, abstractmethod
 from collections import deque
@@ -20,9 +21,8 @@ import numpy as np
 from eqfuse.errors import TraceError, line_of, line_text
 from eqfuse.frontends.numpy.converted import Constant
 from eqfuse.frontends.numpy.number import Number
-from eqfuse.frontends.numpy.random import GENERATORS
-from eqfuse.frontends.numpy.reach import attributes
-from eqfuse.frontends.numpy.stand_ins import original, reached_from
+from eqfuse.frontends.numpy.placing import as_before, original, reached_from
+from eqfuse.frontends.numpy.reach import GENERATORS, attributes
 from eqfuse.frontends.numpy.tracer import Tracer
 from eqfuse.frontends.numpy.tracing import Trace
 
@@ -61,7 +61,7 @@ class Holder(ABC):
 
 class Dict(Holder):
     def read(self) -> Items:
-        return dict(self.thing)
+        return as_before(self.thing, dict(self.thing))
 
     def write(self, items: Items) -> None:
         self.thing.clear()
@@ -70,7 +70,7 @@ class Dict(Holder):
 
 class Sequence(Holder):
     def read(self) -> Items:
-        return dict(enumerate(self.thing))
+        return as_before(self.thing, dict(enumerate(self.thing)))
 
     def write(self, items: Items) -> None:
         self.thing.clear()
@@ -94,8 +94,10 @@ class Attributes(Holder):
 
     def read(self) -> Items:
         if isinstance(self.thing, type):
-            return {name: v for name, v in vars(self.thing).items() if name not in ("__dict__", "__weakref__")}
-        return attributes(self.thing)
+            found = {name: v for name, v in vars(self.thing).items() if name not in ("__dict__", "__weakref__")}
+        else:
+            found = attributes(self.thing)
+        return as_before(self.thing, found)
 
     def write(self, items: Items) -> None:
         set_, delete = (setattr, delattr) if isinstance(self.thing, type) else (object.__setattr__, object.__delattr__)
@@ -165,12 +167,16 @@ class Generator(Holder):
     """The state of a random generator."""
 
     def read(self) -> Items:
+        if isinstance(self.thing, random.Random):
+            return {"": pickle.dumps(self.thing.getstate())}
         state = self.thing.bit_generator.state if self.new else self.thing.get_state(legacy=False)
         return {"": pickle.dumps(state)}
 
     def write(self, items: Items) -> None:
         state = pickle.loads(items[""])
-        if self.new:
+        if isinstance(self.thing, random.Random):
+            self.thing.setstate(state)
+        elif self.new:
             self.thing.bit_generator.state = state
         else:
             self.thing.set_state(state)

@@ -6,6 +6,7 @@ call. No law and no kernel ever sees the generator, so a draw is never repeated,
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -15,13 +16,12 @@ from eqfuse.errors import TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.dispatch import on_values, tracers
 from eqfuse.frontends.numpy.number import Number, is_number, kind_of
 from eqfuse.frontends.numpy.promotion import lift
+from eqfuse.frontends.numpy.reach import GENERATORS as GENERATORS
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.frontends.numpy.tracing import current
+from eqfuse.frontends.numpy.tracing import current, untraced
 from eqfuse.ir.graph import input_node
 from eqfuse.ops.types import TensorType
-
-GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
 def _normal(z: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
@@ -44,6 +44,10 @@ _STANDARD: dict[str, tuple[tuple[str, ...], str, Callable[..., Any]]] = {
 }
 
 
+# methods of Python's generators that draw something other than a number, or change what is drawn later
+_NO_NUMBERS = {"choice", "choices", "sample", "shuffle", "randbytes", "seed", "getstate", "setstate"}
+
+
 class RandomCall(NamedTuple):
     """One call of a generator's method. `source`: the generator, or its place among the leaves of the arguments."""
 
@@ -62,10 +66,23 @@ class TracedGenerator:
 
     def __init__(self, source: Any, real: Any) -> None:
         self._source, self._real = source, real
+        self._python = isinstance(real, random.Random)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._real)
+
+    def __eq__(self, other: Any) -> bool:
+        return self._real is (other._real if issubclass(type(other), TracedGenerator) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._real)
 
     def __getattr__(self, name: str) -> Any:
         if current() is None:
             return getattr(self._real, name)
+        if self._python and name in _NO_NUMBERS:
+            return self.refuse(name, "draw from a NumPy generator, np.random.default_rng()")
         if name in ("choice", "permutation", "shuffle"):
             return getattr(self, f"_{name}")
         if not callable(getattr(self._real, name)):
@@ -74,11 +91,11 @@ class TracedGenerator:
             return self.refuse(name)
         return lambda *args, **kwargs: self._draw(name, args, kwargs)
 
-    def refuse(self, name: str) -> Callable[..., Any]:
+    def refuse(
+        self, name: str, instead: str = "set the generator up outside the traced function"
+    ) -> Callable[..., Any]:
         def call(*_: Any, **__: Any) -> NoReturn:
-            raise UnsupportedOp(
-                f"{type(self._real).__name__}.{name} cannot be traced: set the generator up outside the traced function"
-            )
+            raise UnsupportedOp(f"{type(self._real).__name__}.{name} cannot be traced: {instead}")
 
         return call
 
@@ -87,6 +104,11 @@ class TracedGenerator:
             raise TraceError(f"{method} with out=: assign the drawn numbers instead, x[...] = rng.{method}(...)")
         if all(t.constant_value() is not None for t in tracers((args, kwargs))):
             return on_values(method, lambda *a, **k: self._drawn(method, a, k), args, kwargs)
+        if self._python:
+            raise TraceError(
+                f"{method} with traced parameters: Python's generators take known ones alone. Transform what random() "
+                "draws, as in a + (b - a) * random()"
+            )
         if method not in _STANDARD:
             raise TraceError(
                 f"{method} with traced parameters: only normal, uniform and exponential can take them. Draw standard "
@@ -96,8 +118,10 @@ class TracedGenerator:
 
     def _drawn(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer | Number:
         """A new input of the graph, of the type that `method` gives, or a new Python number."""
-        stand_in = np.random.default_rng(0) if isinstance(self._real, np.random.Generator) else np.random.RandomState(0)
-        example = getattr(stand_in, method)(*args, **kwargs)
+        makes = np.random.default_rng if isinstance(self._real, np.random.Generator) else np.random.RandomState
+        with untraced():
+            stand_in = (random.Random if self._python else makes)(0)
+            example = getattr(stand_in, method)(*args, **kwargs)
         trace = current()
         assert trace is not None
         if trace.in_loop:
@@ -143,7 +167,7 @@ class TracedGenerator:
 
 
 def legacy(method: Callable[..., Any]) -> Callable[..., Any]:
-    """What stands for ``np.random.<method>`` while tracing: a method of NumPy's one global generator."""
+    """What stands for ``np.random.<method>`` or ``random.<method>`` while tracing, a method of one global generator."""
     name = method.__name__
     generator = TracedGenerator(method.__self__, method.__self__)  # type: ignore[attr-defined]
 

@@ -7,18 +7,21 @@ In: functions and objects. Out: `Reached`, the names that their code uses and th
 from __future__ import annotations
 
 import functools
+import random
 import sys
-import sysconfig
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-Namespace = dict[str, Any] | types.CellType | type
-Name = tuple[Namespace, str, Any]  # a namespace, a name in it, and its value
+from eqfuse.errors import is_librarys_file
 
+Namespace = Any  # what holds a value by a name: globals, a cell, a class, a container, an object with attributes
+Name = tuple[Namespace, Any, Any]  # a namespace, a name in it (an attribute, a key, a place), and its value
+
+GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 CACHED = type(functools.lru_cache(lambda: None))
 CONTAINERS = (list, dict, set, deque)
 MOST = 10_000  # elements of one container that are looked into
@@ -29,13 +32,14 @@ _WRAPPERS = (
     types.MethodType, staticmethod, classmethod, property, functools.partial, functools.partialmethod,
     functools.cached_property,
 )  # fmt: skip
+_REPLACED = (*GENERATORS, Iterator, tuple, staticmethod, classmethod)
 _IDLE = (str, bytes, int, float, complex, bool, type(None), types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
 class Reached(NamedTuple):
-    """`names`: those that code uses, with their values. `used`: by the identity of a dict of globals, it and all names
-    that code uses of it, whether or not they are there. `objects`: what can change, by how code comes there. `code`:
-    that of the functions."""
+    """`names`: those that code uses, with their values, and those by which containers and objects hold functions and
+    generators. `used`: by the identity of a dict of globals, it and all names that code uses of it, whether or not they
+    are there. `objects`: what can change, by how code comes there. `code`: that of the functions."""
 
     names: list[Name]
     used: dict[int, tuple[dict[str, Any], set[str]]]
@@ -75,9 +79,11 @@ class _ReachWalk:
         elif isinstance(value, _WRAPPERS) or "__wrapped__" in _vars(value):
             found = {name: getattr(value, name) for name in _BEHIND if hasattr(value, name)}
             self.stack += [("self" if name == "__self__" else path, behind) for name, behind in found.items()]
+            if isinstance(value, functools.partial):
+                self.reached.names.extend([(value, name, self.value_of(value, name)) for name in ("func", "args")])
         elif isinstance(value, (*CONTAINERS, tuple, frozenset)):
             self.container(path, value)
-        elif type(value) is np.ndarray or isinstance(value, (np.random.Generator, np.random.RandomState)):
+        elif type(value) is np.ndarray or isinstance(value, GENERATORS):
             self.reached.objects.append((path, value))
         elif not isinstance(value, types.ModuleType):
             self.instance(path, value)
@@ -93,8 +99,11 @@ class _ReachWalk:
             self.reached.objects.append((name, cell))
             if cell != types.CellType():
                 self.name(cell, name, used)
-        defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-        self.stack += [(f"the default of a parameter of {function.__name__}", value) for value in defaults]
+        defaults = self.value_of(function, "__defaults__") or ()
+        self.reached.names.append((function, "__defaults__", defaults))
+        of_names = function.__kwdefaults__ or {}
+        found = [*defaults, *(self.held(of_names, name) for name in of_names)]
+        self.stack += [(f"the default of a parameter of {function.__name__}", value) for value in found]
         self.attributes(function.__name__ if "<" not in function.__name__ else path, function)
 
     def globals(self, namespace: dict[str, Any], used: set[str]) -> None:
@@ -118,9 +127,7 @@ class _ReachWalk:
             if not self.foreign(base.__module__):
                 self.reached.objects.append((base.__name__, base))
                 for name in vars(base):
-                    value = self.value_of(base, name)
-                    if isinstance(value, CACHED):
-                        self.reached.names.append((base, name, value))
+                    value = self.held(base, name)
                     if name not in ("__dict__", "__weakref__", "__module__", "__doc__"):
                         self.stack.append((f"{base.__name__}.{name}", value))
 
@@ -128,8 +135,16 @@ class _ReachWalk:
         if isinstance(value, CONTAINERS):
             self.reached.objects.append((path, value))
         if len(value) <= MOST:
-            pairs = value.items() if isinstance(value, dict) else enumerate(value)
+            fixed = isinstance(value, (set, frozenset, tuple))
+            pairs = enumerate(value) if fixed else [(key, self.held(value, key)) for key in _keys(value)]
             self.stack += [(f"{path}[{key!r}]", child) for key, child in pairs]
+
+    def held(self, holder: Any, name: Any) -> Any:
+        """What `holder` has by that name, key or place; noted where something may stand in for it."""
+        value = self.value_of(holder, name)
+        if isinstance(value, _REPLACED) or callable(value):
+            self.reached.names.append((holder, name, value))
+        return value
 
     def instance(self, path: str, value: Any) -> None:
         kind = type(value)
@@ -139,10 +154,16 @@ class _ReachWalk:
 
     def attributes(self, path: str, value: Any) -> None:
         self.reached.objects.append((path, value))
-        self.stack += [(f"{path}.{name}", child) for name, child in attributes(value).items() if name != "__wrapped__"]
+        names = [name for name in attributes(value) if name != "__wrapped__"]
+        self.stack += [(f"{path}.{name}", self.held(value, name)) for name in names]
 
     def foreign(self, module: Any) -> bool:
         return of_library(str(module)) or (package(module) not in self.own and _installed(package(module)))
+
+
+def _keys(value: Any) -> Iterable[Any]:
+    """Of a dict, its keys; of a list, its places."""
+    return list(value) if isinstance(value, dict) else range(len(value))
 
 
 def attributes(value: Any) -> dict[str, Any]:
@@ -181,8 +202,7 @@ def package(module: Any) -> str:
 @functools.cache
 def _installed(package: str) -> bool:
     """Is `package` a distribution that was installed, rather than the user's own code?"""
-    path = getattr(sys.modules.get(package), "__file__", None) or ""
-    return path.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    return is_librarys_file(getattr(sys.modules.get(package), "__file__", None) or "")
 
 
 def _nested(code: types.CodeType) -> Iterable[types.CodeType]:

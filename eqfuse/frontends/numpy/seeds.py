@@ -5,7 +5,9 @@ In: seeds, or none. Out: generators, and `TracedGenerator`s where there is no se
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,23 +16,46 @@ from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.dispatch import are_constant
 from eqfuse.frontends.numpy.promotion import holds_tracer
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
-from eqfuse.frontends.numpy.tracing import current
+from eqfuse.frontends.numpy.tracing import current, untraced
 from eqfuse.ir.accepted import constant_of
 
-_GENERATOR, _STATE, _BITS = np.random.Generator, np.random.RandomState, np.random.PCG64
+_GENERATOR, _STATE, _BITS, _PYTHONS = np.random.Generator, np.random.RandomState, np.random.PCG64, random.Random
+_SYSTEMS = random.SystemRandom
+_RANDBITS = np.random.bit_generator.randbits  # type: ignore[attr-defined]
 
 
 def default_rng(seed: Any = None) -> Any:
     """np.random.default_rng; without a seed, one that draws at each call."""
     if isinstance(seed, (TracedGenerator, *GENERATORS)):
         return seed
-    generator = _GENERATOR(seed if isinstance(seed, np.random.BitGenerator) else _BITS(_known_seed(seed)))
+    with untraced() if seed is None else nullcontext():
+        generator = _GENERATOR(seed if isinstance(seed, np.random.BitGenerator) else _BITS(_known_seed(seed)))
     return TracedGenerator(generator, generator) if seed is None else generator
 
 
 def _random_state(seed: Any = None) -> Any:
-    made = _STATE(seed if isinstance(seed, np.random.BitGenerator) else _known_seed(seed))
+    known = seed if isinstance(seed, np.random.BitGenerator) else _known_seed(seed)
+    with untraced():
+        made = _STATE(known)
     return TracedGenerator(made, made) if seed is None else made
+
+
+def _pythons(seed: Any = None) -> Any:
+    made = _PYTHONS(_known_seed(seed))
+    return TracedGenerator(made, made) if seed is None else made
+
+
+def _systems(*_: Any) -> Any:
+    made = _SYSTEMS()
+    return TracedGenerator(made, made)
+
+
+def system_bits(count: int) -> int:
+    """What NumPy takes a seed from where none is given; refused while tracing."""
+    if current() is not None:
+        raise TraceError(_FROM_SYSTEM.format("a random generator without a seed"))
+    bits: int = _RANDBITS(count)
+    return bits
 
 
 def _known_seed(seed: Any) -> Any:
@@ -44,6 +69,10 @@ def _known_seed(seed: Any) -> Any:
     return constant_of(seed, "the seed of a random generator")
 
 
+_FROM_SYSTEM = (
+    "{} takes its seed from the system, and a program would draw the same numbers at every call: use "
+    "np.random.default_rng(), or pass a generator as an argument"
+)
 _SEEDS = ("seed", "entropy", "key")  # by name
 
 
@@ -69,11 +98,10 @@ def _seeded(real: type, made: Callable[..., Any] | None = None) -> _Seeded:
 
     def refusing(*args: Any, **kwargs: Any) -> Any:
         if all(seed is None for seed in (*args[:1], *(kwargs.get(name) for name in _SEEDS))):
-            raise TraceError(
-                f"np.random.{real.__name__}() takes its seed from the system, and a program would draw the same "
-                "numbers at every call: use np.random.default_rng(), or pass a generator as an argument"
-            )
-        return real(*map(_known_seed, args), **{name: _known_seed(given) for name, given in kwargs.items()})
+            raise TraceError(_FROM_SYSTEM.format(f"np.random.{real.__name__}()"))
+        known, named = [*map(_known_seed, args)], {name: _known_seed(given) for name, given in kwargs.items()}
+        with untraced():  # some take bits from the system beside what they are given
+            return real(*known, **named)
 
     return _Seeded(real.__name__, (), {"_real": real, "_made": staticmethod(made or refusing)})
 
@@ -81,4 +109,8 @@ def _seeded(real: type, made: Callable[..., Any] | None = None) -> _Seeded:
 _SOURCES = (
     np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64, np.random.SeedSequence,
 )  # fmt: skip
-SEEDED = {real: _seeded(real) for real in _SOURCES} | {_STATE: _seeded(_STATE, _random_state)}
+SEEDED = {real: _seeded(real) for real in _SOURCES} | {
+    _STATE: _seeded(_STATE, _random_state),
+    _PYTHONS: _seeded(_PYTHONS, _pythons),
+    _SYSTEMS: _seeded(_SYSTEMS, _systems),
+}

@@ -1,18 +1,17 @@
 """What stands in for NumPy's functions that make arrays while a function is traced: they then give traced arrays.
 
-In: what a function about to be traced can reach. Out: nothing; for as long as the `with` lasts, ``np.zeros`` and its
-like, under whatever name the function and its helpers know them, make tracers when called from the thread that traces.
-For every other thread, and for calls from inside libraries, they remain what they are.
+In: a value that the function can reach. Out: what stands in for it, which `placing.py` puts in its place: ``np.zeros``
+and its like make tracers when called from the thread that traces. For every other thread, and for calls from inside
+libraries, they remain what they are.
 """
 
 from __future__ import annotations
 
 import functools
+import random
 import sys
-import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,22 @@ import numpy as np
 from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.converted import REDUCED, AxisConcatenator, Constant, ReducingLists, taking_lists
+from eqfuse.frontends.numpy.converted import (
+    REDUCED,
+    AxisConcatenator,
+    Constant,
+    ReducingLists,
+    StandIn,
+    StartedIterator,
+    taking_lists,
+)
 from eqfuse.frontends.numpy.dispatch import are_constant, call_function, on_values
 from eqfuse.frontends.numpy.flat import Flat
 from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
-from eqfuse.frontends.numpy.reach import CACHED, Namespace, Reached, of_library, reach
+from eqfuse.frontends.numpy.reach import CACHED, MOST, of_library
 from eqfuse.frontends.numpy.registry import FUNCTIONS, implements
-from eqfuse.frontends.numpy.seeds import SEEDED, default_rng
+from eqfuse.frontends.numpy.seeds import SEEDED, default_rng, system_bits
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, untraced
@@ -177,9 +184,10 @@ _MADE: dict[Any, Callable[..., Any]] = {
         np.tril_indices, np.triu_indices, np.diag_indices,
     )
 } | {
-    getattr(np.random, name): legacy(getattr(np.random, name))
-    for name in dir(np.random)
-    if isinstance(getattr(getattr(np.random, name), "__self__", None), np.random.RandomState)
+    getattr(module, name): legacy(getattr(module, name))
+    for module in (np.random, random)  # under whose names any code finds them
+    for name in dir(module)
+    if isinstance(getattr(getattr(module, name), "__self__", None), (np.random.RandomState, random.Random))
 }  # fmt: skip
 for _function in (
     np.arange, np.array, np.asanyarray, np.asarray, np.ascontiguousarray, np.asfortranarray, np.empty, np.eye,
@@ -196,24 +204,22 @@ def _dispatched(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: call_function(function, args, kwargs)
 
 
-def _stand_in(original: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
+def _stand_in(original: Callable[..., Any], traced: Callable[..., Any]) -> StandIn:
     def call(*args: Any, **kwargs: Any) -> Any:
         if current() is None or (_called_by_library() and not holds_tracer((args, kwargs))):
             return original(*args, **kwargs)
         return traced(*args, **kwargs)
 
-    return call
+    return StandIn(original, call)
 
 
 def _called_by_library() -> bool:
-    return of_library(str(sys._getframe(2).f_globals.get("__name__")))
+    return of_library(str(sys._getframe(3).f_globals.get("__name__")))
 
 
-def _looked_up(cached: Any) -> Callable[..., Any]:
+def _looked_up(cached: Any) -> StandIn:
     """A function that remembers its results, which it computes as if nothing were traced: others take them too."""
 
-    @functools.wraps(cached)
     def call(*args: Any, **kwargs: Any) -> Any:
         if current() is None:
             return cached(*args, **kwargs)
@@ -226,9 +232,7 @@ def _looked_up(cached: Any) -> Callable[..., Any]:
             found = cached(*args, **kwargs)
         return Constant.from_array(found) if type(found) is np.ndarray else found
 
-    for name in ("cache_info", "cache_clear", "cache_parameters"):
-        setattr(call, name, getattr(cached, name))
-    return call
+    return StandIn(cached, call)
 
 
 @functools.cache
@@ -242,108 +246,51 @@ def _stand_ins() -> dict[int, Any]:
     return listed | reduced | joined | seeded | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
 
 
-# ---- where they are put
-
-_lock = threading.Lock()
-_placed: dict[tuple[int, str], list[Any]] = {}  # by namespace and name: the original, its stand-in, and how many traces
-_hidden: list[tuple[dict[str, Any], dict[str, Any]]] = []  # NumPy's modules, and what they hold without a trace
-_traces = 0  # how many run now, in all threads
-
-
-def reached_from(roots: Mapping[str, Any]) -> Reached:
-    """What functions and objects can reach, whatever stands in for it now."""
-    with _lock:
-        return reach(roots, original)
-
-
-@contextmanager
-def stand_ins(reached: Reached) -> Iterator[None]:
-    """Let the stand-ins be found under every name that a function and what it calls can reach."""
-    global _traces
-    with _lock:
-        placed = [(namespace, name, _place(namespace, name, value)) for namespace, name, value in reached.names]
-        if not _traces:
-            for module, replacements in _everywhere():
-                _hidden.append((module, {name: module[name] for name in replacements}))
-                module.update(replacements)
-        _traces += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            for namespace, name, entry in placed:
-                if entry is not None:
-                    _give_back(namespace, name, entry)
-            _traces -= 1
-            while not _traces and _hidden:
-                module, originals = _hidden.pop()
-                module.update(originals)
-
-
-def _place(namespace: Namespace, name: str, value: Any) -> list[Any] | None:
-    """Let the stand-in for `value`, if it has one, be found under `name`."""
-    key = (id(namespace), name)
-    if key not in _placed:
-        replacement = _replacement(value)
-        if replacement is None:
-            return None
-        _placed[key] = [value, replacement, 0]
-        _set(namespace, name, replacement)
-    _placed[key][2] += 1
-    return _placed[key]
-
-
-def _give_back(namespace: Namespace, name: str, entry: list[Any]) -> None:
-    """Let the original be found again, once no trace needs the stand-in. What the function put there instead stays."""
-    key = (id(namespace), name)
-    entry[2] -= 1
-    untouched = _get(namespace, name) is entry[1]
-    if _placed.get(key) is entry and not (entry[2] and untouched):
-        del _placed[key]
-        if untouched:
-            _set(namespace, name, entry[0])
-
-
-def _replacement(value: Any) -> Any:
-    if isinstance(value, GENERATORS):
-        return TracedGenerator(value, value)
-    if isinstance(value, CACHED):
-        return _looked_up(value)
-    return Constant.from_array(value) if type(value) is np.ndarray else _stand_ins().get(id(value))
-
-
-def original(namespace: Namespace, name: str) -> Any:
-    """The value of `name`, whatever stands in for it now."""
-    entry, value = _placed.get((id(namespace), name)), _get(namespace, name)
-    return entry[0] if entry is not None and value is entry[1] else value
-
-
-def _get(namespace: Namespace, name: str) -> Any:
-    if isinstance(namespace, types.CellType):
-        return None if namespace == types.CellType() else namespace.cell_contents
-    return vars(namespace).get(name) if isinstance(namespace, type) else namespace.get(name)
-
-
-def _set(namespace: Namespace, name: str, value: Any) -> None:
-    if isinstance(namespace, types.CellType):
-        namespace.cell_contents = value
-    elif isinstance(namespace, type):
-        setattr(namespace, name, value)
-    else:
-        namespace[name] = value
-
-
 # NumPy as its compiled modules must see it: they have no frame to be told by, and take what it gives for memory.
 _ORIGINAL = types.ModuleType("numpy")
 vars(_ORIGINAL).update(vars(np))
 
 
+def replacement(value: Any) -> Any:
+    """What stands in for `value`, or for parts of the tuple `value`; None where nothing does."""
+    if isinstance(value, GENERATORS):
+        return TracedGenerator(value, value)
+    if isinstance(value, CACHED):
+        return _looked_up(value)
+    if isinstance(value, (staticmethod, classmethod)):
+        inner = replacement(value.__func__)
+        return None if inner is None else type(value)(inner)
+    if isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools"):
+        return StartedIterator(value)
+    if isinstance(value, tuple):
+        return _tuple_with_stand_ins(value)
+    if isinstance(value, _METHODS) and isinstance(value.__self__, GENERATORS):
+        return _stand_in(value, legacy(value))
+    return _stand_ins().get(id(value))
+
+
+_METHODS = (types.BuiltinMethodType, types.MethodType)
+
+
+def _tuple_with_stand_ins(value: tuple) -> tuple | None:
+    parts = [replacement(part) for part in value] if len(value) <= MOST else []
+    if all(part is None for part in parts):
+        return None
+    found = [own if part is None else part for own, part in zip(value, parts, strict=True)]
+    return tuple.__new__(type(value), found)
+
+
 @functools.cache
-def _everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """NumPy's own modules, which any code may import while it runs, and what their names stand for then."""
     made = _stand_ins()
-    modules = (vars(np), vars(np.random), vars(np.linalg))
+    modules = (vars(np), vars(np.random), vars(np.linalg), vars(random))
     compiled = [vars(m) for m in vars(np.random).values() if isinstance(m, types.ModuleType) and hasattr(m, "np")]
-    return [(module, {"np": _ORIGINAL}) for module in compiled] + [
+    hidden: list[tuple[dict[str, Any], dict[str, Any]]] = [(module, {"np": _ORIGINAL}) for module in compiled]
+    hidden.append((vars(np.random.bit_generator), {"randbits": system_bits}))
+    for module, name in ((np.random.mtrand, "_rand"), (random, "_inst")):  # which libraries draw from
+        generator = getattr(module, name)
+        hidden.append((vars(module), {name: TracedGenerator(generator, generator)}))
+    return hidden + [
         (module, {name: made[id(value)] for name, value in module.items() if id(value) in made}) for module in modules
     ]

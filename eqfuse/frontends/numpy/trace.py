@@ -19,9 +19,10 @@ from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.origins import is_noting, note_places
 from eqfuse.frontends.numpy.outside import Outside, leaving_alone
+from eqfuse.frontends.numpy.placing import stand_ins
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
 from eqfuse.frontends.numpy.selection import Selection
-from eqfuse.frontends.numpy.stand_ins import stand_ins
+from eqfuse.frontends.numpy.stand_ins import replacement
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
 from eqfuse.frontends.numpy.verdict import Verdict
@@ -135,7 +136,8 @@ def _traced(
         layouts.append(layout_of(leaf))
         stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), layouts[-1]))
     traced_args, traced_kwargs = unflatten(structure, stands)
-    result = _call(fn, parameters, traced_args, traced_kwargs, fixed)
+    stand_in = {name: made for name, value in fixed.items() if (made := replacement(value)) is not None}
+    result = _call(fn, parameters, traced_args, traced_kwargs, fixed | stand_in)
     _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
     outputs, results = flatten(result)
     written = tuple(sorted(run.written))
