@@ -89,9 +89,9 @@ def _structure(s: Structure) -> Any:
     """`s` as JSON: null or what it is given back as for a leaf, [container, keys, children], or ["static", value]."""
     if s.kind is None:
         return s.keys[0] if s.keys else None
-    if s.kind is Static and isinstance(s.keys[0], SCALARS):
+    if s.kind is Static and type(s.keys[0]) in SCALARS:
         return ["static", s.keys[0]]
-    if s.kind in CONTAINERS.values() and all(isinstance(k, SCALARS) for k in s.keys):
+    if s.kind in CONTAINERS.values() and all(type(k) in SCALARS for k in s.keys):
         return [s.kind.__name__, list(s.keys), [_structure(child) for child in s.children]]
     name = getattr(s.kind, "__qualname__", s.kind)
     raise EqfuseError(
@@ -104,5 +104,5 @@ def _tree(data: Any) -> Structure:
     if data is None or isinstance(data, str):
         return {None: LEAF, "scalar": SCALAR, "bool": BOOL}[data]
     if data[0] == "static":
-        return Structure(Static, (data[1],))
-    return Structure(CONTAINERS[data[0]], tuple(data[1]), tuple(_tree(child) for child in data[2]))
+        return Structure.of_keys(Static, (data[1],))
+    return Structure.of_keys(CONTAINERS[data[0]], tuple(data[1]), tuple(_tree(child) for child in data[2]))

@@ -7,6 +7,7 @@ dataclass is rebuilt field by field, without its ``__init__`` or ``__post_init__
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -21,12 +22,20 @@ _STATIC = (str, bytes, type(None), np.dtype, type, slice, type(Ellipsis))
 class Structure(NamedTuple):
     """A tree without its leaves. `kind`: a container type, None for a leaf, or `Static` (its value is the one key).
 
-    The first key of a defaultdict is the function that makes its defaults.
+    The first key of a defaultdict is the function that makes its defaults. `unlike`: what tells keys apart that Python
+    calls equal, such as 1 and True; none of plain text.
     """
 
     kind: Any
     keys: tuple[Hashable, ...] = ()
     children: tuple[Any, ...] = ()  # of Structure
+    unlike: tuple[Hashable, ...] = ()
+
+    @staticmethod
+    def of_keys(kind: Any, keys: tuple[Hashable, ...], children: tuple[Any, ...] = ()) -> Structure:
+        """A structure whose keys are the user's."""
+        plain = {*map(type, keys)} <= {str, type(None)}
+        return Structure(kind, keys, children, () if plain else tuple(map(told_apart, keys)))
 
 
 LEAF = Structure(None)
@@ -52,12 +61,12 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     if kind is tuple or kind is list:
         return Structure(kind, (), tuple([_flatten(child, leaves) for child in tree]))
     if kind is dict or kind is OrderedDict:
-        return Structure(kind, tuple(tree), tuple([_flatten(child, leaves) for child in tree.values()]))
+        return Structure.of_keys(kind, tuple(tree), tuple([_flatten(child, leaves) for child in tree.values()]))
     if kind is defaultdict:
         children = tuple([_flatten(child, leaves) for child in tree.values()])
-        return Structure(kind, (tree.default_factory, *tree), children)
+        return Structure.of_keys(kind, (tree.default_factory, *tree), children)
     if isinstance(tree, _STATIC):
-        return Structure(Static, (_hashable(tree),))
+        return Structure.of_keys(Static, (_hashable(tree),))
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return Structure(kind, (), tuple([_flatten(child, leaves) for child in tree]))
     if dataclasses.is_dataclass(kind):
@@ -70,6 +79,27 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
         )
     leaves.append(tree)
     return LEAF
+
+
+def told_apart(value: Any) -> Hashable:
+    """Equal only for values that trace alike: 1, 1.0 and True differ, and so do 0.0 and -0.0; a NaN equals itself.
+    TypeError with the name of a class that has no hash."""
+    if isinstance(value, tuple):
+        return (type(value), tuple(map(told_apart, value)))
+    if isinstance(value, frozenset):
+        return (type(value), frozenset(map(told_apart, value)))
+    if isinstance(value, slice):
+        return (slice, told_apart((value.start, value.stop, value.step)))
+    if isinstance(value, numbers.Number) and not isinstance(value, int):
+        return (type(value), repr(value))
+    if dataclasses.is_dataclass(value) and type(value).__hash__ not in (None, object.__hash__, type.__hash__):
+        names = [f.name for f in dataclasses.fields(value) if f.compare]
+        return (type(value), tuple([told_apart(getattr(value, name)) for name in names]))
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(type(value).__name__) from None
+    return (type(value), value)
 
 
 def _hashable(value: Any) -> Hashable:

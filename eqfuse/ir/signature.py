@@ -240,6 +240,11 @@ def split_static(
     if parameters is None:
         raise TraceError("this builtin does not tell its parameters: pass its arguments by position")
     bound = bound_arguments(parameters, args, kwargs)
+    twice = sorted(kwargs.keys() & {p.name for p in parameters.parameters.values() if p.kind is p.POSITIONAL_ONLY})
+    if static and twice:
+        raise ArgumentError(
+            f"the keyword {twice[0]!r} has the name of a parameter by position, and others are static: rename one"
+        )
     fixed = {name: bound.arguments.pop(name) for name in static if name in bound.arguments}
     return (bound.args, bound.kwargs), fixed
 

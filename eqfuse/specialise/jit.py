@@ -6,9 +6,7 @@ At most so many programs are kept; with `dynamic`, sizes that change share plans
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import numbers
 import threading
 import types
 import warnings
@@ -24,7 +22,7 @@ from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.nans import checked, debugging
 from eqfuse.ir.arithmetic import KINDS
-from eqfuse.ir.pytree import LEAF, flatten, unflatten
+from eqfuse.ir.pytree import LEAF, flatten, told_apart, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.options import one_size, refuse_unknown
 from eqfuse.show.progress import patiently
@@ -196,24 +194,13 @@ def _leaf_key(leaf: Any) -> tuple:
 
 
 def _static_key(name: str, value: Any) -> Hashable:
-    """Equal only for values that trace alike: 1, 1.0 and True differ, and so do 0.0 and -0.0; a NaN equals itself."""
-    if isinstance(value, tuple):
-        return (type(value), tuple([_static_key(name, v) for v in value]))
-    if isinstance(value, frozenset):
-        return (type(value), frozenset([_static_key(name, v) for v in value]))
-    if isinstance(value, numbers.Number) and not isinstance(value, int):
-        return (type(value), repr(value))
-    if dataclasses.is_dataclass(value) and type(value).__hash__ not in (None, object.__hash__, type.__hash__):
-        fields = [f.name for f in dataclasses.fields(value) if f.compare]
-        return (type(value), tuple([_static_key(name, getattr(value, f)) for f in fields]))
     try:
-        hash(value)
-    except TypeError:
+        return told_apart(value)
+    except TypeError as kind:
         raise TraceError(
-            f"the static argument {name!r} is a {type(value).__name__}, which has no hash: pass a tuple instead of a "
-            "list, or leave arrays out of static_argnames"
+            f"the static argument {name!r} is a {kind}, which has no hash: pass a tuple instead of a list, or leave "
+            "arrays out of static_argnames"
         ) from None
-    return (type(value), value)
 
 
 @overload

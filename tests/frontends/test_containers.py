@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,3 +165,46 @@ def test_a_class_without_fields_is_refused_by_its_name_and_the_way_out_named() -
     with pytest.raises(ef.TraceError, match=r"'m' is a .*Model.*static_argnames"):
         ef.jit(lambda m, x: m.w * x)(Model(), X)
     assert (ef.jit(lambda m, x: m.w * x, static_argnames="m")(Model(), X) == X * X).all()
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+ALIKE = [(1, True, 1.0, np.float64(1), 1 + 0j), (0.0, -0.0, 0), ("red", Colour.RED, np.str_("red")), ((1,), (True,))]
+
+
+@pytest.mark.parametrize("values", ALIKE, ids=str)
+def test_keys_and_other_values_that_python_calls_equal_have_programs_of_their_own(values: tuple) -> None:
+    def keyed(tree: Any) -> Any:
+        return {"x": [x * 2 for x in tree.values()], "key": repr([*tree])}
+
+    for containing in (dict, OrderedDict):
+        jitted = ef.jit(keyed, target="numpy")
+        for value in (*values, *values):
+            assert jitted(containing({value: X}))["key"] == repr([value])
+    named = ef.jit(lambda x, name: {"x": x * 2, "name": repr(name)}, target="numpy")
+    for value in (*values, *values):
+        if isinstance(value, str):
+            assert named(X, value)["name"] == repr(value)
+
+
+def test_slices_of_numbers_that_python_calls_equal_have_programs_of_their_own() -> None:
+    for static in ((), ("s",)):
+        f = ef.jit(lambda x, s: {"x": x[s], "stop": repr(s.stop)}, static_argnames=static, target="numpy")
+        for s in (slice(0, 1), slice(0, True), slice(0, 2), slice(0, 1)):
+            result = f(X, s)
+            np.testing.assert_array_equal(result["x"], X[s])
+            assert result["stop"] == repr(s.stop)
+
+
+def test_a_keyword_with_the_name_of_a_parameter_by_position_is_kept_or_refused_by_name() -> None:
+    def f(n: Any, x: Any, /, y: Any = 3.0, **more: Any) -> Any:
+        return x * n + y, {name: value * 2 for name, value in more.items()}
+
+    result = ef.jit(f)(2, X, x=X, n=X)
+    np.testing.assert_array_equal(result[0], f(2, X)[0])
+    np.testing.assert_array_equal([*result[1].values()], [2 * X, 2 * X])
+    assert [*result[1]] == ["x", "n"]
+    with pytest.raises(ef.TraceError, match="'x' has the name of a parameter by position"):
+        ef.jit(f, static_argnames="n")(2, X, x=X)

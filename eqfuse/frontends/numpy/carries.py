@@ -57,7 +57,7 @@ class Carries:
 
 def shown(structure: Structure) -> str:
     """The containers of a tree, with a dot for every array: ``(·, {'w': ·})``."""
-    kind, keys, children = structure
+    kind, keys, children, _ = structure
     inner = [shown(child) for child in children]
     if kind is None:
         return "·"

@@ -296,7 +296,7 @@ def _placed(
         return s
     if s.kind is not None:
         children = [_placed(c, rest, written, nodes, sources, s.kind) for c in s.children]
-        return Structure(s.kind, s.keys, tuple(children))
+        return s._replace(children=tuple(children))
     leaf = next(rest)
     if type(leaf) in KINDS:
         return Structure(Static, (leaf,))
