@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -55,7 +56,7 @@ class Budget:
             value = getattr(self, name)
             if value is None and name == "nodes":
                 continue
-            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < math.inf:
+            if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value <= sys.float_info.max:
                 what = "a whole number" if kind is Integral else "a finite number"
                 raise OptionError(f"Budget: {name} is {value!r}; give {what}, 0 or more")
 

@@ -23,7 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         code = options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed
+            sys.stdout.flush()
         return code
     except EqfuseError as error:
         said = str(error).removesuffix(f"\n  at {error.where}")  # which is where the command begins

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 _OURS = str(Path(__file__).resolve().parent)
 _BESIDE = tuple(str(Path(__file__).resolve().parent.parent / name) for name in ("rewrites", "extract"))
@@ -85,9 +86,19 @@ class EqfuseError(Exception):
     Where NumPy or Python would raise an error of their own, the class here is a kind of that one too.
     """
 
-    def __init__(self, message: str) -> None:
-        self.where = user_line()
+    def __init__(self, message: str, where: str | None = None) -> None:
+        self.where = where or user_line()
         super().__init__(message + (f"\n  at {self.where}" if self.where else ""))
+
+    def __reduce__(self) -> tuple:
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[EqfuseError], args: tuple, attributes: dict[str, Any]) -> EqfuseError:
+    """A pickled or copied error, with the line that it had."""
+    error = Exception.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
 
 
 class TraceError(EqfuseError):

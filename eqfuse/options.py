@@ -20,8 +20,9 @@ def refuse_unknown(options: Mapping[str, Any]) -> None:
     named(options["extractor"])
     budget_of(options["budget"])
     limit_of(options["memory_limit"])
-    if not isinstance(options["wait"], bool):
-        raise OptionError(f"wait is {options['wait']!r}: it takes True or False")
+    for name in ("verify", "wait"):
+        if not isinstance(options[name], bool):
+            raise OptionError(f"{name} is {options[name]!r}: it takes True or False")
 
 
 def one_size(options: Mapping[str, Any], advice: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from eqfuse.cost.targets import package
 from eqfuse.emit.executable import Executable
 from eqfuse.emit.onnx.model import to_onnx
+from eqfuse.errors import EqfuseError
 from eqfuse.machine.files import users_file
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
@@ -107,6 +108,15 @@ class Program(Summarised):
         lines = self.plan.kernel_lines()
         small = len(lines) <= DRAWN and sum(len(line.ops) for line in lines) <= DRAWN * DRAWN
         return self.summary().html() + (draw_plan(self.plan) if small else "")
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise EqfuseError("a program is neither pickled nor copied: write it by program.save(path), read it by ef.load")
+
+    def __copy__(self) -> Program:
+        return self
+
+    def __deepcopy__(self, _memo: dict) -> Program:
+        return self
 
     def save(self, path: str | Path) -> None:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""

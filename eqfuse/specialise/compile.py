@@ -8,6 +8,7 @@ from typing import Any
 from eqfuse.budget import Budget, Meter, budget_of
 from eqfuse.compiler import compile_graph
 from eqfuse.cost.device import Device
+from eqfuse.errors import ArgumentError
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
@@ -53,7 +54,11 @@ def compile(
     }  # fmt: skip
     refuse_unknown(options)
     if isinstance(fn_or_graph, Graph):
+        if example_args or example_kwargs or static_argnames:
+            raise ArgumentError("a graph has the types of its inputs: ef.compile takes no example arguments beside it")
         return compile_graph(fn_or_graph, **options)
+    if not callable(fn_or_graph):
+        raise ArgumentError(f"ef.compile takes a function or a graph, not {fn_or_graph!r}")
     if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
         one_size(options, "give specs without symbols")
         call = FunctionCall(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)

@@ -124,6 +124,8 @@ def declared(
             specs.append(None)
             continue
         wanted = dynamic.get(name, shape)
+        if not isinstance(wanted, (tuple, list)):
+            raise ShapeError(f"dynamic says {wanted!r} of {name!r}: give a shape, as in {{{name!r}: ('n', 64)}}")
         if len(wanted) != len(shape):
             raise ShapeError(f"dynamic says {tuple(wanted)} of {name!r}, which has shape {shape}: its rank differs")
         extents = symbolic_shape([n if w is None else w for w, n in zip(wanted, shape, strict=True)])

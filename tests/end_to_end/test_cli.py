@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,3 +159,9 @@ def test_without_names_the_book_is_checked_and_every_refuted_law_is_refuted_agai
     assert f"{len(laws) + len(refuted)} laws checked in" in printed and f"{len(refuted)} refuted as before" in printed
     table = run(capsys, "laws")[1].splitlines()
     assert sum(line.split()[2:3] in (["holds"], ["proved"]) for line in table) == len(laws)
+
+
+def test_a_command_runs_where_its_output_is_closed() -> None:
+    for streams in (">&-", "2>&-", ">&- 2>&-"):
+        command = f"{sys.executable} -m eqfuse laws algebra {streams}"
+        assert subprocess.run(["sh", "-c", command], check=False).returncode == 0

@@ -276,7 +276,7 @@ def test_writing_into_an_array_made_outside_is_refused():
 
     refusal(TraceError, assigned, X)
     for fn in (out, positional):
-        assert "x = x + y" in refusal(TraceError, fn, X)
+        assert "k = k + y" in refusal(TraceError, fn, X)
 
 
 def test_shape_errors_are_raised_at_the_users_line():

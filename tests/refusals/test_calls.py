@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import re
 import warnings
 from functools import partial
 from typing import Any
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse import errors
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import OptionError
 from eqfuse.extract import EXTRACTORS
@@ -215,3 +219,105 @@ def test_parts_of_a_concatenation_that_do_not_fit_are_refused_where_one_is_empty
         np.concatenate(parts, axis=1)
     with pytest.raises(ef.ShapeError):
         ef.trace(lambda a, b: np.concatenate((a, b), axis=1), *parts)
+
+
+MADE = [
+    lambda: np.mgrid[0:4.0], lambda: np.fft.fftfreq(4), lambda: np.unique([1.0, 2.0, 3.0, 4.0]),
+    lambda: np.vander([1.0, 2.0, 3.0, 4.0])[:, 2], lambda: np.random.default_rng(0).random(4),
+]  # fmt: skip
+
+
+def sets_an_element(k: Any, x: Any) -> None:
+    k[0] = x.sum()
+
+
+def sets_a_slice(k: Any, x: Any) -> None:
+    k[:3] = x[0, :3]
+
+
+def sets_where(k: Any, x: Any) -> None:
+    k[k > 1] = x.max()
+
+
+def adds(k: Any, x: Any) -> None:
+    k += x.sum()
+
+
+def copies(k: Any, x: Any) -> None:
+    np.copyto(k, x[0])
+
+
+WRITES = [sets_an_element, sets_a_slice, sets_where, adds, copies]
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("write", WRITES)
+def test_a_traced_value_in_an_array_of_plain_numbers_is_refused_with_what_to_write(write: Any, made: Any) -> None:
+    def function(x: Any) -> Any:
+        k = made()
+        write(k, x)
+        return k
+
+    def mended(x: Any) -> Any:
+        k = np.array(made())
+        write(k, x)
+        return k
+
+    with pytest.raises(ef.TraceError, match=r"np\.array\(k\)") as caught:
+        ef.trace(function, X)
+    assert "test_calls.py" in str(caught.value.where) and "def " not in str(caught.value.where)
+    np.testing.assert_allclose(ef.jit(mended, target="numpy")(X), function(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("use, instead", [
+    (lambda x: min(x[0]), "np.minimum"), (lambda x: max(x[0, 0], 2.0), "np.maximum"),
+    (lambda x: sorted(x[0]), "np.sort"), (lambda x: x if any(x[0]) else -x, "np.any"),
+    (lambda x: x * all(v > 0 for v in x[0]), "np.all"),
+])  # fmt: skip
+def test_pythons_functions_that_compare_are_refused_with_numpys_named(use: Any, instead: str) -> None:
+    with pytest.raises(ef.TraceError, match=instead):
+        ef.trace(use, X)
+
+
+@pytest.mark.parametrize("take", [
+    lambda x, i: x[i], lambda x, i: np.take(x, i, 0), lambda x, i: np.take(x, i, 0, mode="clip"),
+    lambda x, i: x.T.take(i, axis=1),
+])  # fmt: skip
+def test_nothing_can_be_taken_from_an_empty_axis_but_nothing(take: Any) -> None:
+    empty = np.zeros((0, 3))
+    with pytest.raises(errors.BoundsError, match=r"test_calls\.py"):
+        ef.jit(take, target="numpy")(empty, np.zeros(2, np.int64))
+    none = np.zeros(0, np.int64)
+    np.testing.assert_array_equal(ef.jit(take, target="numpy")(empty, none), take(empty, none))
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: ef.compile(None), "takes a function or a graph, not None"),
+    (lambda: ef.compile(ef.trace(f, X), X), "no example arguments beside"),
+    (lambda: ef.compile(f, X, verify="yes"), "verify is 'yes'"),
+    (lambda: ef.Budget(seconds=10**400), "give a finite number"),
+    (lambda: ef.jit(f, dynamic={"x": 3})(X), "give a shape, as in {'x': "),
+    (lambda: ef.jit(f, static_argnames="x")([X]), "has no hash"),
+])  # fmt: skip
+def test_odd_options_are_refused_by_name(call: Any, words: str) -> None:
+    with pytest.raises(ef.EqfuseError, match=re.escape(words)):
+        call()
+
+
+def test_a_program_is_not_pickled_but_saved_and_a_traced_function_calls_the_function_instead(program: Any) -> None:
+    with pytest.raises(ef.EqfuseError, match=r"program\.save\(path\)"):
+        pickle.dumps(program)
+    for same in (copy.copy(program), copy.deepcopy(program)):
+        np.testing.assert_array_equal(same(X), program(X))
+    with pytest.raises(ef.TraceError, match=r"a compiled program cannot take: .* one of ef\.jit"):
+        ef.trace(lambda x: program(x) + 1, X)
+
+
+@pytest.mark.parametrize("kind", [
+    kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ef.EqfuseError)
+])  # fmt: skip
+def test_an_error_that_went_to_another_process_says_the_same(kind: Any) -> None:
+    error = kind("said", 5) if kind is ef.MemoryLimitError else kind("said")
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(same) is kind and str(same) == str(error) and same.where == error.where
+        assert vars(same) == vars(error)

@@ -150,8 +150,9 @@ def _into(name: str, out: Any, results: Any, casting: str) -> Any:
             continue
         if not isinstance(place, Tracer):
             raise TraceError(
-                f"{name} would write a traced value into a NumPy array made outside the traced function. Write "
-                "x = x + y instead of x += y, or make the array inside: np.zeros, np.empty, np.array(x)"
+                f"{name} would write a traced value into an array k of plain numbers. Write k = k + y instead of "
+                "k += y, or make it an array that takes traced values: k = np.array(k). One made outside of the traced "
+                "function stays as it is: pass it as an argument, if it is to change"
             )
         place.become(lift(result), casting)
         delivered.append(place)

@@ -108,8 +108,9 @@ class Operators:
     __bool__ = _needs_value(
         "truth value",
         bool,
-        "Write np.where(condition, a, b) or ef.cond instead of if/and/or/not, ef.while_loop instead of while, or name "
-        "a flag in static_argnames",
+        "Write np.where(condition, a, b) or ef.cond instead of if/and/or/not, ef.while_loop instead of while, "
+        "np.minimum, np.maximum, np.sort, np.any and np.all instead of min, max, sorted, any and all, or name a flag "
+        "in static_argnames",
     )
     __float__ = _needs_value(
         "float()", float, "Use NumPy functions (np.sqrt, not math.sqrt), or name the argument in static_argnames"
@@ -122,10 +123,10 @@ class Operators:
     __array__ = _needs_value(
         "np.array(), np.asarray() or assignment into a NumPy array",
         np.array,
-        "Join traced arrays by np.stack or np.concatenate, write into arrays made inside the traced function, index "
-        "one made outside as np.asarray(table)[i], write x.astype(np.float64) for np.float64(x) and f(x) for "
-        "np.vectorize(f)(x); a library that converts its arguments cannot be traced (ef.softmax, ef.gelu and others "
-        "stand in for scipy's)",
+        "Join traced arrays by np.stack or np.concatenate, write into np.array(k) instead of an array k that NumPy "
+        "made, index one made outside as np.asarray(table)[i], write x.astype(np.float64) for np.float64(x) and f(x) "
+        "for np.vectorize(f)(x); a library that converts its arguments cannot be traced (ef.softmax, ef.gelu and "
+        "others stand in for scipy's)",
     )
 
     # NumPy's two protocols, and ours

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, overload
 
 import numpy as np
@@ -104,7 +105,7 @@ def trace(
 
     def attempt(outside: Outside) -> tuple[Graph, Trace]:
         with Trace() as run:
-            with stand_ins(outside.reached):
+            with stand_ins(outside.reached), _elements_set():
                 run.places = {} if is_noting() else None
                 graph = _traced(run, fn, parameters, names, leaves, structure, fixed)
                 note_places(run.places or {}, graph.outputs)
@@ -112,6 +113,23 @@ def trace(
         return graph, run
 
     return leaving_alone(roots, attempt)
+
+
+@contextmanager
+def _elements_set() -> Iterator[None]:
+    """Where NumPy cannot set an element of an array to a traced value, it hides our error behind its own."""
+    try:
+        yield
+    except ValueError as error:
+        hidden = error.__cause__
+        if not isinstance(hidden, TraceError):
+            raise
+        raise TraceError(
+            "a traced value is written into an array k of plain numbers, which holds no traced ones. Make it an array "
+            "that does, k = np.array(k), before k[…] = value. One made outside of the traced function stays as it is: "
+            "pass it as an argument, if it is to change",
+            hidden.where,
+        ) from None
 
 
 def _traced(

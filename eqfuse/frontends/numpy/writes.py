@@ -26,8 +26,9 @@ def _written(array: Any, function: str) -> Tracer:
     if isinstance(array, Tracer):
         return array
     raise TraceError(
-        f"{function} would write a traced value into a {type(array).__name__} made outside the traced function. Make "
-        "the array inside: np.zeros, np.empty, np.array(x)"
+        f"{function} would write a traced value into a {type(array).__name__} k of plain numbers. Make it an array "
+        "that takes traced values: k = np.array(k). One made outside of the traced function stays as it is: pass it as "
+        "an argument, if it is to change"
     )
 
 
