@@ -37,7 +37,9 @@ from eqfuse.ops.types import TensorType, tensor_type
 from eqfuse.rewrites import book, numerics_named
 
 FORMAT = 3
-DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError)
+DAMAGE = (
+    ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError, SyntaxError,
+)  # fmt: skip
 
 
 def save(space: Space, path: str | Path, target: str | Device) -> None:

@@ -20,7 +20,7 @@ def parse(text: str) -> Graph:
         return _graph(function)
     except EqfuseError:
         raise
-    except (AssertionError, SyntaxError, ValueError, KeyError, TypeError) as error:
+    except (AssertionError, SyntaxError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EqfuseError(f"this is not the text of a graph: {error!r}") from error
 
 

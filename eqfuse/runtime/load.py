@@ -5,6 +5,7 @@ In: a file that `Program.save` wrote. Out: a `Program`, emitted anew for this pr
 
 from __future__ import annotations
 
+import errno
 import json
 import zipfile
 import zlib
@@ -54,7 +55,9 @@ def load(path: str | Path) -> Program:
         return program
     except EqfuseError:
         raise
-    except DAMAGE as error:
+    except (*DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of a place before the file's beginning
+            raise
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
 
 

@@ -94,6 +94,24 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path, damage):
         load(path)
 
 
+@pytest.mark.parametrize("what", ["program", "space"])
+def test_a_file_that_lost_or_changed_some_bytes_is_refused_or_read(tmp_path: Path, what: str) -> None:
+    path, random = tmp_path / "p.eqfuse", np.random.default_rng(0)
+    if what == "space":
+        ef.saturate(ef.trace(np.exp, np.ones(3))).save(path, target="numpy")
+    else:
+        program().save(path)
+    whole, read = path.read_bytes(), ef.load_space if what == "space" else load
+    for _ in range(150 if what == "space" else 60):
+        at, count = int(random.integers(len(whole))), int(random.integers(1, 20))
+        changed = bytes(random.integers(0, 256, count, np.uint8)) if random.random() < 0.5 else b""
+        path.write_bytes(whole[:at] + changed + whole[at + count :])
+        try:
+            assert read(path) is not None
+        except ef.EqfuseError as error:
+            assert str(error)
+
+
 @pytest.mark.parametrize("path", [None, 3, b"program"])
 def test_what_is_no_path_is_no_saved_program(path: object) -> None:
     with pytest.raises(ef.EqfuseError, match="takes the path"):
