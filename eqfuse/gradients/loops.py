@@ -72,7 +72,7 @@ def _fixpoint(
 
 
 def _replaced(
-    changes: Sequence[Node | None], outputs: Sequence[Node], replaced: Mapping[Node, Node]
+    changes: Sequence[Node | None], outputs: Sequence[Node], replaced: dict[Node, Node]
 ) -> tuple[list[Node | None], list[Node]]:
     """`changes`, with the nodes in them that others take the place of; and `outputs`, where these hold calls of
     functions with a rule: loops that take the place of others compute more, which the outputs do not read."""
