@@ -16,6 +16,7 @@ import numpy as np
 
 from eqfuse.errors import TraceError
 
+LEAVES: set[type] = {np.ndarray}  # classes of leaves, as far as any was met
 _STATIC = (str, bytes, type(None), np.dtype, type, slice, type(Ellipsis))
 
 
@@ -77,6 +78,7 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
             f"{kind.__module__}.{kind.__qualname__} is not among the containers eqfuse opens: use a tuple, list, dict, "
             "named tuple or dataclass"
         )
+    LEAVES.add(kind)
     leaves.append(tree)
     return LEAF
 

@@ -18,7 +18,7 @@ from numpy.lib.array_utils import byte_bounds
 from eqfuse.errors import ArgumentError, OptionError, ShapeError, TraceError
 from eqfuse.ir.arithmetic import Arithmetic
 from eqfuse.ir.graph import Fed
-from eqfuse.ir.pytree import LEAF, Structure, flatten, paths, unflatten
+from eqfuse.ir.pytree import LEAF, LEAVES, Structure, flatten, paths, unflatten
 from eqfuse.ir.strides import Strides, strides_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class CallSignature:
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> list[Any]:
         """The leaves of the arguments. ShapeError when they nest otherwise than when traced."""
-        if not kwargs and len(args) == self._arrays and {*map(type, args)} <= {np.ndarray}:
+        if not kwargs and len(args) == self._arrays and LEAVES.issuperset(map(type, args)):
             return [*args]
         (given, named), _ = split_static(self.parameters, self.static, args, kwargs or {})
         leaves, structure = flatten((given, named))
@@ -118,12 +118,17 @@ class CallSignature:
         """What the function returns, around `results`."""
         if self._is_one:
             return results[0]
-        return unflatten(self.results, results)
+        return tuple(results) if self._is_tuple else unflatten(self.results, results)
 
     @cached_property
     def _is_one(self) -> bool:
         """Is one array all that the function returns?"""
         return self.results == LEAF
+
+    @cached_property
+    def _is_tuple(self) -> bool:
+        """Is a tuple of arrays all that the function returns?"""
+        return self.results.kind is tuple and all(child == LEAF for child in self.results.children)
 
 
 @dataclass(frozen=True)

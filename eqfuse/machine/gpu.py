@@ -102,7 +102,7 @@ class CupyGpu:
         return module
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return self.arrays.empty(shape, dtype)
+        return self.arrays.ndarray(shape, dtype)
 
     def upload(self, array: np.ndarray) -> Any:
         return self.arrays.array(array, order="C")

@@ -74,7 +74,9 @@ class Jitted(Summarised, Generic[P, R]):
             key: list[Any] = []
             for array in args:
                 if type(array) is not np.ndarray:
-                    break
+                    if not hasattr(type(array), "__cuda_array_interface__"):
+                        break
+                    key.append(type(array))
                 key.append(array.shape)
                 key.append(array.dtype)
             else:

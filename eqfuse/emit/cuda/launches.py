@@ -1,0 +1,171 @@
+"""The launches of a plan as Python functions, in which only the arrays that change from call to call are looked up.
+
+In: a `Plan`, and what runs each of its kernels. Out: `Launches`, a text that is compiled once; bound to a device and to
+memory it is `Bound`, which is called with arrays. Next stop: `executable.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from eqfuse.emit.cuda.calls import CudaCalls
+from eqfuse.emit.cuda.kernels import CudaKernel, Emitted
+from eqfuse.emit.cuda.loops import CudaLoop
+from eqfuse.ir.graph import Node
+from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.views import leaf_chain, strides_after, taken
+from eqfuse.machine.gpu import Gpu, ready
+from eqfuse.ops.types import TensorType
+from eqfuse.plan.buffers import Layout
+from eqfuse.plan.plan import Plan
+
+SHIFTS = ("slice", "flip")  # views that may start elsewhere than their array
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a call runs in one memory. `call` takes the arguments, `launch` and `results` the new arrays of `fresh`
+    too."""
+
+    call: Callable[..., tuple[Any, ...]]
+    fresh: Callable[[], list[Any]]
+    launch: Callable[..., None]
+    results: Callable[..., tuple[Any, ...]]
+
+
+class Launches:
+    """The launches of `plan`, whose kernels `functions` run; None for a view. `laid`: where its values lie.
+
+    In the text, v3 is the value 3 of the plan, f2 the function of its kernel 2, launched over g2 blocks of b2 threads
+    with the constants k2_0… and the workspaces w2_0….
+    """
+
+    def __init__(self, plan: Plan, functions: Sequence[Emitted | None], laid: Layout) -> None:
+        self.plan, self.functions, self.laid = plan, functions, laid
+        self._views: dict[int, tuple[int, tuple[Node, ...]]] = {}  # the value that each looks at, through which chain
+        for k in plan.kernels:
+            if k.is_view:
+                root, before = self._views.get(k.reads[0], (k.reads[0], ()))
+                self._views[k.writes[0]] = root, (*before, *leaf_chain(k.body.outputs[0])[1])
+        self._changing = {*plan.inputs, *laid.fresh}  # and views that are taken at every call
+        self._changing |= {v for v, (root, _) in self._views.items() if root in self._changing or not self._is_free(v)}
+        self._warns = any(isinstance(f, (CudaCalls, CudaLoop)) for f in functions)
+        self._codes: dict[bool, CodeType] = {}
+
+    def on(self, gpu: Gpu, module: Any) -> dict[str, Any]:
+        """What the text names, on the device of `gpu`, whatever memory it works in."""
+        names: dict[str, Any] = {
+            "ready": partial(ready, gpu), "empty": gpu.empty, "errstate": partial(np.errstate, all="ignore"),
+        }  # fmt: skip
+        for v in self.laid.fresh:
+            names |= {f"s{v}": self.plan.types[v].shape, f"d{v}": self.plan.types[v].dtype}
+        for i, (k, f) in enumerate(zip(self.plan.kernels, self.functions, strict=True)):
+            if isinstance(f, CudaLoop):
+                names[f"f{i}"] = f.bind(gpu)
+            elif f is not None:
+                constants = [gpu.upload(c) if isinstance(c, np.ndarray) else c for c in f.constants]
+                names |= {f"k{i}_{j}": c for j, c in enumerate(constants)}
+            else:
+                names[f"f{i}"] = partial(taken, chain=leaf_chain(k.body.outputs[0])[1])
+            if isinstance(f, CudaCalls):
+                names[f"f{i}"] = f.bind(gpu.arrays, gpu.special)
+            elif isinstance(f, CudaKernel) and f.grid:
+                names |= {f"f{i}": module.get_function(f.name), f"g{i}": f.grid, f"b{i}": f.block}
+        return names
+
+    def bind(self, names: dict[str, Any], fixed: dict[int, Any], workspaces: Sequence[Sequence[Any]],
+             seconds: Callable[[Callable[[], None]], None] | None = None) -> Bound:  # fmt: skip
+        """The launches with the `names` of a device, over `fixed` values. With `seconds`, each kernel is given to it
+        as something to call."""
+        names = names | {f"v{v}": array for v, array in fixed.items()} | {"seconds": seconds}
+        for i, arrays in enumerate(workspaces):
+            names |= {f"w{i}_{j}": array for j, array in enumerate(arrays)}
+        for v, (root, chain) in self._views.items():
+            if v not in self._changing:
+                names[f"v{v}"] = taken(names[f"v{root}"], chain)
+        timed = seconds is not None
+        if timed not in self._codes:
+            self._codes[timed] = compile(self._text(timed), "<eqfuse launches>", "exec")
+        exec(self._codes[timed], names)
+        return Bound(names["call"], names["fresh"], names["launch"], names["results"])
+
+    def _text(self, timed: bool) -> str:
+        fresh = [f"empty(s{v}, d{v})" for v in self.laid.fresh]
+        given, made = ([f"v{v}" for v in values] for values in (self.plan.inputs, self.laid.fresh))
+        both = ", ".join(given + made)
+        views, lines = self._view_lines(), []
+        for i, f in enumerate(self.functions):
+            if f is None:
+                lines += views.get(i, [])
+            elif timed:
+                lines.append(f"seconds(lambda: {self._launch(i, f)})")
+            else:
+                lines.append(self._launch(i, f))
+        if self._warns:
+            lines = ["with errstate():", *(f"    {line}" for line in lines)]
+        results = "".join(f"v{v}.copy(order='C'), " if copied else f"v{v}, " for v, copied in self.laid.outputs)
+        call = [f"{name} = {array}" for name, array in zip(made, fresh, strict=True)]
+        return "\n".join([
+            *_function("fresh", "", [f"return [{', '.join(fresh)}]"]),
+            *_function("launch", both, lines),
+            *_function("results", both, [*self._viewed_results(views), f"return ({results})"]),
+            *_function("call", ", ".join(given), [*call, f"launch({both})", f"return results({both})"]),
+        ])  # fmt: skip
+
+    def _view_lines(self) -> dict[int, list[str]]:
+        """What takes the views that change, by kernel."""
+        pairs = enumerate(self.plan.kernels)
+        return {i: [f"v{k.writes[0]} = f{i}(v{k.reads[0]})"] for i, k in pairs
+                if k.is_view and k.writes[0] in self._changing}  # fmt: skip
+
+    def _viewed_results(self, views: dict[int, list[str]]) -> list[str]:
+        """The lines among `views` that the results need."""
+        needed, lines = {v for v, _ in self.laid.outputs}, []
+        for i in sorted(views, reverse=True):
+            if self.plan.kernels[i].writes[0] in needed:
+                needed.add(self.plan.kernels[i].reads[0])
+                lines += views[i]
+        return lines[::-1]
+
+    def _launch(self, i: int, f: Emitted) -> str:
+        """The line that runs the kernel `i`. A CUDA function reads copies of views that are strided."""
+        k = self.plan.kernels[i]
+        reads, writes = ([f"v{v}" for v in values] for values in (k.reads, k.writes))
+        if isinstance(f, CudaLoop):
+            return f"f{i}([{', '.join(reads)}], [{', '.join(writes)}])"
+        constants = [f"k{i}_{j}" for j in range(len(f.constants))]
+        if isinstance(f, CudaCalls):
+            return f"f{i}({', '.join([*reads, *constants, *writes])})"
+        if not f.grid:
+            return "None"
+        reads = [name if self._is_in_order(v) else f"ready({name})" for v, name in zip(k.reads, reads, strict=True)]
+        arguments = f.arguments(writes, reads, constants, [f"w{i}_{j}" for j in range(len(f.workspace))])
+        return f"f{i}(g{i}, b{i}, ({''.join(f'{name}, ' for name in arguments)}))"
+
+    def _is_free(self, view: int) -> bool:
+        """Is a view taken without a copy, which would have to be made anew at every call?"""
+        root, chain = self._views[view]
+        return strides_after(self.plan.types[root], chain) is not None
+
+    def _is_in_order(self, v: int) -> bool:
+        """Is it known that the value lies as CUDA functions take it?"""
+        if v not in self._views:
+            return True
+        root, chain = self._views[v]
+        strides = strides_after(self.plan.types[root], chain)
+        return strides is not None and not any(n.op in SHIFTS for n in chain) and _dense(self.plan.types[v], strides)
+
+
+def _dense(kind: TensorType, strides: tuple[int, ...]) -> bool:
+    pairs = zip(kind.shape, strides, contiguous(kind.shape), strict=True)
+    return all(n == 1 or given == wanted for n, given, wanted in pairs)
+
+
+def _function(name: str, parameters: str, lines: Sequence[str]) -> list[str]:
+    return [f"def {name}({parameters}):", *(f"    {line}" for line in lines or ["pass"]), ""]
