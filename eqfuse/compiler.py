@@ -57,6 +57,7 @@ def compile_graph(
     memory_limit: float | None = None,
     verify: bool = False,
     wait: bool = True,
+    graphs: bool = False,
     meter: Meter | None = None,
     one_size: bool = True,
 ) -> Program:
@@ -75,7 +76,7 @@ def compile_graph(
         ):
             compiled = partial(
                 compile_graph, graph, numerics=numerics, laws=laws, extractor=extractor, budget=budget,
-                memory_limit=memory_limit, verify=verify, one_size=one_size,
+                memory_limit=memory_limit, verify=verify, graphs=graphs, one_size=one_size,
             )  # fmt: skip
             return Pending(compiled(target=meanwhile), lambda: compiled(target=device))
         flat = looped if graph.rolled else constants_met(views_met(graph), chosen)
@@ -86,6 +87,8 @@ def compile_graph(
         program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit)
         if one_size and extractor == "flow":
             program = _read_once(compiled_of, program, looped)
+    if graphs:
+        program.executable.use_graphs()
     return verified(program) if verify else program
 
 

@@ -20,7 +20,7 @@ def refuse_unknown(options: Mapping[str, Any]) -> None:
     named(options["extractor"])
     budget_of(options["budget"])
     limit_of(options["memory_limit"])
-    for name in ("verify", "wait"):
+    for name in ("verify", "wait", "graphs"):
         if not isinstance(options[name], bool):
             raise OptionError(f"{name} is {options[name]!r}: it takes True or False")
 

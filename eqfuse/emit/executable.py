@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from eqfuse.errors import DtypeError, EqfuseError, ShapeError
+from eqfuse.errors import DtypeError, EqfuseError, OptionError, ShapeError
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -38,6 +38,10 @@ class Executable(ABC):
     @abstractmethod
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         """Median seconds of each kernel that is no view, in order, on these arrays."""
+
+    def use_graphs(self) -> None:
+        """From now on start the kernels of a call all at once, as a CUDA graph. EqfuseError where that cannot be."""
+        raise OptionError(f"graphs=True is for programs on a GPU; the target is {self.plan.device.target}")
 
     def schedules(self) -> list[str]:
         """How each kernel that is no view runs, in order; nothing where the target does not say."""

@@ -10,12 +10,14 @@ import functools
 import importlib
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 
 from eqfuse.errors import TargetUnavailable
+from eqfuse.machine.cublas import Products
 from eqfuse.machine.nvrtc import OURS, STRICT, compile_cuda
 
 WAIT = """extern "C" __global__ void wait() {
@@ -31,13 +33,6 @@ class Gpu(Protocol):
 
     arrays: ModuleType
     special: ModuleType
-
-    @property
-    def cublas(self) -> Any:
-        """The functions of cuBLAS as CuPy names them, over addresses."""
-
-    def cublas_handle(self) -> int:
-        """That of the current device."""
 
     def current_stream(self) -> tuple[Hashable, Hashable]:
         """The current device and its current stream: calls on one stream run in order."""
@@ -60,8 +55,18 @@ class Gpu(Protocol):
 
     def address(self, array: Any) -> int: ...
 
+    def copy(self, target: Any, source: Any) -> None:
+        """Copy what `source` holds into `target`, which lies as it does: both in C order."""
+
+    def product(self, a: Any, b: Any, out: Any = None) -> Any:
+        """``arrays.matmul``, which may be captured."""
+
     def finish(self) -> None:
         """Wait for the work on the current stream."""
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """What starts again, on the current stream and all at once, what `work` starts, which itself starts nothing.
+        Memory that `work` takes stays its own. Calls of the result on two streams must not overlap."""
 
     def seconds(self, work: Callable[[], None], times: int = 1) -> float:
         """How long the device is busy with what `work` starts on the current stream, on average over `times`."""
@@ -73,13 +78,8 @@ class CupyGpu:
     def __init__(self, cupy: ModuleType, special: ModuleType) -> None:
         self.arrays: Any = cupy
         self.special = special
-
-    @functools.cached_property
-    def cublas(self) -> Any:
-        return importlib.import_module("cupy_backends.cuda.libs.cublas")
-
-    def cublas_handle(self) -> int:
-        return self.arrays.cuda.device.get_cublas_handle()
+        self._thread = threading.local()  # `workspace`: what products may use while they are captured
+        self._workspaces: dict[Hashable, Any] = {}  # the same, by device and stream
 
     @property
     def name(self) -> str:
@@ -116,8 +116,41 @@ class CupyGpu:
     def address(self, array: Any) -> int:
         return array.data.ptr
 
+    def copy(self, target: Any, source: Any) -> None:
+        target.data.copy_from_device_async(source.data, source.nbytes)
+
+    def product(self, a: Any, b: Any, out: Any = None) -> Any:
+        if out is None:
+            batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            out = self.empty((*batch, *a.shape[-2:-1], *b.shape[-1:][: b.ndim - 1]), np.result_type(a.dtype, b.dtype))
+        self._products.into(a, b, out, getattr(self._thread, "workspace", None))
+        return out
+
+    @functools.cached_property
+    def _products(self) -> Products:
+        return Products(self.arrays)
+
     def finish(self) -> None:
         self.arrays.cuda.get_current_stream().synchronize()
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        cuda, here = self.arrays.cuda, self.current_stream()
+        if "_products" in vars(self) and here not in self._workspaces:
+            self._workspaces[here] = self.empty((_workspace_bytes(cuda),), np.dtype(np.uint8))
+        pool, stream = cuda.MemoryPool(), cuda.Stream(non_blocking=True)
+        with cuda.using_allocator(pool.malloc), stream:
+            stream.begin_capture()
+            try:
+                self._thread.workspace = self._workspaces.get(here)
+                work()
+            except BaseException:
+                with suppress(Exception):  # what was captured may be no graph
+                    stream.end_capture()
+                raise
+            finally:
+                self._thread.workspace = None
+            graph = stream.end_capture()
+        return functools.partial(_launched, graph, pool)
 
     def seconds(self, work: Callable[[], None], times: int = 1) -> float:
         cuda = self.arrays.cuda
@@ -133,6 +166,16 @@ class CupyGpu:
     @functools.cached_property
     def _wait(self) -> Any:
         return self.arrays.RawModule(code=WAIT).get_function("wait")
+
+
+def _launched(graph: Any, _pool: Any) -> None:
+    """Start a graph, which works in memory of a pool that lives as long."""
+    graph.launch()
+
+
+def _workspace_bytes(cuda: Any) -> int:
+    """What cuBLAS may use of a device, as its manual advises."""
+    return (32 << 20) if int(cuda.Device().compute_capability) >= 90 else (4 << 20)
 
 
 def ready(gpu: Gpu, array: Any) -> Any:

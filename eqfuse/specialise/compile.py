@@ -32,6 +32,7 @@ def compile(
     memory_limit: float | None = None,
     verify: bool = False,
     wait: bool = True,
+    graphs: bool = False,
     static_argnames: str | Iterable[str] = (),
     **example_kwargs: Any,
 ) -> Program:
@@ -46,11 +47,13 @@ def compile(
     again, or block by block, where that adds least; MemoryLimitError where no plan was found. `verify` runs the
     program once on random inputs and raises EqfuseError unless it agrees with the evaluator. ``wait=False``: a program
     whose kernels are compiled, in C, runs as NumPy calls until they are (``program.wait()`` waits until then): a thread
-    compiles them, and results change by roundings when it is done.
+    compiles them, and results change by roundings when it is done. ``graphs=True``, on a GPU: from its second call on
+    a stream a program starts its kernels all at once, as a CUDA graph. Results are new arrays all the same. A graph
+    knows arrays by address: of arguments and results that keep having others, it works on copies, in memory it keeps.
     """
     options: dict[str, Any] = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
-        "memory_limit": memory_limit, "verify": verify, "wait": wait,
+        "memory_limit": memory_limit, "verify": verify, "wait": wait, "graphs": graphs,
     }  # fmt: skip
     refuse_unknown(options)
     if isinstance(fn_or_graph, Graph):

@@ -156,6 +156,8 @@ class Family:
         plan = planned.transfer.plan_for(graph)
         debug.show_plan(plan)
         program = emit(plan)
+        if self.options.get("graphs"):
+            program.executable.use_graphs()
         debug.show_source(program.source)
         how = f"transferred from {self.pattern.said(planned.sizes)}: {planned.transfer.rests_on}"
         seconds = {"transfer": time.perf_counter() - started}

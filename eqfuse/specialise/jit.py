@@ -224,6 +224,7 @@ def jit(
     memory_limit: float | None = ...,
     verify: bool = ...,
     wait: bool = ...,
+    graphs: bool = ...,
 ) -> Jitted[P, R]: ...
 
 
@@ -240,6 +241,7 @@ def jit(
     memory_limit: float | None = ...,
     verify: bool = ...,
     wait: bool = ...,
+    graphs: bool = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
@@ -257,6 +259,7 @@ def jit(
     memory_limit: float | None = None,
     verify: bool = False,
     wait: bool = True,
+    graphs: bool = False,
 ) -> Any:
     """Compile `fn` when it is first called with new shapes or dtypes; use as ``@ef.jit`` or ``@ef.jit(target=...)``.
 
@@ -266,7 +269,7 @@ def jit(
     """
     options = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
-        "memory_limit": memory_limit, "verify": verify, "wait": wait,
+        "memory_limit": memory_limit, "verify": verify, "wait": wait, "graphs": graphs,
     }  # fmt: skip
     if not isinstance(dynamic, (bool, Mapping)):
         raise TraceError(f"dynamic is {dynamic!r}: it takes True, or a shape by argument, as in {{'x': ('n', 64)}}")

@@ -82,7 +82,7 @@ def split_vjp(
     """
     options = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
-        "memory_limit": memory_limit, "verify": verify, "wait": True,
+        "memory_limit": memory_limit, "verify": verify, "wait": True, "graphs": False,
     }  # fmt: skip
     refuse_unknown(options)
     keep, again = _costs(partition, device_for(target, numerics))

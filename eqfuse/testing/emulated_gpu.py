@@ -4,8 +4,11 @@ functions run on `cudasim`. As with CuPy, its arrays do not mix with the host's,
 
 from __future__ import annotations
 
+import ctypes
+import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,24 +26,49 @@ QUIET = frozenset({
 })  # fmt: skip
 
 
-class Launches:
-    """The names of what was started on the device, in order; what one call does inside is its own."""
+class Launches(threading.local):
+    """The names of what this thread started on the device, in order; what one call does inside is its own.
+
+    `captured`: what is to run later, as a graph, while a thread captures one. Then a CUDA function does not run; other
+    calls do, for their results, and again with the graph.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.captured: list[Callable[[], None]] | None = None
         self._inside = False
 
     def record(self, name: str, work: Callable[[], Any]) -> Any:
         """What `work` returns, which starts `name`."""
         if self._inside:
             return work()
-        if name.rpartition(".")[2] not in QUIET:
+        quiet = name.rpartition(".")[2] in QUIET
+        if not quiet:
             self.names.append(name)
         self._inside = True
         try:
-            return work()
+            result = work()
         finally:
             self._inside = False
+        if self.captured is not None and not quiet:
+            self.captured.append(partial(_again, work, result))
+        return result
+
+    def waits(self) -> None:
+        """Refuse what a thread that captures may not do, as a GPU does."""
+        if self.captured is not None:
+            raise RuntimeError("cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing")
+
+
+def _again(work: Callable[[], Any], result: Any) -> None:
+    """Do `work` once more, which left its result in `result`."""
+    inside, LAUNCHES._inside = LAUNCHES._inside, True
+    try:
+        found = work()
+        if isinstance(result, np.ndarray) and found is not result:
+            _host(result)[...] = _host(found)
+    finally:
+        LAUNCHES._inside = inside
 
 
 LAUNCHES = Launches()
@@ -57,6 +85,7 @@ class DeviceArray(np.ndarray):
 
     def get(self) -> np.ndarray:
         """A copy on the host."""
+        LAUNCHES.waits()
         return np.array(_host(self))
 
     def copy(self, *args: Any, **kwargs: Any) -> Any:
@@ -80,6 +109,40 @@ def _marked(value: Any) -> Any:
     return np.asarray(value).view(DeviceArray) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
+class EmulatedModule(CpuRawModule):
+    """Functions that are captured where their thread captures a graph."""
+
+    def get_function(self, name: str) -> Any:
+        return partial(_launched, super().get_function(name))
+
+
+def _launched(function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any]) -> None:
+    if LAUNCHES.captured is None:
+        function(grid, block, arguments)
+    else:
+        LAUNCHES.captured.append(partial(_at_addresses, function, grid, block, [*map(_remembered, arguments)]))
+
+
+def _remembered(argument: Any) -> Any:
+    """An argument as a graph remembers it: of an array, the address alone."""
+    return (argument.ctypes.data, argument.dtype) if isinstance(argument, np.ndarray) else argument
+
+
+def _at_addresses(function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any]) -> None:
+    function(grid, block, [_array_at(*a) if isinstance(a, tuple) else a for a in arguments])
+
+
+def _array_at(address: int, dtype: np.dtype) -> np.ndarray:
+    """An array that starts at an address; what is read is that alone."""
+    return np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(address), dtype)
+
+
+def _replayed(captured: Sequence[Callable[[], None]]) -> None:
+    LAUNCHES.names.append("graph")
+    for work in captured:
+        work()
+
+
 class EmulatedGpu:
     """One device with one stream."""
 
@@ -93,8 +156,8 @@ class EmulatedGpu:
     def current_stream(self) -> tuple[Hashable, Hashable]:
         return 0, 0
 
-    def module(self, source: str, strict: bool) -> CpuRawModule:
-        return CpuRawModule(source)
+    def module(self, source: str, strict: bool) -> EmulatedModule:
+        return EmulatedModule(source)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
         array = np.empty(shape, dtype)
@@ -102,6 +165,7 @@ class EmulatedGpu:
         return array.view(DeviceArray)
 
     def upload(self, array: np.ndarray) -> DeviceArray:
+        LAUNCHES.waits()
         if isinstance(array, DeviceArray):
             raise TypeError("the array is on the device already")
         return np.array(array, order="C").view(DeviceArray)
@@ -115,8 +179,25 @@ class EmulatedGpu:
     def address(self, array: DeviceArray) -> int:
         return array.ctypes.data
 
+    def copy(self, target: DeviceArray, source: DeviceArray) -> None:
+        target[...] = source
+
+    def product(self, a: DeviceArray, b: DeviceArray, out: DeviceArray | None = None) -> DeviceArray:
+        product: DeviceArray = self.arrays.matmul(a, b, out=out)
+        return product
+
     def finish(self) -> None:
         """Work is done when it is started."""
+        LAUNCHES.waits()
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        LAUNCHES.waits()
+        LAUNCHES.captured = captured = list[Callable[[], None]]()
+        try:
+            work()
+        finally:
+            LAUNCHES.captured = None
+        return partial(_replayed, captured)
 
     def seconds(self, work: Callable[[], None], times: int = 1) -> float:
         started = time.perf_counter()

@@ -71,6 +71,7 @@ def test_options_reach_the_compiler(compiled):
         "verify": True,
         "memory_limit": None,
         "wait": True,
+        "graphs": False,
     }
     meter = compiled[0][1].pop("meter")  # of the compile, which began with the trace
     assert compiled[0][1] == wanted and meter.budget == Budget()

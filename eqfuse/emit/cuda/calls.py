@@ -35,7 +35,7 @@ CALLS = {
     "slice_scatter": "slice_scatter({all}, {slices})", "scatter": "scatter({0}, {1}, {2}, {axis}, '{mode}')",
     "argmax": "cupy.argmax({0}, axis={axes[0]}, keepdims=True)",
     "argmin": "cupy.argmin({0}, axis={axes[0]}, keepdims=True)",
-    "matmul": "cupy.matmul({0}, {1})", "conv": "conv({0}, {1}, {strides}, {padding}, {dilations}, {groups})",
+    "matmul": "product({0}, {1})", "conv": "conv({0}, {1}, {strides}, {padding}, {dilations}, {groups})",
     "window_max": "window_max({0}, {window}, {strides}, {padding})",
     "window_sum": "window_sum({0}, {window}, {strides}, {padding})",
 } | {
@@ -44,7 +44,7 @@ CALLS = {
 # their meanings are written in what CuPy has too
 _BOTH = ("conv", "window_max", "window_sum", "slice_scatter", "loop_result")
 _INTO = {
-    "matmul": "cupy.matmul({0}, {1}, out={out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})",
+    "matmul": "product({0}, {1}, {out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})",
     "take": "cupy.take({0}, {1}, {axis}, out={out})",
     **{op: f"{name}({{all}}, out={{out}})" for op, name in UFUNC_NAMES.items()},
 }  # fmt: skip
@@ -58,12 +58,12 @@ class CudaCalls:
     schedule: CallsSchedule
     constants: tuple[np.ndarray, ...]
 
-    def bind(self, gpu: Gpu) -> Callable[..., None]:
-        """The function, calling the libraries of `gpu`."""
-        cupy = gpu.arrays
+    def bind(self, cupy: ModuleType, special: ModuleType, **own: Callable[..., Any]) -> Callable[..., None]:
+        """The function, calling `cupy` (a module of NumPy's functions) and `special` (of SciPy's special functions),
+        and functions of our `own` in place of helpers."""
         names: dict[str, Any] = {op: row(op).meaning for op in _BOTH}
-        names |= {"cupy": cupy, "special": gpu.special, "pad": _pad, **helpers(cupy)}
-        names |= {"complex_array": partial(_complex, cupy), "gemm": gemm_on(gpu)}
+        names |= {"cupy": cupy, "special": special, "pad": _pad, **helpers(cupy)}
+        names |= {"complex_array": partial(_complex, cupy), **own}
         exec(compile(self.source, "<eqfuse library calls>", "exec"), names)
         function: Callable[..., None] = names["kernel"]
         return function

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.cuda.calls import CudaCalls
+from eqfuse.emit.cuda.graphs import Graphs, refuse
 from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel
 from eqfuse.emit.cuda.launches import Bound, Launches
 from eqfuse.emit.cuda.loops import CudaLoop
@@ -55,6 +56,7 @@ class CudaExecutable(Executable):
         self.functions = _emitted(plan)
         self._layout = layout(plan, Updates({}, {}), (), {})
         self._launches = Launches(plan, self.functions, self._layout)
+        self._has_graphs = False
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
         self._free: dict[Hashable, list[Callable[..., tuple[Any, ...]]]] = {}  # by device and stream; in no call's use
@@ -69,6 +71,10 @@ class CudaExecutable(Executable):
     def on_device(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, on the device."""
         return self._call(gpu, self._given(gpu, arrays)[0])
+
+    def use_graphs(self) -> None:
+        refuse(self.plan, self.functions)
+        self._has_graphs = True
 
     def source(self) -> str:
         """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
@@ -149,6 +155,8 @@ class CudaExecutable(Executable):
         def bound() -> Bound:
             return self._launches.bind(loaded.names, loaded.fixed | self._arena(gpu), workspaces)
 
+        if self._has_graphs:
+            return Graphs(gpu, bound())
         if self._layout.nbytes <= KEPT_BYTES:
             return bound().call
         return lambda *given: bound().call(*given)

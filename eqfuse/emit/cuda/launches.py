@@ -74,7 +74,7 @@ class Launches:
             else:
                 names[f"f{i}"] = partial(taken, chain=leaf_chain(k.body.outputs[0])[1])
             if isinstance(f, CudaCalls):
-                names[f"f{i}"] = f.bind(gpu.arrays, gpu.special)
+                names[f"f{i}"] = f.bind(gpu.arrays, gpu.special, product=gpu.product)
             elif isinstance(f, CudaKernel) and f.grid:
                 names |= {f"f{i}": module.get_function(f.name), f"g{i}": f.grid, f"b{i}": f.block}
         return names

@@ -38,6 +38,9 @@ LIBRARY_CALLS |= dict.fromkeys(HOST, ON_HOST)
 def helpers(cupy: ModuleType) -> dict[str, Any]:
     """The functions beside CuPy's own that the calls name."""
 
+    def product(a: Any, b: Any, out: Any = None) -> Any:
+        return cupy.matmul(a, b, out=out)
+
     def packed(*parts: Any) -> Any:
         return cupy.concatenate([cupy.ravel(p) for p in parts])
 
@@ -83,8 +86,9 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
         return _slid(cupy, a, turned, mode, 0) if a.size >= v.size else _slid(cupy, turned, a, mode, 1 - a.size % 2)
 
     return {
-        "packed": packed, "sliding_window": sliding_window, "alike": alike, "solve": solve, "median": median,
-        "convolve": convolve, "correlate": correlate, "on_host": _on_host(cupy), "scatter": _scatter(cupy),
+        "product": product, "packed": packed, "sliding_window": sliding_window, "alike": alike, "solve": solve,
+        "median": median, "convolve": convolve, "correlate": correlate, "on_host": _on_host(cupy),
+        "scatter": _scatter(cupy),
     }  # fmt: skip
 
 
