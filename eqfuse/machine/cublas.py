@@ -53,14 +53,14 @@ class Matrices(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A product of `count` pairs of matrices: (m, k) @ (k, n)."""
+    """A product of so many `pairs` of matrices: (m, k) @ (k, n)."""
 
     m: int
     n: int
     k: int
     a: Matrices
     b: Matrices
-    count: int
+    pairs: int
 
 
 class Products:
@@ -75,33 +75,38 @@ class Products:
     def into(self, a: Any, b: Any, out: Any, workspace: Any = None) -> None:
         """``a @ b``, into `out`, which is C-ordered. `workspace`: memory for cuBLAS, which takes some of its own where
         none is given; a graph needs it."""
-        numbers, product = NUMBERS.get(out.dtype.name), None
-        if numbers is not None and a.dtype == b.dtype == out.dtype and self._library is not None:
-            product = planned(a.shape, a.strides, b.shape, b.strides, out.shape, out.dtype.itemsize)
-            if product is None and workspace is not None and out.size:
-                a, b = (self._in_order(x, out) for x in (a, b))
-                product = planned(a.shape, a.strides, b.shape, b.strides, out.shape, out.dtype.itemsize)
+        numbers, size = NUMBERS.get(out.dtype.name), out.dtype.itemsize
+        if numbers is None or not a.dtype == b.dtype == out.dtype or self._library is None:
+            self._cupy.matmul(a, b, out=out)
+            return
+        product = planned(a.shape, a.strides, b.shape, b.strides, out.shape, size)
+        if product is None and workspace is not None and out.size:
+            a, b = (self._in_order(x, out) for x in (a, b))
+            product = planned(a.shape, a.strides, b.shape, b.strides, out.shape, size)
         if product is None:
             self._cupy.matmul(a, b, out=out)
             return
-        cuda, library = self._cupy.cuda, self._library
-        m, n, k, left, right, count = product
-        kind, sums, one, zero = numbers
         with self._lock:
-            handle = self._handle(cuda.runtime.getDevice())
-            _done(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
-            if workspace is not None:
-                _done(library.cublasSetWorkspace_v2(handle, workspace.data.ptr, workspace.nbytes))
-            if count == 1:
-                status = library.cublasGemmEx(
-                    handle, right.turned, left.turned, n, m, k, one, b.data.ptr, kind, right.step, a.data.ptr, kind,
-                    left.step, zero, out.data.ptr, kind, n, sums, DEFAULT,
-                )  # fmt: skip
-            else:
-                status = library.cublasGemmStridedBatchedEx(
-                    handle, right.turned, left.turned, n, m, k, one, b.data.ptr, kind, right.step, right.stride,
-                    a.data.ptr, kind, left.step, left.stride, zero, out.data.ptr, kind, n, m * n, count, sums, DEFAULT,
-                )  # fmt: skip
+            self._call(product, numbers, a, b, out, workspace)
+
+    def _call(self, product: Product, numbers: Numbers, a: Any, b: Any, out: Any, workspace: Any) -> None:
+        cuda, library = self._cupy.cuda, self._library
+        m, n, k, left, right, pairs = product
+        kind, sums, one, zero = numbers
+        handle = self._handle(cuda.runtime.getDevice())
+        _done(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
+        if workspace is not None:
+            _done(library.cublasSetWorkspace_v2(handle, workspace.data.ptr, workspace.nbytes))
+        if pairs == 1:
+            status = library.cublasGemmEx(
+                handle, right.turned, left.turned, n, m, k, one, b.data.ptr, kind, right.step, a.data.ptr, kind,
+                left.step, zero, out.data.ptr, kind, n, sums, DEFAULT,
+            )  # fmt: skip
+        else:
+            status = library.cublasGemmStridedBatchedEx(
+                handle, right.turned, left.turned, n, m, k, one, b.data.ptr, kind, right.step, right.stride,
+                a.data.ptr, kind, left.step, left.stride, zero, out.data.ptr, kind, n, m * n, pairs, sums, DEFAULT,
+            )  # fmt: skip
         _done(status)
 
     def _in_order(self, x: Any, out: Any) -> Any:

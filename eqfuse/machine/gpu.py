@@ -95,7 +95,7 @@ class CupyGpu:
 
     def module(self, source: str, strict: bool) -> Any:
         if not strict:
-            return self.arrays.RawModule(code=source, options=OURS)
+            return _RawFunctions(self.arrays.RawModule(code=source, options=OURS))
         cuda = self.arrays.cuda  # whose own compiler always flushes subnormal numbers to zero
         module = cuda.Module()
         module.load(compile_cuda(source, f"sm_{cuda.Device().compute_capability}", STRICT).cubin)
@@ -166,6 +166,16 @@ class CupyGpu:
     @functools.cached_property
     def _wait(self) -> Any:
         return self.arrays.RawModule(code=WAIT).get_function("wait")
+
+
+class _RawFunctions:
+    """Functions of text, compiled for the current device: CuPy's look up which that is at every launch."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def get_function(self, name: str) -> Any:
+        return self._module.get_function(name).kernel
 
 
 def _launched(graph: Any, _pool: Any) -> None:

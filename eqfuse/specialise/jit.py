@@ -72,6 +72,7 @@ class Jitted(Summarised, Generic[P, R]):
             return checked(self, self.fn, self._static, args, kwargs)
         if not kwargs and not self._static:
             key: list[Any] = []
+            array: Any
             for array in args:
                 if type(array) is not np.ndarray:
                     if not hasattr(type(array), "__cuda_array_interface__"):

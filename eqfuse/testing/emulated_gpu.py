@@ -134,7 +134,8 @@ def _at_addresses(function: Any, grid: Sequence[int], block: Sequence[int], argu
 
 def _array_at(address: int, dtype: np.dtype) -> np.ndarray:
     """An array that starts at an address; what is read is that alone."""
-    return np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(address), dtype)
+    memory: Any = (ctypes.c_char * dtype.itemsize).from_address(address)
+    return np.frombuffer(memory, dtype)
 
 
 def _replayed(captured: Sequence[Callable[[], None]]) -> None:
