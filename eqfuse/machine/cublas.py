@@ -180,11 +180,7 @@ def _library(cupy: Any) -> Any:
     word, number, large, pointer = ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
     try:
         importlib.import_module("cupy_backends.cuda.libs.cublas")
-        name = f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}"
-        try:
-            library = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-        except OSError:
-            library = ctypes.CDLL(name)
+        library = _loaded(cupy)
         library.cublasCreate_v2.argtypes = (pointer,)
         library.cublasSetStream_v2.argtypes = (pointer, pointer)
         library.cublasSetWorkspace_v2.argtypes = (pointer, pointer, ctypes.c_size_t)
@@ -199,6 +195,19 @@ def _library(cupy: Any) -> Any:
     except (ImportError, OSError, AttributeError):
         return None
     return library
+
+
+def _loaded(cupy: Any) -> ctypes.CDLL:
+    """OSError where it is not loaded and cannot be. AttributeError on Windows, which does not say what is."""
+    name, only_loaded = f"libcublas.so.{cupy.cuda.runtime.runtimeGetVersion() // 1000}", os.RTLD_NOLOAD | os.RTLD_NOW
+    try:
+        return ctypes.CDLL(name, mode=only_loaded)
+    except OSError:
+        cupy.cuda.Device().cublas_handle  # noqa: B018 - with its first handle CuPy loads the library
+    try:
+        return ctypes.CDLL(name, mode=only_loaded)
+    except OSError:
+        return ctypes.CDLL(name)
 
 
 def _done(status: int) -> None:
