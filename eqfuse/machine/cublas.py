@@ -73,26 +73,35 @@ class Products:
         self._lock = threading.Lock()  # a handle has one stream at a time
 
     def into(self, a: Any, b: Any, out: Any, workspace: Any = None) -> None:
-        """``a @ b``, into `out`, which is C-ordered. `workspace`: memory for cuBLAS, which takes some of its own where
-        none is given; a graph needs it."""
-        numbers, size = NUMBERS.get(out.dtype.name), out.dtype.itemsize
-        if numbers is None or not a.dtype == b.dtype == out.dtype or self._library is None:
-            self._cupy.matmul(a, b, out=out)
+        """``a @ b``, into `out`, which is C-ordered, and float32 where it is not of the dtype of `a` and `b`.
+        `workspace`: memory for cuBLAS, which takes some of its own where none is given; a graph needs it."""
+        numbers, size = NUMBERS.get(a.dtype.name), a.dtype.itemsize
+        wider = out.dtype != a.dtype
+        if numbers is None or a.dtype != b.dtype or (wider and size != 2) or self._library is None:
+            self._by_cupy(a, b, out)
             return
         product = planned(a.shape, a.strides, b.shape, b.strides, out.shape, size)
-        if product is None and workspace is not None and out.size:
+        if product is None and (workspace is not None or size == 2) and out.size:
             a, b = (self._in_order(x, out) for x in (a, b))
             product = planned(a.shape, a.strides, b.shape, b.strides, out.shape, size)
         if product is None:
-            self._cupy.matmul(a, b, out=out)
+            self._by_cupy(a, b, out)
             return
         with self._lock:
             self._call(product, numbers, a, b, out, workspace)
+
+    def _by_cupy(self, a: Any, b: Any, out: Any) -> None:
+        """CuPy multiplies no bfloat16, and nothing into another dtype."""
+        if out.dtype == a.dtype and a.dtype.name != "bfloat16":
+            self._cupy.matmul(a, b, out=out)
+        else:
+            out[...] = self._cupy.matmul(a.astype("float32"), b.astype("float32"))
 
     def _call(self, product: Product, numbers: Numbers, a: Any, b: Any, out: Any, workspace: Any) -> None:
         cuda, library = self._cupy.cuda, self._library
         m, n, k, left, right, pairs = product
         kind, sums, one, zero = numbers
+        made = NUMBERS[out.dtype.name].kind
         handle = self._handle(cuda.runtime.getDevice())
         _done(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
         if workspace is not None:
@@ -100,12 +109,12 @@ class Products:
         if pairs == 1:
             status = library.cublasGemmEx(
                 handle, right.turned, left.turned, n, m, k, one, b.data.ptr, kind, right.step, a.data.ptr, kind,
-                left.step, zero, out.data.ptr, kind, n, sums, DEFAULT,
+                left.step, zero, out.data.ptr, made, n, sums, DEFAULT,
             )  # fmt: skip
         else:
             status = library.cublasGemmStridedBatchedEx(
                 handle, right.turned, left.turned, n, m, k, one, b.data.ptr, kind, right.step, right.stride,
-                a.data.ptr, kind, left.step, left.stride, zero, out.data.ptr, kind, n, m * n, pairs, sums, DEFAULT,
+                a.data.ptr, kind, left.step, left.stride, zero, out.data.ptr, made, n, m * n, pairs, sums, DEFAULT,
             )  # fmt: skip
         _done(status)
 

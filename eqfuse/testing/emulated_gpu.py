@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from eqfuse.testing.cublas_stand_in import CublasStandIn
+from eqfuse.dtypes import BFLOAT16
 from eqfuse.testing.cudasim import CpuRawModule
 from eqfuse.testing.cupy_stand_in import StandIn
 
@@ -149,10 +149,6 @@ class EmulatedGpu:
 
     arrays = StandIn("cupy", np, _marked, LAUNCHES.record)
     special = StandIn("special", scipy.special, _marked, LAUNCHES.record)
-    cublas = CublasStandIn(LAUNCHES.record)
-
-    def cublas_handle(self) -> int:
-        return 0
 
     def current_stream(self) -> tuple[Hashable, Hashable]:
         return 0, 0
@@ -184,8 +180,12 @@ class EmulatedGpu:
         target[...] = source
 
     def product(self, a: DeviceArray, b: DeviceArray, out: DeviceArray | None = None) -> DeviceArray:
-        product: DeviceArray = self.arrays.matmul(a, b, out=out)
-        return product
+        if out is None or (out.dtype == a.dtype and a.dtype != BFLOAT16):
+            product: DeviceArray = self.arrays.matmul(a, b, out=out)
+            return product
+        result, wide = _host(out), [_host(x).astype(np.float32) for x in _on_device((a, b))]
+        LAUNCHES.record("product", partial(np.matmul, *wide, out=result, casting="unsafe"))
+        return out
 
     def finish(self) -> None:
         """Work is done when it is started."""

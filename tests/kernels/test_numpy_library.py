@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import scipy.special
@@ -108,7 +106,7 @@ def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, att
     out = np.zeros(graph.outputs[0].shape, graph.outputs[0].dtype)
     modules = (("cupy", np), ("cupyx.scipy.special", scipy.special))
     cupy, special = (StandIn(name, real, same, lambda _, work: work()) for name, real in modules)
-    calls.bind(SimpleNamespace(arrays=cupy, special=special))(*given, *calls.constants, out)
+    calls.bind(cupy, special)(*given, *calls.constants, out)
     wanted = evaluate(graph, given)[0]
     if op == "argpartition":  # CuPy sorts, NumPy leaves both sides as they come
         axis, kth = attrs

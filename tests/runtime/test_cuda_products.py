@@ -16,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 from eqfuse.machine import cublas
 from eqfuse.machine.cublas import NUMBERS, TRANSPOSED, Products
 
+WIDER = {NUMBERS[name].kind: NUMBERS["float32"].kind for name in ("float16", "bfloat16")}
 DTYPES = {numbers.kind: np.dtype(getattr(ml_dtypes, name, name)) for name, numbers in NUMBERS.items()}
 
 
@@ -58,11 +59,11 @@ class Library:
     ) -> int:  # fmt: skip
         self.called.append("gemm" if count == 1 else f"{count} gemms")
         dtype = DTYPES[kind_a]
-        assert kind_a == kind_b == kind_c and one[0] == 1 and zero[0] == 0
+        assert kind_a == kind_b and kind_c in (kind_a, WIDER.get(kind_a)) and one[0] == 1 and zero[0] == 0
         assert sums == (cublas.SUM64 if dtype.char in "dD" else cublas.SUM32)
         left = columns_first(a, dtype, *((k, m) if turned_a == TRANSPOSED else (m, k)), lda, stride_a, count)
         right = columns_first(b, dtype, *((n, k) if turned_b == TRANSPOSED else (k, n)), ldb, stride_b, count)
-        out = columns_first(c, dtype, m, n, ldc, stride_c, count)
+        out = columns_first(c, DTYPES[kind_c], m, n, ldc, stride_c, count)
         out[...] = np.matmul(left.swapaxes(1, 2) if turned_a else left, right.swapaxes(1, 2) if turned_b else right)
         return 0
 
@@ -84,9 +85,9 @@ class Cupy:
     def __init__(self) -> None:
         self.products = 0
 
-    def matmul(self, a: Any, b: Any, out: Any) -> None:
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         self.products += 1
-        np.matmul(a, b, out=out)
+        return np.matmul(a, b, out=out)
 
     def broadcast_to(self, x: Any, shape: tuple[int, ...]) -> Any:
         return np.broadcast_to(x, shape, subok=True)
@@ -192,3 +193,24 @@ def test_without_the_library_products_are_cupys(monkeypatch):
     out = out_of(a, b)
     Products(cupy).into(a, b, out)  # type: ignore[arg-type]
     assert cupy.products == 1
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_sums_of_16_bit_products_may_stay_float32_however_the_operands_lie(library, name):
+    cupy, dtype = Cupy(), np.dtype(getattr(ml_dtypes, name, name))
+    a, b = numbers((2, 5, 4), dtype, 0), numbers((2, 4, 3), dtype, 1)
+    upside_down = [a[:, ::-1], np.repeat(a, 2, axis=-1)[..., ::2]]
+    for one, other in itertools.product([*lying(a), *upside_down], lying(b)):
+        out = np.full((2, 5, 3), 99, np.float32).view(OnDevice)
+        Products(cupy).into(one, other, out)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(out, np.matmul(one.astype(np.float32), other.astype(np.float32)))
+    assert not cupy.products
+
+
+def test_without_the_library_cupy_multiplies_widened_operands_where_it_knows_no_others(monkeypatch):
+    monkeypatch.setattr(cublas, "_library", lambda _cupy: None)
+    a, b = numbers((5, 4), ml_dtypes.bfloat16, 0), numbers((4, 3), ml_dtypes.bfloat16, 1)
+    for dtype in (np.float32, ml_dtypes.bfloat16):
+        out = np.full((5, 3), 99, dtype).view(OnDevice)
+        Products(Cupy()).into(a, b, out)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(out, np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(dtype))

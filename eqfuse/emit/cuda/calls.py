@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, FLOAT8
-from eqfuse.emit.cuda.gemm import gemm_on
 from eqfuse.emit.cuda.library import LIBRARY_CALLS, ON_HOST, helpers
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
 from eqfuse.emit.cuda.scheduling.host import UFUNC_NAMES
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, topological
-from eqfuse.machine.gpu import Gpu
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 
@@ -106,7 +104,7 @@ def _widened_product(body: Graph, operands: tuple[Node, ...]) -> list[str]:
             names[n] = f"t{len(lines)}"
             lines.append(f"{names[n]} = {_call(n, [names[a] for a in n.args], False)}")
     first, *others = (f"w{j}" for j in range(len(body.outputs)))
-    lines.append(f"gemm({names[operands[0]]}, {names[operands[1]]}, {first})")
+    lines.append(f"product({names[operands[0]]}, {names[operands[1]]}, {first})")
     return lines + [f"{place}[...] = {first}" for place in others]
 
 

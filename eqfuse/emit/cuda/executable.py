@@ -108,14 +108,18 @@ class CudaExecutable(Executable):
         gpu = self._gpu or cupy_gpu()
         loaded, taken = self._load(gpu, gpu.current_stream()[0]), list[float]()
         arena, workspaces = self._arena(gpu), self._workspaces(gpu)
-        bound = self._launches.bind(
-            loaded.names, loaded.fixed | arena, workspaces, lambda work: taken.append(gpu.seconds(work))
-        )
+        times: list[int] = []
+
+        def timed(work: Callable[[], None]) -> None:
+            taken.append(gpu.seconds(work, times[len(taken)] if times else 1))
+
+        bound = self._launches.bind(loaded.names, loaded.fixed | arena, workspaces, timed)
         rounds: list[list[float]] = []
         for _ in range(6):
             taken.clear()
             bound.call(*self._given(gpu, arrays)[0])
             rounds.append(taken.copy())
+            times = [max(1, min(MOST_TIMES, int(TIMED / seconds))) for seconds in taken]
         return [statistics.median(seconds) for seconds in zip(*rounds[1:], strict=True)]
 
     def _given(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[list[Any], bool]:
