@@ -308,6 +308,7 @@ def workload_in(function: Callable[..., Any], names: Mapping[str, Any], wrap: An
     """`function` and what it calls here, reading `names` instead of this module's; each function wrapped by `wrap`."""
     own = dict(globals())
     made = {**own, **names}
+    del made["__name__"]  # or torch.compile reads the names of this module
     for name, value in own.items():
         if isinstance(value, types.FunctionType) and value.__module__ == __name__ and name not in names:
             rebuilt = types.FunctionType(value.__code__, made, name, value.__defaults__, value.__closure__)
