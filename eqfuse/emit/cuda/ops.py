@@ -35,9 +35,9 @@ SPECIAL_ROWS = {name: f"{c}{{s}}({{0}})" for name, c in {
 
 # {s} is "f" for float and "" for double; {T} the computing type.
 _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
-    "sqrt": "sqrt", "cbrt": "cbrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
+    "cbrt": "cbrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
     "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos",
-    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh",
+    "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh",
     "atanh": "atanh", "erf": "erf", "erfc": "erfc", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
     "round": "rint", "abs": "fabs",
 }.items()} | SPECIAL_ROWS | {
@@ -47,7 +47,8 @@ _FLOAT = {name: f"{c}{{s}}({{0}})" for name, c in {
     "isnan": "{0} != {0}", "isinf": "(bool)isinf({0})", "isfinite": "(bool)isfinite({0})",
     "floor_divide": "eqf_ffloor_divide<{T}>({0}, {1})", "remainder": "eqf_fremainder<{T}>({0}, {1})",
     "fmod": "fmod{s}({0}, {1})",
-    "reciprocal": "({T})1 / {0}", "divide": "{0} / {1}", "ldexp": "ldexp{s}({0}, eqf_int({1}))",
+    "reciprocal": "eqf_divided(({T})1, {0})", "divide": "eqf_divided({0}, {1})",
+    "sqrt": "eqf_sqrt({0})", "tanh": "eqf_tanh({0})", "ldexp": "ldexp{s}({0}, eqf_int({1}))",
     "complex": "eqf_complex<{T}>({0}, {1})",
 }  # fmt: skip
 _INTEGER = {
@@ -85,7 +86,11 @@ _COMPLEX = {
     "logical_not": "!(bool){0}", "logical_and": "(bool){0} && (bool){1}", "logical_or": "(bool){0} || (bool){1}",
 }  # fmt: skip
 _SHORT = {"exp": "eqf_short_exp({0})"}  # of 16-bit floats, which need fewer digits
-_BFLOAT16 = {"sign": "{0} == ({T})0 ? {0} : eqf_sign<{T}>({0})"}  # ml_dtypes keeps the sign of a zero
+_BFLOAT16 = {
+    "sign": "{0} == ({T})0 ? {0} : eqf_sign<{T}>({0})",  # ml_dtypes keeps the sign of a zero
+    "tanh": "eqf_short_tanh({0})", "divide": "eqf_short_divided({0}, {1})",
+    "reciprocal": "eqf_short_divided(({T})1, {0})",
+}  # fmt: skip
 _BOOL = {
     "add": "{0} || {1}", "multiply": "{0} && {1}", "maximum": "{0} || {1}", "minimum": "{0} && {1}",
     "fmax": "{0} || {1}", "fmin": "{0} && {1}", "bitwise_invert": "!{0}", "abs": "{0}",
@@ -173,9 +178,9 @@ def _carriers(dtype: np.dtype) -> tuple[str, str]:
 
 def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     if target in _SMALL:
-        word = "double" if source == np.float64 else "float"
-        stored_value = f"__double2{_SMALL[target]}({text})" if word == "double" else store(target, f"(float){text}")
-        return load(target, stored_value)
+        if source == np.float64:
+            return load(target, stored_cast(source, target, text))
+        return rounded(target, f"(float){text}")
     if target.kind == "c" and source.kind != "c":
         return f"{computed(target)}(({'float' if target == np.complex64 else 'double'}){text})"
     if target.kind == "b":
@@ -183,6 +188,13 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     if target.kind in "iu" and (source.kind == "f" or source in _SMALL):
         return f"eqf_to<{computed(target)}, {_carriers(target)[1]}>({text})"
     return f"({computed(target)}){text}"
+
+
+def stored_cast(source: np.dtype, target: np.dtype, text: str) -> str:
+    """A cast as memory keeps it."""
+    if target in _SMALL and source == np.float64:
+        return f"__double2{_SMALL[target]}({text})"
+    return store(target, f"(float){text}" if target in _SMALL else cast(source, target, text))
 
 
 PLACES = {"argmax": "max", "argmin": "min"}

@@ -38,13 +38,41 @@ static __device__ __forceinline__ float eqf_short_exp(float a) {  // exact to th
     return __expf(a);
 #endif
 }
+// One instruction each, off by up to 2 units in the last place; in the emulator, exact.
+static __device__ __forceinline__ float eqf_near_reciprocal(float a) {
+#ifdef EQF_ON_CPU
+    return 1.0f / a;
+#else
+    float b;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
+    return b;
+#endif
+}
+static __device__ __forceinline__ float eqf_near_exp2(float a) {
+#ifdef EQF_ON_CPU
+    return exp2f(a);
+#else
+    float b;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
+    return b;
+#endif
+}
+static __device__ __forceinline__ float eqf_near_rsqrt(float a) {
+#ifdef EQF_ON_CPU
+    return 1.0f / sqrtf(a);
+#else
+    float b;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
+    return b;
+#endif
+}
 // a / b, where r is 1 / b. What is left over of the first quotient corrects it, so that exact quotients stay exact; a
 // quotient of two bfloat16 needs no more than the first. Infinities leave over nothing that is a number.
 static __device__ __forceinline__ float eqf_quotient(float a, float b, float r) {
 #ifdef EQF_STRICT
     return a / b;
 #else
-    const float q = a * r, nearer = fmaf(fmaf(-q, b, a), r, q);
+    const float q = a * r, nearer = fmaf(-fmaf(q, b, -a), r, q);
     return nearer == nearer ? nearer : q;
 #endif
 }
@@ -55,6 +83,45 @@ static __device__ __forceinline__ float eqf_short_quotient(float a, float b, flo
     return a * r;
 #endif
 }
+#if defined(EQF_STRICT) || (defined(EQF_ON_CPU) && !defined(EQF_QUICK))
+static __device__ __forceinline__ float eqf_divided(float a, float b) { return a / b; }
+static __device__ __forceinline__ float eqf_short_divided(float a, float b) { return a / b; }
+static __device__ __forceinline__ float eqf_sqrt(float a) { return sqrtf(a); }
+static __device__ __forceinline__ float eqf_tanh(float a) { return tanhf(a); }
+static __device__ __forceinline__ float eqf_short_tanh(float a) { return tanhf(a); }
+#else
+// No branches, which CUDA's own have for the sake of subnormal numbers. The reciprocal of a huge divisor would be one.
+static __device__ __forceinline__ float eqf_divided(float a, float b) {
+    if (fabsf(b) > 4.2535296e37f) a *= 0.25f, b *= 0.25f;
+    return eqf_quotient(a, b, eqf_near_reciprocal(b));
+}
+static __device__ __forceinline__ float eqf_short_divided(float a, float b) {
+    if (fabsf(b) > 4.2535296e37f) a *= 0.25f, b *= 0.25f;
+    return a * eqf_near_reciprocal(b);
+}
+static __device__ __forceinline__ float eqf_sqrt(float a) {  // corrected as a quotient is: whole roots stay whole
+    const float r = eqf_near_rsqrt(a), q = a * r, nearer = fmaf(-0.5f * r, fmaf(q, q, -a), q);
+    return a == 0.0f || a == __int_as_float(0x7f800000) ? a : nearer;
+}
+static __device__ __forceinline__ float eqf_tanh(float a) {  // CUDA's, but that from 9 on it is 1 by itself
+    const float inverse = eqf_near_reciprocal(eqf_near_exp2(fabsf(a) * 2.88539004f) + 1.0f), x = a * a;
+    const float p = fmaf(x, fmaf(x, fmaf(x, 0.015739683f, -0.0523039624f), 0.133152977f), -0.333327681f);
+    const float far = copysignf(fmaf(inverse, -2.0f, 1.0f), a), near = fmaf(a, fmaf(x, p, 0.0f), a);
+    return fabsf(a) < 0.6f ? near : far;
+}
+static __device__ __forceinline__ float eqf_short_tanh(float a) {  // of bfloat16: 11 binary digits
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
+    float b;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(b) : "f"(a));
+    return b;
+#else
+    return eqf_tanh(a);
+#endif
+}
+#endif
+static __device__ __forceinline__ double eqf_divided(double a, double b) { return a / b; }
+static __device__ __forceinline__ double eqf_sqrt(double a) { return sqrt(a); }
+static __device__ __forceinline__ double eqf_tanh(double a) { return tanh(a); }
 template <class T> static __device__ __forceinline__ T eqf_sign(T a) { return a != a ? a : T((a > T(0)) - (a < T(0))); }
 template <class T, class U> static __device__ __forceinline__ T eqf_floor_divide(T a, T b) {
     if (b == T(0)) return T(0);
