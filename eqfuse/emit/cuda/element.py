@@ -157,9 +157,24 @@ class Elements:
         """The name of the variable that holds `n[index]`, computed now unless it already was."""
         return finished(self._value(n, index))
 
+    def stored(self, n: Node, index: Index) -> str:
+        """`n[index]` as an array keeps it: what is only stored is rounded once, and what is copied not at all."""
+        while (known := self._known(n, index)) is None and row(n.op).role is Role.VIEW:
+            n, index = n.args[0], self._source(n, index)
+        if known is None and (array := self.parameters.pointer(n)) is not None:
+            return self._element(array, self.indices.join(index, n.shape))
+        if known is None and ops.computed(n.dtype) != ops.stored(n.dtype) and row(n.op).role is Role.ELEMENTWISE:
+            values = [self.value(a, self._aligned(index, a.shape)) for a in n.args]
+            if n.op == "cast":
+                return ops.stored_cast(n.args[0].dtype, n.dtype, values[0])
+            return ops.store(n.dtype, self.expression(n, values))
+        return ops.store(n.dtype, known or self.value(n, index))
+
+    def _known(self, n: Node, index: Index) -> str | None:
+        return self.outer_memo.get((n, index)) or self.inner_memo.get((n, index)) or self.earlier(n, index)
+
     def _value(self, n: Node, index: Index) -> Recursion:
-        key = (n, index)
-        found = self.outer_memo.get(key) or self.inner_memo.get(key) or self.earlier(n, index)
+        found = self._known(n, index)
         if found is None:
             found = yield self._compute(n, index)
         return found
@@ -201,10 +216,13 @@ class Elements:
         raise UnsupportedOp(f"the cuda target cannot compute {n.op} inside a kernel; run it as a library call")
 
     def _applied(self, n: Node, values: list[str]) -> str:
-        dtypes = [a.dtype for a in n.args]
         if n.op == "cast":
-            return ops.cast(dtypes[0], n.dtype, values[0])
-        return self.rounded(n, ops.expression(n.op, dtypes, values))
+            return ops.cast(n.args[0].dtype, n.dtype, values[0])
+        return self.rounded(n, self.expression(n, values))
+
+    def expression(self, n: Node, values: list[str]) -> str:
+        """`n` of `values`, not yet rounded."""
+        return ops.expression(n.op, [a.dtype for a in n.args], values)
 
     def rounded(self, n: Node, text: str) -> str:
         """`text`, a value of `n`, as exact as the program has it."""
@@ -255,7 +273,7 @@ class Elements:
             return self._aligned(index, source.shape)
         if n.op == "slice":
             return tuple(
-                "0" if m == 1 else text if (start, step) == (0, 1) else f"({text} * {step} + {start})"
+                "0" if m == 1 else text if (start, step) == (0, 1) else _shifted(text, start, step)
                 for text, (start, _, step), m in zip(index, n.attr("ranges"), source.shape, strict=True)
             )
         if n.op == "flip":
@@ -341,6 +359,16 @@ class Elements:
             self.short_here.add(name)
             (self.inner if varies else self.outer).append(f"const {self.parameters.integer} {name} = {text};")
         return name
+
+
+def _shifted(text: str, start: int, step: int) -> str:
+    """`text * step + start`, written the same way however many slices lead there."""
+    if step != 1:
+        return f"({text} * {step} + {start})"
+    earlier = re.fullmatch(r"\((.*) \+ (\d+)\)", text)
+    if earlier and earlier[1].isidentifier():
+        return f"({earlier[1]} + {int(earlier[2]) + start})"
+    return f"({text} + {start})"
 
 
 def finished(steps: Recursion) -> Any:

@@ -1,14 +1,21 @@
 """Maps: a grid-stride loop over the shape of the results. In: a map body and its schedule. Out: the statements of one
 CUDA function. Next stop: `cuda.emit_kernel`.
+
+Neighbours that lie in one row share its number and the first of their columns: what they read next to each other, and
+what they compute of it, the compiler then finds to be the same.
 """
 
 from __future__ import annotations
 
 import math
+import re
 
-from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.element import Elements, Indices, Parameters
+from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.scheduling.map import MapSchedule
+
+
+class _MapElements(Elements):
+    changes = re.compile(r"\b(i|v|row|col|t\d+)\b")
 
 
 def emit(
@@ -30,25 +37,40 @@ def emit(
 
 def _values(parameters: Parameters, width: int) -> tuple[Elements, list[tuple[int, str]]]:
     """The elements at `i`, of which `width` are read at once, and what is stored there of each output."""
-    outputs, elements = parameters.body.outputs, Elements(parameters, Indices())
+    outputs, elements = parameters.body.outputs, _MapElements(parameters, Indices())
     elements.vector_width = width
-    index = elements.indices.split("i", outputs[0].shape)
-    return elements, [(j, ops.store(o.dtype, elements.value(o, index))) for j, o in enumerate(outputs)]
+    index = _index(elements, outputs[0].shape, width)
+    return elements, [(j, elements.stored(o, index)) for j, o in enumerate(outputs)]
+
+
+def _index(elements: Elements, shape: tuple[int, ...], width: int) -> Index:
+    *others, columns = shape or (1,)
+    if width == 1 or columns % width or math.prod(others) == 1:
+        return elements.indices.split("i", shape)
+    index = (*elements.indices.split("row", tuple(others)), "col")
+    elements.indices.know(index, shape, "i")
+    elements.fast, elements.flat = "col", f"(row * {columns} + col)"
+    return index
 
 
 def _loop(parameters: Parameters, width: int, turns: str) -> list[str]:
     """`width` neighbours a turn."""
     (elements, stores), integer = _values(parameters, width), parameters.integer
     vectors = [f"Vec<{parameters.stored(f'w{j}')}, {width}>" for j, _ in stores]
+    first, place = f"i_ = g * {width}", "i = i_ + v"
+    inside = [*elements.read_at_once(), *elements.inner, *(text for _, text in stores)]
+    if any(re.search(r"\b(row|col|col_)\b", line) for line in inside):
+        columns = parameters.body.outputs[0].shape[-1]
+        first, place = f"{first}, row = i_ / {columns}, col_ = i_ % {columns}", f"{place}, col = col_ + v"
     return [
         *elements.outer,
         f"for ({turns}) {{",
-        f"    const {integer} i_ = g * {width};",
+        f"    const {integer} {first};",
         *(f"    {line}" for line in elements.read_at_once()),
         *(f"    {vector} w{j}v;" for j, vector in enumerate(vectors)),
         "    #pragma unroll",
         f"    for (int v = 0; v < {width}; v++) {{",
-        f"        const {integer} i = i_ + v;",
+        f"        const {integer} {place};",
         *(f"        {line}" for line in elements.inner),
         *(f"        w{j}v.v[v] = {text};" for j, text in stores),
         "    }",

@@ -66,17 +66,17 @@ class RowElements(Elements):
         self.inner_memo[n, index] = name
         return name
 
-    def _applied(self, n: Node, values: list[str]) -> str:
+    def expression(self, n: Node, values: list[str]) -> str:
         """A row is divided by one number by way of its reciprocal, which takes a third of the instructions."""
         divides = n.op == "divide" and ops.computed(n.dtype) == "float"
         if not divides or self.changes.search(values[1]) or not self.changes.search(values[0]):
-            return super()._applied(n, values)
+            return super().expression(n, values)
         if values[1] not in self.reciprocals:
             self.reciprocals[values[1]] = f"s{self.count}"
             self.outer.append(f"const float s{self.count} = 1.0f / {values[1]};")
             self.count += 1
         quotient = "eqf_quotient" if n.dtype != ops.BFLOAT16 else "eqf_short_quotient"
-        return self.rounded(n, f"{quotient}({values[0]}, {values[1]}, {self.reciprocals[values[1]]})")
+        return f"{quotient}({values[0]}, {values[1]}, {self.reciprocals[values[1]]})"
 
 
 def emit(schedule: RowsSchedule, parameters: Parameters) -> list[str]:

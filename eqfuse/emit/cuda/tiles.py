@@ -11,7 +11,6 @@ from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.multiply import Multiply
 from eqfuse.emit.cuda.operands import Matrix
 from eqfuse.ir.graph import Node
-from eqfuse.ops import Role, row
 
 
 class Sums(Elements):
@@ -34,16 +33,6 @@ class Sums(Elements):
         self.fast, self.flat = matrix.fast, matrix.flat
         for index, shape, flat in matrix.offsets:
             self.indices.know(index, shape, flat)
-
-    def stored(self, n: Node, index: Index) -> str:
-        """`n[index]` as memory keeps it: what lies there already is not converted back and forth."""
-        source, at = n, index
-        while row(source.op).role is Role.VIEW:
-            source, at = source.args[0], self._source(source, at)
-        array = self.parameters.pointer(source)
-        if array is None:
-            return ops.store(n.dtype, self.value(n, index))
-        return self._element(array, self.indices.join(at, source.shape))
 
 
 def of_neighbours(e: Sums, matrix: Matrix, width: int, last: list[str], placed: bool = False) -> list[str]:
@@ -72,7 +61,7 @@ def epilogue(e: Sums, result: Matrix, multiply: Multiply, width: int, limits: di
     """What follows the product `result`, on the `sums` of this thread, and the stores of `width` neighbours at once."""
     outputs, group, integer = e.parameters.body.outputs, multiply.group, e.parameters.integer
     e.start(result, width)
-    stores = [ops.store(o.dtype, e.value(o, result.index)) for o in outputs]
+    stores = [e.stored(o, result.index) for o in outputs]
     e.inner.insert(0, f"const {ops.computed(result.node.dtype)} sum = {e.rounded(result.node, sums)};")
     types = [f"Vec<{ops.stored(o.dtype)}, {width}>" for o in outputs]
     if width == 1:

@@ -7,14 +7,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) map_ebafea1a4217(
     float* __restrict__ w0,
     float* __restrict__ w1) {
     for (int g = (int)blockIdx.x * 256 + threadIdx.x; g < 1536; g += (int)gridDim.x * 256) {
-        const int i_ = g * 4;
+        const int i_ = g * 4, row = i_ / 96, col_ = i_ % 96;
         const Vec<float, 4> r0v = *(const Vec<float, 4>*)(r0 + i_);
-        const Vec<float, 4> r1v = *(const Vec<float, 4>*)(r1 + (i_ % 96));
+        const Vec<float, 4> r1v = *(const Vec<float, 4>*)(r1 + col_);
         Vec<float, 4> w0v;
         Vec<float, 4> w1v;
         #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const int i = i_ + v;
+            const int i = i_ + v, col = col_ + v;
             float t0 = r0v.v[v];
             float t1 = r1v.v[v];
             float t2 = t0 + t1;

@@ -43,12 +43,11 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
                         float t4 = __half2float(__float2half_rn(k3 * t3));
                         float t5 = __half2float(__float2half_rn(t0 + t4));
                         float t6 = __half2float(__float2half_rn(k2 * t5));
-                        float t7 = __half2float(__float2half_rn(tanhf(t6)));
+                        float t7 = __half2float(__float2half_rn(eqf_tanh(t6)));
                         float t8 = __half2float(__float2half_rn(k1 + t7));
                         float t9 = __half2float(__float2half_rn(t1 * t8));
                         float t10 = __half2float(r1v.v[v]);
-                        float t11 = __half2float(__float2half_rn(t9 + t10));
-                        next_a[u].v[v] = __float2half_rn(t11);
+                        next_a[u].v[v] = __float2half_rn(t9 + t10);
                     }
                 }
             }
@@ -114,11 +113,10 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
                 for (int v = 0; v < 2; v++) {
                     const int n = n_ + v, i = i_ + v;
                     const float sum = __half2float(__float2half_rn(sums[a / 2][b][a % 2 * 2 + v]));
-                    float t12 = __half2float(r3[m]);
-                    float t13 = __half2float(__float2half_rn(sum * t12));
-                    float t14 = __half2float(r4v.v[v]);
-                    float t15 = __half2float(__float2half_rn(t13 + t14));
-                    w0v.v[v] = __float2half_rn(t15);
+                    float t11 = __half2float(r3[m]);
+                    float t12 = __half2float(__float2half_rn(sum * t11));
+                    float t13 = __half2float(r4v.v[v]);
+                    w0v.v[v] = __float2half_rn(t12 + t13);
                     w1v.v[v] = __float2half_rn(sum);
                 }
                 *(Vec<__half, 2>*)(w0 + i_) = w0v;
