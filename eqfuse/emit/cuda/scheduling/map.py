@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.cuda.scheduling.operands import arrays_of
-from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
+from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
@@ -21,7 +21,8 @@ from eqfuse.ops.types import Shape
 
 THREADS = 256
 MOST_BLOCKS = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
-TILE = 32  # elements of a tile along either axis
+LEAST = 32  # elements of either axis for which tiles are made
+LINE = 8  # threads that share a line of a tile, with 16 bytes each
 MOST_TILES = 2**31 - 1  # blocks that one launch may have
 
 
@@ -37,14 +38,25 @@ class MapSchedule(CudaSchedule):
 
 @dataclass(frozen=True, kw_only=True)
 class TilesSchedule(CudaSchedule):
-    """A block computes a tile of `axis` and the last axis, of TILE x TILE elements. The values `transposed` lie with
-    `axis` fastest: they are read along it, and pass through shared memory."""
+    """A block computes a tile of `axis` and the last axis, of `side` x `side` elements, of which each thread takes
+    `width`. The values `transposed` lie with `axis` fastest: they are read along it, and pass through shared memory.
+    `at_once`: the elements of a thread are neighbours where values are read along `axis`; along the last axis."""
 
     axis: int
     transposed: tuple[Node, ...]
+    width: int
+    at_once: tuple[bool, bool]
+
+    @property
+    def side(self) -> int:
+        return LINE * self.width
+
+    def line(self, n: Node) -> int:
+        """Elements from line to line of the tile of `n`: those that are not read at once lie in banks of their own."""
+        return self.side + (0 if all(self.at_once) else max(1, 4 // n.dtype.itemsize))
 
     def details(self) -> list[str]:
-        return [f"tiles of {TILE} x {TILE}, through shared memory for {len(self.transposed)} values"]
+        return [f"tiles of {self.side} x {self.side}, through shared memory for {len(self.transposed)} values"]
 
 
 @unless_empty
@@ -53,22 +65,25 @@ def map_schedule(body: Graph, device: Device) -> CudaSchedule:
     if any(o.shape != shape for o in body.outputs):
         raise UnsupportedOp("a cuda map kernel writes results of one shape")
     reads, writes = bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs)
-    if found := _transposed(body, shape, device):
-        axis, transposed = found
-        tiles = -(-shape[axis] // TILE) * -(-shape[-1] // TILE)
-        blocks = math.prod(shape) // (shape[axis] * shape[-1]) * tiles
-        if blocks <= MOST_TILES:
-            return TilesSchedule(reads, writes, 1, grid=(blocks, 1), block=(TILE, 8), axis=axis, transposed=transposed)
-    size = math.prod(shape)
     access = 16 // max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))  # elements of 16 bytes
+    if tiles := _tiles(body, shape, min(access, LINE), device):
+        axis, transposed = tiles
+        width = min(access, LINE)
+        side = LINE * width
+        blocks = math.prod(shape) // (shape[axis] * shape[-1]) * -(-shape[axis] // side) * -(-shape[-1] // side)
+        if blocks <= MOST_TILES:
+            at_once = (width > 1 and shape[axis] % width == 0, width > 1 and shape[-1] % width == 0)
+            return TilesSchedule(reads, writes, 1, grid=(blocks, 1), block=(LINE * side, 1), axis=axis,
+                                 transposed=transposed, width=width, at_once=at_once)  # fmt: skip
+    size = math.prod(shape)
     width = access if size >= access else 1
     blocks = max(1, min(MOST_BLOCKS, -(-size // (THREADS * width))))
     return MapSchedule(reads, writes, 1, grid=(blocks, 1), block=(THREADS, 1), width=width)
 
 
-def _transposed(body: Graph, shape: Shape, device: Device) -> tuple[int, tuple[Node, ...]] | None:
+def _tiles(body: Graph, shape: Shape, width: int, device: Device) -> tuple[int, tuple[Node, ...]] | None:
     """The axis along which most bytes of arrays are neighbours, where that is not the last one, and those values."""
-    if not shape or shape[-1] < TILE:
+    if not shape or shape[-1] < LEAST:
         return None
     found: dict[int, list[Node]] = {}
     for n in _edges(body, shape):
@@ -78,7 +93,8 @@ def _transposed(body: Graph, shape: Shape, device: Device) -> tuple[int, tuple[N
     if not found:
         return None
     axis = max(found, key=lambda a: (sum(n.type.nbytes for n in found[a]), a))
-    held = sum(TILE * (TILE + 1) * computed_dtype(n.dtype).itemsize for n in found[axis])
+    side = LINE * width
+    held = sum(side * (side * n.dtype.itemsize + max(4, n.dtype.itemsize)) for n in found[axis])
     return (axis, tuple(found[axis])) if held <= device.shared_bytes and held <= 48 << 10 else None
 
 
@@ -100,5 +116,5 @@ def _fast_axis(n: Node, strides: tuple[int, ...]) -> int | None:
     no neighbours."""
     last = abs(strides[-1]) * n.dtype.itemsize
     pairs = zip(strides[:-1], n.shape[:-1], strict=True)
-    axes = [a - n.type.rank for a, (s, extent) in enumerate(pairs) if s == 1 and extent >= TILE]
-    return axes[0] if len(axes) == 1 and last >= TILE else None
+    axes = [a - n.type.rank for a, (s, extent) in enumerate(pairs) if s == 1 and extent >= LEAST]
+    return axes[0] if len(axes) == 1 and last >= LEAST else None
