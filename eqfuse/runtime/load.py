@@ -30,8 +30,8 @@ DAMAGE = (
 )  # fmt: skip
 
 
-def load(path: str | Path) -> Program:
-    """The program that `Program.save` wrote to `path`."""
+def load(path: str | Path, graphs: bool = False) -> Program:
+    """The program that `Program.save` wrote to `path`; with `graphs`, on a GPU, as `compile` makes it."""
     if not isinstance(path, str | PathLike):
         raise EqfuseError(f"ef.load takes the path of a file that a program was saved to, not {path!r}")
     try:
@@ -52,6 +52,8 @@ def load(path: str | Path) -> Program:
         if header["laws"] is not None:
             names = set(header["laws"])
             program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)
+        if graphs:
+            program.executable.use_graphs()
         return program
     except EqfuseError:
         raise

@@ -271,6 +271,19 @@ def test_a_jitted_function_finds_its_program_by_arrays_of_the_gpu(monkeypatch):
     assert isinstance(f(x, y)[0], DeviceArray)
 
 
+@emulated
+def test_a_saved_program_may_be_loaded_to_run_graphs(tmp_path, monkeypatch):
+    monkeypatch.setattr(executable, "cupy_gpu", lambda: GPU)
+    program = ef.compile(steps, ROWS, target="cuda:h100", graphs=True)
+    program.save(tmp_path / "program")
+    loaded, plain = ef.load(tmp_path / "program", graphs=True), ef.load(tmp_path / "program")
+    for found, names in ((loaded, ["graph"]), (plain, [])):  # CUDA functions are not noted
+        np.testing.assert_array_equal(found(ROWS), program(ROWS))
+        launched()
+        found(ROWS)
+        assert launched() == names
+
+
 REFUSED = {
     "a loop": (lambda x: ef.fori_loop(0, 3, lambda i, a: np.exp(-a), x), r"loop.*host starts its steps.*leave out"),
     "a sort": (lambda x: np.sort(x), r"sort.*may wait.*leave out graphs=True"),
