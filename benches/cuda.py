@@ -1,10 +1,10 @@
 """Workloads on this GPU: eqfuse against plain CuPy, and torch and JAX where these are installed.
 
 Run: eqfuse bench cuda [--dry-run] [--limit SECONDS] [--compile] [--json FILE] [name…]. First what a copy and an empty
-launch take; then each case: answers are compared with a float64 run of CuPy, contenders take turns. The table comes
-last. What is not begun within the limit is left out, and named. `--dry-run`: small cases on the emulator, whose times
-say nothing. `--compile` adds torch.compile, which takes minutes more. The exit status is 1 where an answer of eqfuse is
-wrong, or a case fails.
+launch take; then each case: answers are compared with a float64 run of CuPy, contenders take turns, the program as one
+CUDA graph among them. The table comes last. What is not begun within the limit is left out, and named. `--dry-run`:
+small cases on the emulator, whose times say nothing. `--compile` adds torch.compile, which takes minutes more. The exit
+status is 1 where an answer of eqfuse is wrong, or a case fails.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from eqfuse.benches.gpu_peers import PEERS, SLOW_PEERS, PeerRun, cupy_function, 
 from eqfuse.emit.cuda.executable import CudaExecutable
 from eqfuse.ir.pytree import flatten
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
+from eqfuse.plan.plan import Plan
 from eqfuse.runtime.program import Program
 from eqfuse.show.progress import progress
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 
-OURS = "eqfuse"
+OURS, GRAPHS = "eqfuse", "with graphs"
 LIMIT = 420.0  # seconds within which the last case begins
 ROUNDS = 5
 BATCH = 2e-3  # seconds of calls that are timed at once
@@ -91,7 +92,7 @@ def measure(case: GpuCase, bench: Bench, peers: dict[str, Any]) -> dict[str, Any
     program = Program(plan, executable)
     runs, aside, errors = {OURS: PeerRun(lambda: program(*arrays), gpu.finish)}, {}, {}
     errors[OURS] = _error(_results(gpu, program(*arrays)), exact)
-    for name, prepare in peers.items():
+    for name, prepare in ({GRAPHS: partial(as_graph, plan)} | peers).items():
         try:
             runs[name] = prepare(case, gpu, arrays, wide)
             found = runs[name].call()
@@ -107,6 +108,15 @@ def measure(case: GpuCase, bench: Bench, peers: dict[str, Any]) -> dict[str, Any
         "wrong": not errors[OURS] <= bound, "bytes": sum(a.nbytes for a in arrays) + _written(graph),
         "flops": case.flops, "peak": plan.device.contraction_flops(case.dtype) if case.flops else 0.0,
     }  # fmt: skip
+
+
+def as_graph(plan: Plan, case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> PeerRun:
+    """The same program as one CUDA graph."""
+    executable = CudaExecutable(plan, gpu)
+    executable.use_graphs()
+    program = Program(plan, executable)
+    program(*arrays)  # which brings what a graph needs
+    return PeerRun(lambda: program(*arrays), gpu.finish)
 
 
 def _dtype(case: GpuCase) -> np.dtype:
@@ -137,7 +147,7 @@ def _error(computed: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float
 
 def show(rows: Sequence[dict[str, Any]], bench: Bench) -> None:
     """The table; below it, prices that are off, and what stands aside."""
-    names = [name for name in (*PEERS, *SLOW_PEERS) if any(name in r.get("seconds", {}) for r in rows)]
+    names = [name for name in (GRAPHS, *PEERS, *SLOW_PEERS) if any(name in r.get("seconds", {}) for r in rows)]
     print(f"{_name(bench.gpu)}: copy {bench.copy / 1e9:,.0f} GB/s, empty launch {bench.launch * 1e6:.1f} µs")
     heads = "".join(f"{name:>14}" for name in names)
     print(f"{'case':24}{'shape':>16} {'dtype':9}{'kernels':>8}{'µs':>9}{'a call':>9}{'':>17}{'share':>6}"
@@ -173,7 +183,7 @@ def _figures(r: dict[str, Any], bench: Bench, names: Sequence[str]) -> str:
 def _lead(r: dict[str, Any]) -> float:
     """How many times the fastest peer takes what eqfuse takes; 0 where there is none."""
     taken = r.get("seconds", {})
-    peers = [seconds for name, seconds in taken.items() if name != OURS]
+    peers = [seconds for name, seconds in taken.items() if name not in (OURS, GRAPHS)]
     return min(peers) / taken[OURS] if peers else 0.0
 
 
