@@ -1,5 +1,4 @@
-"""Products of matrices by cuBLAS, called directly: CuPy's `matmul` takes tens of microseconds of the host's time, and
-refuses to be captured into a CUDA graph.
+"""Products of matrices by cuBLAS, called directly: CuPy's `matmul` refuses to be captured into a CUDA graph.
 
 In: CuPy, which brings the library. Out: `Products`. Next stop: `machine/gpu.py`.
 """
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eqfuse.dtypes import BFLOAT16
 from eqfuse.errors import EqfuseError
 
 NEITHER, TRANSPOSED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
@@ -37,9 +37,10 @@ class Numbers(NamedTuple):
 _ONE, _ZERO = (ctypes.c_float * 2)(1, 0), (ctypes.c_float * 2)()
 _ONE64, _ZERO64 = (ctypes.c_double * 2)(1, 0), (ctypes.c_double * 2)()
 NUMBERS = {
-    "float16": Numbers(2, SUM32, _ONE, _ZERO), "bfloat16": Numbers(14, SUM32, _ONE, _ZERO),
-    "float32": Numbers(0, SUM32, _ONE, _ZERO), "complex64": Numbers(4, SUM32, _ONE, _ZERO),
-    "float64": Numbers(1, SUM64, _ONE64, _ZERO64), "complex128": Numbers(5, SUM64, _ONE64, _ZERO64),
+    np.dtype(np.float16): Numbers(2, SUM32, _ONE, _ZERO), BFLOAT16: Numbers(14, SUM32, _ONE, _ZERO),
+    np.dtype(np.float32): Numbers(0, SUM32, _ONE, _ZERO), np.dtype(np.complex64): Numbers(4, SUM32, _ONE, _ZERO),
+    np.dtype(np.float64): Numbers(1, SUM64, _ONE64, _ZERO64),
+    np.dtype(np.complex128): Numbers(5, SUM64, _ONE64, _ZERO64),
 }  # fmt: skip
 
 
@@ -75,7 +76,7 @@ class Products:
     def into(self, a: Any, b: Any, out: Any, workspace: Any = None) -> None:
         """``a @ b``, into `out`, which is C-ordered, and float32 where it is not of the dtype of `a` and `b`.
         `workspace`: memory for cuBLAS, which takes some of its own where none is given; a graph needs it."""
-        numbers, size = NUMBERS.get(a.dtype.name), a.dtype.itemsize
+        numbers, size = NUMBERS.get(a.dtype), a.dtype.itemsize
         wider = out.dtype != a.dtype
         if numbers is None or a.dtype != b.dtype or (wider and size != 2) or self._library is None:
             self._by_cupy(a, b, out)
@@ -92,7 +93,7 @@ class Products:
 
     def _by_cupy(self, a: Any, b: Any, out: Any) -> None:
         """CuPy multiplies no bfloat16, and nothing into another dtype."""
-        if out.dtype == a.dtype and a.dtype.name != "bfloat16":
+        if out.dtype == a.dtype and a.dtype != BFLOAT16:
             self._cupy.matmul(a, b, out=out)
         else:
             out[...] = self._cupy.matmul(a.astype("float32"), b.astype("float32"))
@@ -101,7 +102,7 @@ class Products:
         cuda, library = self._cupy.cuda, self._library
         m, n, k, left, right, pairs = product
         kind, sums, one, zero = numbers
-        made = NUMBERS[out.dtype.name].kind
+        made = NUMBERS[out.dtype].kind
         handle = self._handle(cuda.runtime.getDevice())
         _done(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
         if workspace is not None:

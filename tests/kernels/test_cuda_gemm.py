@@ -77,7 +77,7 @@ def test_a_large_product_costs_what_the_library_takes_and_is_no_tiled_kernel() -
     plan = ef.extract(ef.saturate(ef.trace(lambda a, b: wide(a) @ wide(b), *specs)), target="cuda:h200")
     (kernel,) = plan.kernels
     (function,) = CudaExecutable(plan, GPU).functions
-    assert function is not None and "product(" in function.source
+    assert function is not None and "widened_product(" in function.source
     seconds = library_seconds(function.schedule.product, plan.device)
     assert seconds < kernel.price.seconds < 1.1 * seconds
     assert kernel.price.bytes_read == 2 * 4096 * 4096 * 2

@@ -8,7 +8,6 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
@@ -16,8 +15,8 @@ from numpy.lib.stride_tricks import as_strided
 from eqfuse.machine import cublas
 from eqfuse.machine.cublas import NUMBERS, TRANSPOSED, Products
 
-WIDER = {NUMBERS[name].kind: NUMBERS["float32"].kind for name in ("float16", "bfloat16")}
-DTYPES = {numbers.kind: np.dtype(getattr(ml_dtypes, name, name)) for name, numbers in NUMBERS.items()}
+WIDER = {n.kind: NUMBERS[np.dtype(np.float32)].kind for dtype, n in NUMBERS.items() if dtype.itemsize == 2}
+DTYPES = {numbers.kind: dtype for dtype, numbers in NUMBERS.items()}
 
 
 class OnDevice(np.ndarray):

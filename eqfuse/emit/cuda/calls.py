@@ -104,7 +104,7 @@ def _widened_product(body: Graph, operands: tuple[Node, ...]) -> list[str]:
             names[n] = f"t{len(lines)}"
             lines.append(f"{names[n]} = {_call(n, [names[a] for a in n.args], False)}")
     first, *others = (f"w{j}" for j in range(len(body.outputs)))
-    lines.append(f"product({names[operands[0]]}, {names[operands[1]]}, {first})")
+    lines.append(f"widened_product({names[operands[0]]}, {names[operands[1]]}, {first})")
     return lines + [f"{place}[...] = {first}" for place in others]
 
 

@@ -74,7 +74,9 @@ class CudaExecutable(Executable):
 
     def use_graphs(self) -> None:
         refuse(self.plan, self.functions)
-        self._has_graphs = True
+        with self._lock:
+            self._has_graphs = True
+            self._loaded, self._free = {}, {}
 
     def source(self) -> str:
         """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
@@ -182,7 +184,7 @@ class CudaExecutable(Executable):
                 fixed = {v: gpu.upload(known[v]) for v in sorted(wanted & known.keys())}
                 emitted = any(isinstance(f, CudaKernel) for f in self.functions)
                 module = gpu.module(self.source(), self.plan.numerics == "strict") if emitted else None
-                names = self._launches.on(gpu, module)
+                names = self._launches.on(gpu, module, self._has_graphs)
                 gpu.finish()  # other streams read what was uploaded
                 self._loaded[device] = _Loaded(fixed, names)
             return self._loaded[device]

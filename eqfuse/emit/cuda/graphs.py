@@ -2,7 +2,8 @@
 
 In: `Bound` launches. Out: `Graphs`, called with the arguments of a call. A graph knows arrays by address: one is kept
 for each combination of those that the arguments and the new results of a call have, as long as these are few. Arrays
-that have others again and again are copied, to and from memory of the graph's own.
+that have others again and again are copied, to and from memory of the graph's own; where there are as many copies as
+kernels, the program runs without graphs.
 """
 
 from __future__ import annotations
@@ -52,15 +53,16 @@ class Graphs:
 
     def __init__(self, gpu: Gpu, bound: Bound) -> None:
         self._gpu, self._bound = gpu, bound
+        self._captures = False  # not yet, or no more
         self._is_warm = False
         self._graphs: dict[tuple[int, ...], Callable[[], None]] = {}  # by the addresses of what is not copied
         self._own: dict[int, Any] = {}  # what is copied, by its place among the arguments and the new results
 
     def __call__(self, *given: Any) -> tuple[Any, ...]:
         bound, copy, address = self._bound, self._gpu.copy, self._gpu.address
-        if not self._is_warm:
+        if not self._captures:
             results = bound.call(*given)
-            self._is_warm = True
+            self._captures, self._is_warm = not self._is_warm, True
             return results
         arrays = [*given, *bound.fresh()]
         addresses = tuple(map(address, arrays))
@@ -87,6 +89,10 @@ class Graphs:
             still = [i for i in range(len(arrays)) if i not in own]
             counts = [len(set(column)) for column in zip(*graphs, strict=True)]
             moved = [i for i, count in zip(still, counts, strict=True) if count == max(counts)]
+            if len(own) + len(moved) >= self._bound.kernels:
+                self._captures = False
+                self._graphs, self._own = {}, {}
+                return lambda: self._bound.launch(*arrays)
             graphs, own = {}, own | {i: self._gpu.empty(arrays[i].shape, arrays[i].dtype) for i in moved}
         worked_on = [own.get(i, array) for i, array in enumerate(arrays)]
         try:

@@ -30,8 +30,10 @@ SHIFTS = ("slice", "flip")  # views that may start elsewhere than their array
 
 @dataclass(frozen=True)
 class Bound:
-    """What a call runs in one memory. `call` takes the arguments, `launch` and `results` the new arrays of `fresh`
-    too."""
+    """What a call runs in one memory: so many `kernels`. `call` takes the arguments, `launch` and `results` the new
+    arrays of `fresh` too."""
+
+    kernels: int
 
     call: Callable[..., tuple[Any, ...]]
     fresh: Callable[[], list[Any]]
@@ -58,8 +60,9 @@ class Launches:
         self._warns = any(isinstance(f, (CudaCalls, CudaLoop)) for f in functions)
         self._codes: dict[bool, CodeType] = {}
 
-    def on(self, gpu: Gpu, module: Any) -> dict[str, Any]:
-        """What the text names, on the device of `gpu`, whatever memory it works in."""
+    def on(self, gpu: Gpu, module: Any, captured: bool) -> dict[str, Any]:
+        """What the text names, on the device of `gpu`, whatever memory it works in. `captured`: in graphs."""
+        own = {"product": gpu.product} if captured else {}
         names: dict[str, Any] = {
             "ready": partial(ready, gpu), "empty": gpu.empty, "errstate": partial(np.errstate, all="ignore"),
         }  # fmt: skip
@@ -74,7 +77,7 @@ class Launches:
             else:
                 names[f"f{i}"] = partial(taken, chain=leaf_chain(k.body.outputs[0])[1])
             if isinstance(f, CudaCalls):
-                names[f"f{i}"] = f.bind(gpu.arrays, gpu.special, product=gpu.product)
+                names[f"f{i}"] = f.bind(gpu.arrays, gpu.special, widened_product=gpu.product, **own)
             elif isinstance(f, CudaKernel) and f.grid:
                 names |= {f"f{i}": module.get_function(f.name), f"g{i}": f.grid, f"b{i}": f.block}
         return names
@@ -93,7 +96,8 @@ class Launches:
         if timed not in self._codes:
             self._codes[timed] = compile(self._text(timed), "<eqfuse launches>", "exec")
         exec(self._codes[timed], names)
-        return Bound(names["call"], names["fresh"], names["launch"], names["results"])
+        kernels = sum(f is not None for f in self.functions)
+        return Bound(kernels, names["call"], names["fresh"], names["launch"], names["results"])
 
     def _text(self, timed: bool) -> str:
         fresh = [f"empty(s{v}, d{v})" for v in self.laid.fresh]
