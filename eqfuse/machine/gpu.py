@@ -59,8 +59,8 @@ class Gpu(Protocol):
         """Copy what `source` holds into `target`, which lies as it does: both in C order."""
 
     def product(self, a: Any, b: Any, out: Any = None) -> Any:
-        """``arrays.matmul``, which may be captured; it takes the host no less. `out` may be float32 where `a` and `b` are
-        of a 16-bit type."""
+        """``a @ b``, which may be captured, as the `matmul` of `arrays` may not. `out` may be float32 where `a` and `b`
+        are of a 16-bit type."""
 
     def finish(self) -> None:
         """Wait for the work on the current stream."""

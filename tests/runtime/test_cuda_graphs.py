@@ -315,6 +315,10 @@ def test_what_cannot_be_captured_is_refused_when_it_is_compiled(case):
     ef.compile(function, ef.spec((8, 16), np.float32), target="cuda:h100")
 
 
+def test_an_explanation_says_that_kernels_start_as_a_graph():
+    assert "as a CUDA graph" in str(ef.compile(steps, ROWS, target="cuda:h100", graphs=True).explain())
+
+
 def test_graphs_are_an_option_of_gpus_alone():
     with pytest.raises(OptionError, match=r"graphs=True is for programs on a GPU.*target is numpy"):
         ef.compile(steps, ROWS, target="numpy", graphs=True)

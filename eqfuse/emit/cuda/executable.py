@@ -101,7 +101,9 @@ class CudaExecutable(Executable):
         return [str(f.schedule) for f in self.functions if f]
 
     def notes(self) -> str:
-        """The operators that run on the host."""
+        """The operators that run on the host, of which a program with graphs has none."""
+        if self._has_graphs:
+            return "From a program's second call on its kernels start all at once, as a CUDA graph"
         hosts = [f.schedule.host if isinstance(f, CudaCalls) else () for f in self.functions if f]
         names = [f"{n.op} ({i})" for i, host in enumerate(hosts) for n in host]
         return f"On the host, by kernel, as CuPy has nothing like it: {', '.join(names)}" if names else ""
