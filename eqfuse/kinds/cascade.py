@@ -50,6 +50,11 @@ class Cascade:
     wholes: Mapping[Node, Node]
     count: Node
 
+    def made_of(self, r: Node) -> list[Node]:
+        """The reductions whose results in a part say what that part adds to `r`."""
+        needed = {*topological((self.shares[r],))}
+        return [other for other, part in self.parts.items() if part in needed]
+
 
 def cascade_of(body: Graph) -> Cascade | None:
     """None where reductions do not depend on one another, or a part of one cannot be carried over."""

@@ -49,6 +49,8 @@ def test_a_kernel_reads_as_often_as_it_is_priced(name: str, dtype: Any) -> None:
             found = priced(body, H100)
             assert not isinstance(found, str), found
             text = emit_kernel(Kernel("row", body, (), (), PRICE), H100).source
+            ends = re.compile(r"\n    for \(int k = [1-9].*?\n    }\n", re.DOTALL)  # of the same rows
+            text = ends.sub("", text)
             loads = [len(re.findall(rf"\br{i}(\[| \+ )", text)) for i in range(len(body.inputs))]  # of vectors too
             wanted = sum(count * x.type.nbytes for count, x in zip(loads, body.inputs, strict=True))
             assert found[1].bytes_read == wanted, (axis, n, text)

@@ -27,6 +27,7 @@ Index = tuple[str, ...]
 Recursion = Generator["Recursion", Any, Any]  # yields the steps that it needs the result of
 
 BEYOND = 1 << 27  # how far past the last element an index may run: a turn of the whole grid, a tile, a row's threads
+NAME = re.compile(r"\b[a-z]\w*(?:\[v\])?")  # of a variable
 LONG = 60  # characters of index arithmetic that are not written twice
 LONGEST = 4_000  # characters of index arithmetic, written out, that are searched for neighbours
 
@@ -186,11 +187,21 @@ class Elements:
     def name(self, n: Node, index: Index, text: str) -> str:
         """A new variable for `n[index]`, in the outermost place where `text` is known."""
         varies = self.changes.search(text) is not None
-        name = f"{'t' if varies else 's'}{self.count}"
-        self.count += 1
-        (self.inner if varies else self.outer).append(f"{ops.computed(n.dtype)} {name} = {text};")
+        name = self.new_name(varies)
+        self.define(ops.computed(n.dtype), name, text, varies)
         (self.inner_memo if varies else self.outer_memo)[n, index] = name
         return name
+
+    def new_name(self, varies: bool) -> str:
+        self.count += 1
+        return f"{'t' if varies else 's'}{self.count - 1}"
+
+    def declared(self, kind: str, name: str, varies: bool) -> list[str]:
+        """The statement that declares a variable whose value follows, if it takes one here."""
+        return [f"{kind} {name};"]
+
+    def define(self, kind: str, name: str, text: str, varies: bool) -> None:
+        (self.inner if varies else self.outer).append(f"{kind} {name} = {text};")
 
     def _compute(self, n: Node, index: Index) -> Recursion:
         scalar = self.parameters.scalar(n)
@@ -233,9 +244,12 @@ class Elements:
         first = self._first_of_neighbours(flat) if self.vector_width > 1 else None
         if first is None:
             return f"{array}[{flat}]"
+        return f"{self.vector(array, first)}.v[v]"
+
+    def vector(self, array: str, first: str) -> str:
+        """The name of the neighbours of `array` from `first` on, read at once."""
         again = sum(a == array for a, _ in self.vectors)
-        name = self.vectors.setdefault((array, first), f"{array}v{f'_{again}' if again else ''}")
-        return f"{name}.v[v]"
+        return self.vectors.setdefault((array, first), f"{array}v{f'_{again}' if again else ''}")
 
     def _first_of_neighbours(self, flat: str) -> str | None:
         """Where the neighbours start whose places are `flat`; None where they do not lie side by side."""
@@ -243,18 +257,18 @@ class Elements:
         names |= {"i": self.flat} if self.flat != "i" else {}
         whole, before = flat, ""
         while whole != before and len(whole) < LONGEST:
-            whole, before = re.sub(r"\b[a-z]\w*", lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
+            whole, before = re.sub(NAME, lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
         if len(whole) >= LONGEST or not side_by_side(whole, self.fast, self.vector_width):
             return None
         return "i_" if flat == "i" else re.sub(rf"\b{self.fast}\b", f"{self.fast}_", whole)
 
     def read_at_once(self) -> list[str]:
         """The statements that read neighbours."""
-        lines = []
-        for (array, first), name in self.vectors.items():
-            kind = f"Vec<{self.parameters.stored(array)}, {self.vector_width}>"
-            lines.append(f"const {kind} {name} = *(const {kind}*)({array} + {first});")
-        return lines
+        return [self.read_vector(array, first, name) for (array, first), name in self.vectors.items()]
+
+    def read_vector(self, array: str, first: str, name: str) -> str:
+        kind = f"Vec<{self.parameters.stored(array)}, {self.vector_width}>"
+        return f"const {kind} {name} = *(const {kind}*)({array} + {first});"
 
     def _aligned(self, index: Index, shape: Shape) -> Index:
         """The index into an argument of `shape` that broadcasts."""
@@ -327,9 +341,8 @@ class Elements:
     def _branched(self, n: Node, index: Index, branches: list[tuple[str, list[str], str]]) -> str:
         """A variable for `n[index]`, which each of the branches (condition, lines, value) computes."""
         varies = any(self.changes.search(" ".join((condition, *lines, value))) for condition, lines, value in branches)
-        name = f"{'t' if varies else 's'}{self.count}"
-        self.count += 1
-        text = [f"{ops.computed(n.dtype)} {name};"]
+        name = self.new_name(varies)
+        text = self.declared(ops.computed(n.dtype), name, varies)
         for at, (condition, lines, value) in enumerate(branches):
             test = f"if ({condition}) " if condition else ""
             text.append(f"{'} else ' if at else ''}{test}{{")
@@ -353,11 +366,10 @@ class Elements:
         if len(text) <= LONG:
             return text
         varies = self.changes.search(text) is not None
-        name = self.shortened.setdefault(text, f"{'t' if varies else 's'}{self.count}")
-        self.count += 1
+        name = self.shortened.setdefault(text, self.new_name(varies))
         if name not in self.short_here:
             self.short_here.add(name)
-            (self.inner if varies else self.outer).append(f"const {self.parameters.integer} {name} = {text};")
+            self.define(f"const {self.parameters.integer}", name, text, varies)
         return name
 
 

@@ -9,7 +9,21 @@ from __future__ import annotations
 
 PRELUDE = r"""#include <cuda_fp16.h>
 #include <cuda_bf16.h>
-template <class T, int N> struct __align__(sizeof(T) * N) Vec { T v[N]; };
+template <class T, int N> struct __align__(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec { T v[N]; };
+template <class T, int N> struct Several { T v[N]; };  // side by side, no matter where they start
+// What blocks leave for another block. It reads past its own cache, in words as long as all start at multiples of.
+template <class W, class T> static __device__ __forceinline__ void eqf_words_from(const T* from, T* to) {
+    #pragma unroll
+    for (int i = 0; i < int(sizeof(T) / sizeof(W)); i++) ((W*)to)[i] = __ldcg((const W*)from + i);
+}
+template <class T> static __device__ __forceinline__ T eqf_fetch(const T* from) {
+    __align__(16) T to;
+    if (sizeof(T) % 16 == 0) eqf_words_from<uint4>(from, &to);
+    else if (sizeof(T) % 8 == 0) eqf_words_from<uint2>(from, &to);
+    else if (sizeof(T) % 4 == 0) eqf_words_from<unsigned>(from, &to);
+    else eqf_words_from<unsigned char>(from, &to);
+    return to;
+}
 template <class T> static __device__ __forceinline__ T eqf_max(T a, T b) { return a >= b || a != a ? a : b; }
 template <class T> static __device__ __forceinline__ T eqf_min(T a, T b) { return a <= b || a != a ? a : b; }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800  // one instruction

@@ -4,79 +4,22 @@ body and its schedule. Out: the statements of one CUDA function. Next stop: `cud
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.element import Indices, Parameters
 from eqfuse.emit.cuda.neighbours import side_by_side
+from eqfuse.emit.cuda.row_elements import RowElements
 from eqfuse.emit.cuda.scheduling.passes import values_behind
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.split_rows import SplitRows
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ir.graph import Graph, Node
 
-
-class RowElements(Elements):
-    """Elements over `(row, col)`, of which a thread reads `width` neighbours at once. The values `kept` stay in
-    registers (`held`) from one pass to the next, the rest is computed again."""
-
-    def __init__(self, parameters: Parameters, indices: Indices, kept: frozenset[Node], width: int) -> None:
-        super().__init__(parameters, indices)
-        self.kept = kept
-        self.vector_width, self.fast = width, "col"
-        self.place = f"k * {width} + v" if width > 1 else "k"  # of an element among those of a thread
-        self.reciprocals: dict[str, str] = {}
-        self.results: dict[Node, tuple[str, Index]] = {}
-        self.computed: dict[tuple[Node, Index], tuple[str, list[str]]] = {}
-        self.held: dict[tuple[Node, Index], str] = {}
-
-    def next_pass(self) -> None:
-        for key, name in self.inner_memo.items():
-            self.computed.setdefault(key, (name, self.inner))
-        self.inner_memo = {}
-        self.inner, self.outer, self.vectors = [], [], {}
-        self.short_here = {name for name in self.short_here if name.startswith("s")}
-
-    def forget(self, reductions: Collection[Node]) -> None:
-        """What was made of `reductions`, which have become those of whole rows."""
-        below = set(reductions)
-        for n in topological([n for n, _ in self.outer_memo]):
-            if any(a in below for a in n.args):
-                below.add(n)
-        self.outer_memo = {at: name for at, name in self.outer_memo.items() if at[0] not in below}
-
-    def earlier(self, n: Node, index: Index) -> str | None:
-        if row(n.op).role is Role.REDUCTION:
-            name, at = self.results[n]
-            if at != index:
-                raise UnsupportedOp(f"the cuda target cannot read {n.op} of another row")
-            return name
-        if n not in self.kept or (n, index) not in self.computed:
-            return None
-        if (n, index) not in self.held:
-            name, lines = self.computed[n, index]
-            self.held[n, index] = f"h{len(self.held)}"
-            lines.append(f"h{len(self.held) - 1}[{self.place}] = {name};")
-        name = f"t{self.count}"
-        self.count += 1
-        self.inner.append(f"{ops.computed(n.dtype)} {name} = {self.held[n, index]}[{self.place}];")
-        self.inner_memo[n, index] = name
-        return name
-
-    def expression(self, n: Node, values: list[str]) -> str:
-        """A row is divided by one number by way of its reciprocal, which takes a third of the instructions."""
-        divides = n.op == "divide" and ops.computed(n.dtype) == "float"
-        if not divides or self.changes.search(values[1]) or not self.changes.search(values[0]):
-            return super().expression(n, values)
-        if values[1] not in self.reciprocals:
-            self.reciprocals[values[1]] = f"s{self.count}"
-            self.outer.append(f"const float s{self.count} = 1.0f / {values[1]};")
-            self.count += 1
-        quotient = "eqf_quotient" if n.dtype != ops.BFLOAT16 else "eqf_short_quotient"
-        return f"{quotient}({values[0]}, {values[1]}, {self.reciprocals[values[1]]})"
+SHARED = 32 << 10  # bytes through which threads join what they have of rows side by side, at most
 
 
 def emit(schedule: RowsSchedule, parameters: Parameters) -> list[str]:
@@ -102,8 +45,9 @@ class _Writer:
         rows = schedule.rows
         self.layout, self.block, self.rows, self.columns = rows.layout, rows.block, rows.rows, rows.columns
         self.splits, self.width = schedule.splits, rows.width
-        self.parts = SplitRows(schedule, parameters, self.leader)
-        self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), rows.width)
+        self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), rows)
+        self.at = "[v]" if self.elements.rows > 1 else ""  # of the rows side by side
+        self.parts = SplitRows(schedule, self.elements, self._combine)
 
     def _indices(self) -> Indices:
         indices = Indices()
@@ -129,67 +73,101 @@ class _Writer:
             passes.append(self._reducing_pass(number, reductions))
             self.elements.next_pass()
         passes.append(self._writing_pass())
-        segments = [line for p in passes for line in (*p.before, *(self._loop(p) if p.inner else ()), *p.after)]
+        segments = [line for p in passes for line in (*p.before, *(self._loops(p) if p.inner else ()), *p.after)]
         items = max(1, self.schedule.items)
         held = [f"{ops.computed(n.dtype)} {name}[{items}];" for (n, _), name in self.elements.held.items()]
-        index = self.parameters.integer
+        return [*self._places(), *held, *self.elements.arrays.values(), *segments]
+
+    def _places(self) -> list[str]:
+        """Where the thread finds its elements."""
+        index, width = self.parameters.integer, self.elements.rows
         lane = "threadIdx.y" if self.layout == "column" else "threadIdx.x"
         group = f"({index})blockIdx.x" + {
-            "column": " * 32 + threadIdx.x", "block": "", "warp": f" * {self.block[1]} + threadIdx.y",
+            "column": f" * {self.block[0]} + threadIdx.x", "block": "", "warp": f" * {self.block[1]} + threadIdx.y",
         }[self.layout]  # fmt: skip
+        if width > 1:
+            group = f"({group}) * {width}"
         part = self.schedule.per_split
         last = f"min(first + {part}, ({index}){self.columns})" if self.splits > 1 else f"{self.columns}"
-        head = [
+        lines = [
             f"const {index} row_or_more = {group};",
             f"const bool live = row_or_more < {self.rows};",
-            f"const {index} row = live ? row_or_more : {self.rows - 1};  // spare threads write nothing",
+            f"const {index} row{'_' * (width > 1)} = live ? row_or_more : {self.rows - width};"
+            "  // spare threads write nothing",
             f"const {index} first = {f'({index})blockIdx.y * {part}' if self.splits > 1 else '0'};",
             f"const {index} end = {last};",
             f"const int lane = {lane};",
         ]
-        if self.layout != "warp":
-            every = [r for level in self.schedule.reductions for r in level]
-            widest = max(16 if r.op in ops.PLACES else r.dtype.itemsize for r in every)
-            word = {8: "unsigned long long", 16: "Vec<unsigned, 4>"}.get(widest, "unsigned")
-            head.append(f"__shared__ {word} shared[{256 if self.layout == 'column' else 32}];")
-        return head + held + segments
+        if self.layout == "block" or (self.layout == "column" and self.block[1] > 1):
+            word = {8: "unsigned long long", 16: "Vec<unsigned, 4>"}.get(self.widest, "unsigned")
+            count = math.prod(self.block) * self.at_once if self.layout == "column" else 32
+            lines.append(f"__shared__ {word} shared[{count}];")
+        return lines
 
-    def _loop(self, p: _PassLines) -> list[str]:
-        schedule, width, index = self.schedule, self.width, self.parameters.integer
+    @property
+    def widest(self) -> int:
+        """Bytes of the largest result of a reduction."""
+        every = [r for level in self.schedule.reductions for r in level]
+        return max([4, *[16 if r.op in ops.PLACES else r.dtype.itemsize for r in every]])
+
+    @property
+    def at_once(self) -> int:
+        """How many of the rows side by side pass through shared memory at once."""
+        return max(1, min(self.elements.rows, SHARED // (math.prod(self.block) * self.widest)))
+
+    def _loops(self, p: _PassLines) -> list[str]:
+        """Over all elements of a thread."""
+        schedule = self.schedule
+        every = f"#pragma unroll{'' if schedule.unrolled else f' {schedule.rows.ahead}'}"
+        full, turns = schedule.full_turns, schedule.turns
+        if schedule.whole or self.layout != "column":
+            return self._loop(p, every, 0, turns, not schedule.whole)
+        return [
+            *(self._loop(p, every, 0, full, False) if full else []),
+            *(self._loop(p, "#pragma unroll", full, turns, True) if full < turns else []),
+        ]
+
+    def _loop(self, p: _PassLines, unrolled: str, start: int, end: int, checked: bool) -> list[str]:
+        schedule, width, index, e = self.schedule, self.width, self.parameters.integer, self.elements
         turn = "k" if index == "int" else f"({index})k"
         lines, first, place = p.inner, "col", f"{turn} * {schedule.rows.stride} + lane"
-        if width > 1:
+        if e.rows > 1:
+            lines = [*p.reads, *e.of_rows(lines), *p.writes]
+        elif width > 1:
             first, place = "col_", f"({place}) * {width}"
             each = [f"const {index} col = col_ + v;", *lines]
             loop = ["#pragma unroll", f"for (int v = 0; v < {width}; v++) {{", *(f"    {line}" for line in each), "}"]
             lines = [*p.reads, *loop, *p.writes]
-        if not schedule.whole:
+        if checked:
             lines = [f"if ({first} < end) {{", *(f"    {line}" for line in lines), "}"]
         return [
-            f"#pragma unroll{'' if schedule.unrolled else ' 4'}",
-            f"for (int k = 0; k < {schedule.items // width}; k++) {{",
+            unrolled,
+            f"for (int k = {start}; k < {end}; k++) {{",
             f"    const {index} {first} = first + {place};",
             *(f"    {line}" for line in lines),
             "}",
         ]
 
     def _reducing_pass(self, number: int, reductions: Sequence[Node]) -> _PassLines:
-        before, after, e = [], [], self.elements
-        inner, outer = e.inner, e.outer
+        before, after, begun, e = [], [], [], self.elements
         for j, n in enumerate(reductions):
             how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
-            name, value = f"a{number}_{j}", e.value(n.args[0], self.full_index)
-            before.append(f"{how.kind} {name} = {how.identity};")
-            inner.append(f"{name} = {how.step.format(a=name, b=how.begun.format(value=value, at='col'))};")
+            name, value = f"a{number}_{j}{self.at}", e.value(n.args[0], self.full_index)
+            before.append(f"{how.kind} a{number}_{j}{f'[{e.rows}]' if self.at else f' = {how.identity}'};")
+            begun.append(f"{name} = {how.identity};")
+            e.inner.append(f"{name} = {how.step.format(a=name, b=how.begun.format(value=value, at='col'))};")
             after += self._combine(name, how)
             e.results[n] = (how.result.format(a=name), self.reduced_index)
             self.parts.names[n] = name
+        if self.at:
+            before += e.of_rows(begun)
         if self.splits > 1:
-            after += self.parts.left(reductions)
+            after += self.parts.left(reductions, self.leader)
             if number == len(self.schedule.reductions) - 1:
                 after += self.parts.joined()
                 e.forget(self.parts.names)
-        return _PassLines(outer + before, e.read_at_once(), inner, [], [*after, *self._rounded(reductions)])
+        after += e.of_rows(self._rounded(reductions))
+        return _PassLines(e.once() + before, e.read_at_once(), e.inner, [], after)
 
     def _rounded(self, reductions: Sequence[Node]) -> list[str]:
         """The results as exact as the program has them."""
@@ -197,16 +175,10 @@ class _Writer:
         return [f"{name} = {text};" for n, name in names if (text := self.elements.rounded(n, name)) != name]
 
     def _combine(self, name: str, how: ops.Reduction) -> list[str]:
+        """What threads have of one row becomes that of the whole row, known to all of them."""
         kind, step = how.kind, how.step
         if self.layout == "column":
-            return [
-                f"{{ {kind}* all = ({kind}*)shared;",
-                f"  all[lane * 32 + threadIdx.x] = {name};",
-                "  __syncthreads();",
-                f"  {name} = all[threadIdx.x];",
-                f"  for (int j = 1; j < 8; j++) {name} = {step.format(a=name, b='all[j * 32 + threadIdx.x]')};",
-                "  __syncthreads(); }",
-            ]
+            return self._combine_columns(name, how)
         other = f"__shfl_xor_sync(0xffffffffu, {name}, step)"
         if kind.startswith("eqf_"):
             other = f"eqf_shuffle({name}, step)"
@@ -227,6 +199,37 @@ class _Writer:
             ]
         return lines
 
+    def _combine_columns(self, name: str, how: ops.Reduction) -> list[str]:
+        (across, lanes), rows, once = self.block, self.elements.rows, self.at_once
+        if lanes == 1:
+            return []
+        first, each = ("v", f"v = 0; v < {rows}") if once == rows else ("(v - v0)", f"v = v0; v < v0 + {once}")
+
+        def place(lane: str) -> str:
+            inner = f"{lane} * {across} + threadIdx.x"
+            return f"all[{first} * {across * lanes} + {inner}]" if rows > 1 else f"all[{inner}]"
+
+        def over(text: str) -> list[str]:
+            return ["#pragma unroll", f"for (int {each}; v++) {text}"] if rows > 1 else [text]
+
+        joined = how.step.format(a=name, b=place("(lane + step)"))
+        lines = [
+            *over(f"{place('lane')} = {name};"),
+            "__syncthreads();",
+            f"for (int step = {lanes // 2}; step; step >>= 1) {{",
+            "    if (lane < step) {",
+            *(f"        {line}" for line in over(f"{place('lane')} = {name} = {joined};")),
+            "    }",
+            "    __syncthreads();",
+            "}",
+            *over(f"{name} = {place('0')};"),
+            "__syncthreads();",
+        ]
+        if once < rows:
+            head = ["#pragma unroll", f"for (int v0 = 0; v0 < {rows}; v0 += {once}) {{"]
+            lines = [*head, *(f"    {line}" for line in lines), "}"]
+        return [f"{{ {how.kind}* all = ({how.kind}*)shared;", *(f"  {line}" for line in lines), "}"]
+
     @property
     def leader(self) -> str:
         """One thread of each row."""
@@ -234,7 +237,7 @@ class _Writer:
 
     def _writing_pass(self) -> _PassLines:
         e = self.elements
-        inner, outer, vectors, writes, singles = e.inner, e.outer, [], [], []
+        vectors, writes, ones, one_vectors, one_writes = [], [], [], [], []
         live = "if (live) " if self.layout != "block" else ""
         for j, output in enumerate(self.body.outputs):
             full = self.space.is_full(output)
@@ -243,14 +246,20 @@ class _Writer:
             index = self.full_index if full else self.reduced_index
             text = ops.store(output.dtype, e.value(output, index))
             place = e.indices.join(index, output.shape)
-            if not full:
-                singles.append(f"if ({self.leader}) w{j}[{place}] = {text};")
-            elif self.width > 1 and side_by_side(place, "col", self.width):
-                vector = f"Vec<{ops.stored(output.dtype)}, {self.width}>"
+            vector = f"Vec<{ops.stored(output.dtype)}, {self.width}>"
+            first = re.sub(rf"\b{e.fast}\b", f"{e.fast}_", place)
+            several = self.width > 1 and side_by_side(place, e.fast, self.width)
+            if not full and several:
+                one_vectors.append(f"{vector} w{j}v;")
+                ones.append(f"w{j}v.v[v] = {text};")
+                one_writes.append(f"if ({self.leader}) *({vector}*)(w{j} + {first}) = w{j}v;")
+            elif not full:
+                ones.append(f"if ({self.leader}) w{j}[{place}] = {text};")
+            elif several:
                 vectors.append(f"{vector} w{j}v;")
-                inner.append(f"w{j}v.v[v] = {text};")
-                first = re.sub(r"\bcol\b", "col_", place)
+                e.inner.append(f"w{j}v.v[v] = {text};")
                 writes.append(f"{live}*({vector}*)(w{j} + {first}) = w{j}v;")
             else:
-                inner.append(f"{live}w{j}[{place}] = {text};")
-        return _PassLines(outer, [*e.read_at_once(), *vectors], inner, writes, singles)
+                e.inner.append(f"{live}w{j}[{place}] = {text};")
+        after = [*one_vectors, *e.of_rows(ones), *one_writes]
+        return _PassLines(e.once(), [*e.read_at_once(), *vectors], e.inner, writes, after)

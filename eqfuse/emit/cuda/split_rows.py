@@ -7,37 +7,51 @@ passes give is carried from each part's own maxima and means over to those joine
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.element import Parameters
+from eqfuse.emit.cuda.row_elements import RowElements
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.ir.graph import Node, topological
 from eqfuse.kinds.cascade import Cascade
 
+AT_ONCE = 64  # bytes of parts that a thread reads before it joins the first of them, at most
+
 
 class SplitRows:
-    """`names`: of what a thread has reduced, by reduction. `leader`: one thread of each row."""
+    """`names`: of what a thread has reduced, by reduction. `combine`: the statements that join what threads have of a
+    row, by the name of that and its reduction."""
 
-    def __init__(self, schedule: RowsSchedule, parameters: Parameters, leader: str) -> None:
-        self.schedule, self.parameters, self.leader = schedule, parameters, leader
+    def __init__(
+        self, schedule: RowsSchedule, elements: RowElements, combine: Callable[[str, ops.Reduction], list[str]]
+    ) -> None:
+        self.schedule, self.elements, self.combine = schedule, elements, combine
         self.names: dict[Node, str] = {}
         self.numbers = {r: j for j, r in enumerate(chain(*schedule.reductions))}
+        self.row = "row_" if elements.rows > 1 else "row"
+        self.at = ".v[v]" if elements.rows > 1 else ""
 
-    def left(self, reductions: Sequence[Node]) -> list[str]:
-        """Leaves the results of a pass over a part, and puts anchors in their place for later passes."""
-        lines = [f"if ({self.leader}) {{"]
-        place = f"(size_t)blockIdx.y * {self.schedule.rows.rows} + row"
-        lines += [f"    {self._array(n)}[{place}] = {self.names[n]};" for n in reductions]
-        lines.append("}")
-        cascade = self.schedule.cascade
+    def left(self, reductions: Sequence[Node], leader: str) -> list[str]:
+        """Leaves the results of a pass over a part, by `leader`, one thread of each row; and puts anchors in their
+        place for later passes."""
+        places = {n: self._place(n, "(size_t)blockIdx.y") for n in reductions}
+        if self.at:
+            lines = [f"{self._kind(n)} {self._part(n)};" for n in reductions]
+            lines += self.elements.of_rows([f"{self._part(n)}{self.at} = {self.names[n]};" for n in reductions])
+            writes = [f"*{place} = {self._part(n)};" for n, place in places.items()]
+        else:
+            lines, writes = [], [f"*{place} = {self.names[n]};" for n, place in places.items()]
+        lines += [f"if ({leader}) {{", *(f"    {line}" for line in writes), "}"]
+        if self.at:
+            lines = ["{", *(f"    {line}" for line in lines), "}"]
+        cascade, anchors = self.schedule.cascade, list[str]()
         for n in reductions if cascade is not None else ():
             if cascade is not None and n in cascade.anchors:
                 texts = {cascade.parts[n]: self.names[n], cascade.count: self._count(cascade, "blockIdx.y")}
                 made, text = self._computed(cascade.anchors[n], texts)
-                lines += ["{", *(f"    {line}" for line in made), f"    {self.names[n]} = {text};", "}"]
-        return lines
+                anchors += ["{", *(f"    {line}" for line in made), f"    {self.names[n]} = {text};", "}"]
+        return [*lines, *self.elements.of_rows(anchors)]
 
     def joined(self) -> list[str]:
         splits = self.schedule.splits
@@ -52,23 +66,39 @@ class SplitRows:
             "__threadfence();",
         ]
         for level in self.schedule.reductions:
-            for n in level:
-                how, name = ops.reduction(n.op, n.args[0].dtype, n.dtype), self.names[n]
-                made, share = self._share(n)
-                step = f"{name} = {how.step.format(a=name, b=share)};"
-                over = f"for (int j = 0; j < {splits}; j++)"
-                lines.append(f"{name} = {how.identity};")
-                lines += [f"{over} {{", *(f"    {line}" for line in (*made, step)), "}"] if made else [f"{over} {step}"]
+            lines += self._level(level)
         return lines
 
-    def _share(self, n: Node) -> tuple[list[str], str]:
-        """What part `j` adds to the reduction `n`."""
+    def _level(self, level: Sequence[Node]) -> list[str]:
+        """Threads share the parts of a row, and join what each of them has."""
+        elements, reads, steps = self.elements, dict[Node, str](), list[str]()
+        hows = {n: ops.reduction(n.op, n.args[0].dtype, n.dtype) for n in level}
+        lines = elements.of_rows([f"{self.names[n]} = {how.identity};" for n, how in hows.items()])
+        for n, how in hows.items():
+            made, share = self._share(n, reads)
+            step = f"{self.names[n]} = {how.step.format(a=self.names[n], b=share)};"
+            steps += ["{", *(f"    {line}" for line in (*made, step)), "}"] if made else [step]
+        size = sum([self.elements.rows * max(4, r.dtype.itemsize) for r in reads])
+        lines += [
+            f"#pragma unroll {max(1, min(4, AT_ONCE // size))}",
+            f"for (int j = lane; j < {self.schedule.splits}; j += {self.schedule.rows.stride}) {{",
+            *(f"    const {self._kind(n)} {name} = eqf_fetch({self._place(n, '(size_t)j')});"
+              for n, name in reads.items()),
+            *(f"    {line}" for line in elements.of_rows(steps)),
+            "}",
+        ]  # fmt: skip
+        return [*lines, *(line for n, how in hows.items() for line in self.combine(self.names[n], how))]
+
+    def _share(self, n: Node, reads: dict[Node, str]) -> tuple[list[str], str]:
+        """What part `j` adds to the reduction `n`. `reads`: what is read of the part."""
         cascade = self.schedule.cascade
         if cascade is None or cascade.shares[n] is cascade.parts[n]:
-            return [], self._read(n)
+            reads[n] = self._part(n)
+            return [], reads[n] + self.at
+        reads |= {r: self._part(r) for r in cascade.made_of(n)}
         texts = {cascade.wholes[r]: self.names[r] for r in self.numbers}
-        texts |= {cascade.parts[r]: self._read(r) for r in self.numbers} | {cascade.count: self._count(cascade, "j")}
-        return self._computed(cascade.shares[n], texts)
+        texts |= {cascade.parts[r]: name + self.at for r, name in reads.items()}
+        return self._computed(cascade.shares[n], texts | {cascade.count: self._count(cascade, "j")})
 
     def _computed(self, root: Node, texts: Mapping[Node, str]) -> tuple[list[str], str]:
         """The statements that compute `root` of what stands in `texts` and of numbers, and its name."""
@@ -76,7 +106,7 @@ class SplitRows:
         for n in topological((root,)):
             if n in names:
                 continue
-            number = self.parameters.scalar(n)
+            number = self.elements.parameters.scalar(n)
             if number is None:
                 text = ops.expression(n.op, [a.dtype for a in n.args], [names[a] for a in n.args])
                 number = f"u{len(lines)}"
@@ -90,12 +120,15 @@ class SplitRows:
         last = self.schedule.rows.columns - part * (splits - 1)
         return f"({ops.computed(cascade.count.dtype)})({split} < {splits - 1} ? {part} : {last})"
 
-    def _read(self, n: Node) -> str:
-        how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
-        read = f"{self._array(n)}[(size_t)j * {self.schedule.rows.rows} + row]"
-        return f"({how.kind}){read}" if n.dtype.kind in "bc" or n.op in ops.PLACES else f"__ldcg(&{read})"
+    def _part(self, n: Node) -> str:
+        return f"p{self.numbers[n]}"
 
-    def _array(self, n: Node) -> str:
-        """The array of what blocks leave of the reduction `n`."""
-        name = f"parts{self.numbers[n]}"
-        return f"(({ops.reduction(n.op, n.args[0].dtype, n.dtype).kind}*){name})" if n.op in ops.PLACES else name
+    def _kind(self, n: Node) -> str:
+        """The C type of what a thread leaves of the reduction `n`: of one row, or of several."""
+        kind = ops.reduction(n.op, n.args[0].dtype, n.dtype).kind
+        return f"Several<{kind}, {self.elements.rows}>" if self.at else kind
+
+    def _place(self, n: Node, part: str) -> str:
+        """Where that lies of `part`."""
+        at = f"{'2 * ' if n.op in ops.PLACES else ''}({part} * {self.schedule.rows.rows} + {self.row})"
+        return f"({self._kind(n)}*)(parts{self.numbers[n]} + {at})"

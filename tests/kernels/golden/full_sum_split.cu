@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) reduce_13448642c8ac(
       for (int step = 16; step; step >>= 1) { float b = __shfl_xor_sync(0xffffffffu, a0_0, step); a0_0 = a0_0 + b; }
       __syncthreads(); }
     if (live && lane == 0) {
-        parts0[(size_t)blockIdx.y * 1 + row] = a0_0;
+        *(float*)(parts0 + ((size_t)blockIdx.y * 1 + row)) = a0_0;
     }
     __threadfence();
     __shared__ bool last;
@@ -42,6 +42,17 @@ extern "C" __global__ void __launch_bounds__(1024, 1) reduce_13448642c8ac(
     if (!last) return;
     __threadfence();
     a0_0 = (float)0;
-    for (int j = 0; j < 12; j++) a0_0 = a0_0 + __ldcg(&parts0[(size_t)j * 1 + row]);
+    #pragma unroll 4
+    for (int j = lane; j < 12; j += 1024) {
+        const float p0 = eqf_fetch((float*)(parts0 + ((size_t)j * 1 + row)));
+        a0_0 = a0_0 + p0;
+    }
+    for (int step = 16; step; step >>= 1) { float b = __shfl_xor_sync(0xffffffffu, a0_0, step); a0_0 = a0_0 + b; }
+    { float* all = (float*)shared;
+      if (lane % 32 == 0) all[lane / 32] = a0_0;
+      __syncthreads();
+      a0_0 = all[lane % 32];
+      for (int step = 16; step; step >>= 1) { float b = __shfl_xor_sync(0xffffffffu, a0_0, step); a0_0 = a0_0 + b; }
+      __syncthreads(); }
     if (live && lane == 0) w0[0] = a0_0;
 }

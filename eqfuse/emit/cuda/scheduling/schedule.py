@@ -43,8 +43,13 @@ class CudaSchedule(Schedule):
         return self.workspace_bytes
 
     @property
+    def read_between(self) -> int:
+        """Bytes that are read of those."""
+        return self.between
+
+    @property
     def bytes_read(self) -> int:
-        return sum(self.reads) + self.between
+        return sum(self.reads) + self.read_between
 
     @property
     def bytes_written(self) -> int:
@@ -62,7 +67,12 @@ class CudaSchedule(Schedule):
         if self.grid and len(self.reads) + len(self.writes) > device.max_arguments:
             return Price(math.inf, read, written, work.flops, "memory")
         compute = self.compute_seconds(work, device)
-        return compiled_price(read, written, compute, work.flops, device, self.blocks, self.calls)
+        under_way = self.under_way(device)
+        return compiled_price(read, written, compute, work.flops, device, self.blocks, self.calls, under_way)
+
+    def under_way(self, device: Device) -> float | None:
+        """Bytes that all blocks at work have asked for at a time, if the schedule knows."""
+        return None
 
     def compute_seconds(self, work: Work, device: Device) -> float:
         """What the operators take on the device."""

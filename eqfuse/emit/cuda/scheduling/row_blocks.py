@@ -1,0 +1,116 @@
+"""Which threads take which elements of rows that are reduced: the layout of blocks.
+
+In: the space, the axes reduced, the sizes of elements. Out: `RowBlocks`. Three layouts: a warp or a part of one per
+row (short rows), a block per row, and rows side by side (the kept axis is contiguous). A thread takes neighbours by
+accesses of 16 bytes: of a contiguous row, or of rows side by side. Next stop: `scheduling/row.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from eqfuse.ops.types import Shape
+
+WARP_ROW = 1024  # columns up to which one warp takes a row
+A_LANE, A_THREAD = 16, 32  # columns that a thread takes, where so many are enough: of a warp's row, of a block's
+TOGETHER = 4  # threads that share a short row: 64 bytes side by side; alone, one took 55 us on an H200 instead of 35
+HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most
+REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
+MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
+SIDE_BY_SIDE = 512  # threads of a block whose rows lie side by side, at most; 1024 where its threads hold values
+A_COLUMN = 8  # elements that a thread takes of such a row, where so many are enough
+UNDER_WAY = 64  # bytes of such rows that a thread has asked for before it uses the first of them
+SEGMENT = 64  # bytes side by side that a block reads, at least
+ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlocks:
+    """`groups` blocks of threads `block`, each of which takes one row or more; `stride` threads share the columns of
+    one. A thread takes `width` neighbours at a time, of one row or of as many rows `side_by_side`, and asks for those
+    of `ahead` turns before it uses the first."""
+
+    layout: str  # "warp" | "block" | "column"
+    rows: int
+    columns: int
+    block: tuple[int, int]
+    groups: int
+    stride: int
+    width: int
+    ahead: int = 4
+
+    @property
+    def side_by_side(self) -> bool:
+        return self.layout == "column"
+
+    @property
+    def grain(self) -> int:
+        """Elements of a row that a thread takes at a time."""
+        return 1 if self.side_by_side else self.width
+
+    @property
+    def turn(self) -> int:
+        """Elements of a row that its threads take at a time."""
+        return self.stride * self.grain
+
+    @property
+    def held(self) -> int:
+        """Bytes of values that a thread keeps in registers from one pass to the next, at most."""
+        return held_most(math.prod(self.block))
+
+
+@lru_cache(maxsize=4096)
+def rows_of(space: Shape, axes: tuple[int, ...], access: int, most: int, whole: bool = False) -> RowBlocks:
+    """`axes` are those reduced, counted from the end; `access`: elements of every array that 16 bytes hold. `most`:
+    rows whose results a thread has room for; `whole`: rows that are not split among blocks."""
+    kept = [a for a, n in enumerate(space) if a - len(space) not in axes and n != 1]
+    reduced = [a for a, n in enumerate(space) if a - len(space) in axes and n != 1]
+    columns = math.prod(space[a] for a in reduced)
+    rows = math.prod(space[a] for a in kept)
+    if kept and reduced and kept[-1] > reduced[-1]:
+        lying = math.prod(space[a] for a in kept if a > reduced[-1])
+        return _side_by_side(rows, columns, math.gcd(access, lying, most), access, whole)
+    lying = math.prod(space[a] for a in reduced if not kept or a > kept[-1])
+    width = math.gcd(access, lying)
+    if columns <= WARP_ROW:
+        lanes = min(32, max(_power_of_two(columns / max(A_LANE, width)), min(TOGETHER, _power_of_two(columns / width))))
+        lanes = min(32, _power_of_two(columns)) if width == 1 else lanes
+        high = (128 if rows * lanes <= 128 * MOST_GROUPS else 1024) // lanes
+        return RowBlocks("warp", rows, columns, (lanes, high), -(-rows // high), lanes, width)
+    threads = min(1024, max(64, _power_of_two(columns / A_THREAD)))
+    return RowBlocks("block", rows, columns, (threads, 1), rows, threads, width)
+
+
+def _side_by_side(rows: int, columns: int, width: int, access: int, whole: bool) -> RowBlocks:
+    """Threads side by side read neighbours, others the same rows further down."""
+    vectors = rows // width
+    threads, across = SIDE_BY_SIDE, min(32, _power_of_two(vectors))
+    if whole:
+        least = min(across, max(1, SEGMENT * access // (16 * width)))
+        threads, across = _whole(vectors, columns, width, across, least)
+    lanes = min(threads // across, _power_of_two(columns / A_COLUMN))
+    if across * lanes < 128:
+        across = min(_power_of_two(vectors), 128 // lanes)
+    ahead = max(2, min(16, UNDER_WAY * access // (16 * width)))
+    return RowBlocks("column", rows, columns, (across, lanes), -(-vectors // across), lanes, width, ahead)
+
+
+def _whole(vectors: int, columns: int, width: int, most: int, least: int) -> tuple[int, int]:
+    """How many threads, and how many of them side by side, where a block takes whole rows: so few side by side that
+    there are blocks enough, and that threads hold their elements, if that is possible."""
+    across = [most >> n for n in range(most.bit_length()) if most >> n >= least]
+    enough = [n for n in across if -(-vectors // n) >= ENOUGH_BLOCKS] or across[-1:]
+    shapes = [(threads, n) for threads in (SIDE_BY_SIDE, 2 * SIDE_BY_SIDE) for n in enough]
+    held = [4 * width * -(-columns // (threads // n)) <= held_most(threads) for threads, n in shapes]
+    return shapes[held.index(True)] if any(held) else shapes[0]
+
+
+def held_most(threads: int) -> int:
+    """Bytes of values that each of the threads of a block keeps in registers from one pass to the next, at most."""
+    return min(HELD_BYTES, 4 * (REGISTERS // threads - WORKING))
+
+
+def _power_of_two(least: float) -> int:
+    return 1 << max(0, math.ceil(least) - 1).bit_length()
