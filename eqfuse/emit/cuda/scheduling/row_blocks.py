@@ -75,8 +75,8 @@ def rows_of(space: Shape, axes: tuple[int, ...], access: int, most: int, whole: 
     lying = math.prod(space[a] for a in reduced if not kept or a > kept[-1])
     width = math.gcd(access, lying)
     if columns <= WARP_ROW:
-        lanes = min(32, max(_power_of_two(columns / max(A_LANE, width)), min(TOGETHER, _power_of_two(columns / width))))
-        lanes = min(32, _power_of_two(columns)) if width == 1 else lanes
+        shared = columns if width == 1 else max(columns / max(A_LANE, width), min(TOGETHER, columns / width))
+        lanes = min(32, _power_of_two(shared))
         high = (128 if rows * lanes <= 128 * MOST_GROUPS else 1024) // lanes
         return RowBlocks("warp", rows, columns, (lanes, high), -(-rows // high), lanes, width)
     threads = min(1024, max(64, _power_of_two(columns / A_THREAD)))
