@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from eqfuse.kinds.state import State
 
 LATENCY = 0.6e-6  # seconds from a load of a GPU's memory to its value, where memory is busy
+SEGMENT = 64  # bytes that a GPU's memory moves at least
 # The share of its part of a GPU's bandwidth that a multiprocessor can draw where others are idle, by Little's law: 1024
 # threads with eight loads of 4 bytes under way, over that latency, are 55 GB/s; a part is 17 to 33.
 DRAWN = 2.0
@@ -75,13 +76,11 @@ def roofline(
 
 def compiled_price(
     read: int, written: int, compute: float, flops: int, device: Device, blocks: float = math.inf, launches: int = 1,
-    under_way: float | None = None,
+    drawn: float = math.inf,
 ) -> Price:  # fmt: skip
     """What a kernel of `launches` costs whose operators take `compute` seconds of the whole device; on a GPU, few
-    `blocks` draw a part of its bandwidth and its rate, and so do blocks that have few bytes `under_way`, if known."""
+    `blocks` draw a part of its bandwidth and its rate, and no more of its bandwidth than what is `drawn`."""
     busy = min(1.0, max(blocks, 1) / max(device.multiprocessors, 1))  # share of the device that has a block
-    bandwidth = device.bandwidth(2 * (read + written))
-    drawn = DRAWN * busy if under_way is None else under_way / LATENCY / bandwidth
-    memory = (read + written) / bandwidth / min(1.0, drawn)
+    memory = (read + written) / device.bandwidth(2 * (read + written)) / min(1.0, DRAWN * busy, drawn)
     seconds = launches * device.launch_seconds + overlapped(memory, compute / busy)
     return Price(seconds, read, written, flops, bound(seconds, memory, compute / busy))

@@ -211,11 +211,13 @@ def test_the_block_that_comes_last_joins_parts_with_all_its_threads() -> None:
     assert splits / lanes <= 16
 
 
-def test_columns_that_keep_few_bytes_under_way_are_priced_so() -> None:
-    def seconds_a_byte(*shape: int) -> float:
-        schedule = rows_schedule(graph_of((softmax(read(0, shape), -2),)), H200)
-        price = schedule.price(H200, Work(1, 0.0, 1))
-        assert price is not None
-        return price.seconds / (price.bytes_read + price.bytes_written)
+def seconds_a_byte(*shape: int) -> float:
+    price = rows_schedule(graph_of((softmax(read(0, shape), -2),)), H200).price(H200, Work(1, 0.0, 1))
+    assert price is not None
+    return price.seconds / (price.bytes_read + price.bytes_written)
 
-    assert seconds_a_byte(65_536, 256) > 3 * seconds_a_byte(256, 65_536)
+
+def test_columns_of_few_blocks_or_short_segments_are_priced_so() -> None:
+    usual = seconds_a_byte(256, 65_536)
+    assert seconds_a_byte(262_144, 64) > 4 * usual  # 8 blocks
+    assert 1.5 * usual < seconds_a_byte(4096, 4096) < 2.5 * usual  # 32 bytes side by side

@@ -212,19 +212,23 @@ class _Writer:
         def over(text: str) -> list[str]:
             return ["#pragma unroll", f"for (int {each}; v++) {text}"] if rows > 1 else [text]
 
-        joined = how.step.format(a=name, b=place("(lane + step)"))
+        second = min(lanes, 8) if lanes <= 8 else 1 << (lanes.bit_length() - 1) // 2  # lanes of which each joins some
+
+        def joined(lane: str, others: int) -> list[str]:
+            each = over(f"{name} = {how.step.format(a=name, b=place(lane))};")
+            lines = [f"for (int j = 1; j < {others}; j++) {{", *(f"    {line}" for line in each), "}"]
+            return ["#pragma unroll 2", *lines]  # more would take registers that decide how many blocks have room
+
+        some = [*joined(f"(lane + j * {second})", lanes // second), *over(f"{place('lane')} = {name};")]
         lines = [
             *over(f"{place('lane')} = {name};"),
             "__syncthreads();",
-            f"for (int step = {lanes // 2}; step; step >>= 1) {{",
-            "    if (lane < step) {",
-            *(f"        {line}" for line in over(f"{place('lane')} = {name} = {joined};")),
-            "    }",
-            "    __syncthreads();",
-            "}",
+            *([f"if (lane < {second}) {{", *(f"    {line}" for line in some), "}", "__syncthreads();"]
+              if second < lanes else []),
             *over(f"{name} = {place('0')};"),
+            *joined("j", second),
             "__syncthreads();",
-        ]
+        ]  # fmt: skip
         if once < rows:
             head = ["#pragma unroll", f"for (int v0 = 0; v0 < {rows}; v0 += {once}) {{"]
             lines = [*head, *(f"    {line}" for line in lines), "}"]

@@ -16,7 +16,7 @@ from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.ir.graph import Node, topological
 from eqfuse.kinds.cascade import Cascade
 
-AT_ONCE = 64  # bytes of parts that a thread reads before it joins the first of them, at most
+AT_ONCE = 64  # bytes of parts that a thread reads before it joins the first, at most; twice if it has held values
 
 
 class SplitRows:
@@ -55,15 +55,16 @@ class SplitRows:
 
     def joined(self) -> list[str]:
         splits = self.schedule.splits
-        lines = [
-            "__threadfence();",
+        lines = [  # the fences of one thread are those of all that have waited for one another with it
             "__shared__ bool last;",
             "__syncthreads();",
-            "if (threadIdx.x == 0 && threadIdx.y == 0) "
-            f"last = atomicInc(&arrived[blockIdx.x], {splits - 1}u) == {splits - 1}u;",
+            "if (threadIdx.x == 0 && threadIdx.y == 0) {",
+            "    __threadfence();",
+            f"    last = atomicInc(&arrived[blockIdx.x], {splits - 1}u) == {splits - 1}u;",
+            "    __threadfence();",
+            "}",
             "__syncthreads();",
             "if (!last) return;",
-            "__threadfence();",
         ]
         for level in self.schedule.reductions:
             lines += self._level(level)
@@ -80,7 +81,7 @@ class SplitRows:
             steps += ["{", *(f"    {line}" for line in (*made, step)), "}"] if made else [step]
         size = sum([self.elements.rows * max(4, r.dtype.itemsize) for r in reads])
         lines += [
-            f"#pragma unroll {max(1, min(4, AT_ONCE // size))}",
+            f"#pragma unroll {max(1, min(4, AT_ONCE * (1 + bool(self.schedule.held)) // size))}",
             f"for (int j = lane; j < {self.schedule.splits}; j += {self.schedule.rows.stride}) {{",
             *(f"    const {self._kind(n)} {name} = eqf_fetch({self._place(n, '(size_t)j')});"
               for n, name in reads.items()),

@@ -34,13 +34,15 @@ extern "C" __global__ void __launch_bounds__(1024, 1) reduce_13448642c8ac(
     if (live && lane == 0) {
         *(float*)(parts0 + ((size_t)blockIdx.y * 1 + row)) = a0_0;
     }
-    __threadfence();
     __shared__ bool last;
     __syncthreads();
-    if (threadIdx.x == 0 && threadIdx.y == 0) last = atomicInc(&arrived[blockIdx.x], 11u) == 11u;
+    if (threadIdx.x == 0 && threadIdx.y == 0) {
+        __threadfence();
+        last = atomicInc(&arrived[blockIdx.x], 11u) == 11u;
+        __threadfence();
+    }
     __syncthreads();
     if (!last) return;
-    __threadfence();
     a0_0 = (float)0;
     #pragma unroll 4
     for (int j = lane; j < 12; j += 1024) {

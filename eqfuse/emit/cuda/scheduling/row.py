@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.roofline import LATENCY, SEGMENT
 from eqfuse.emit.cuda.ops import PLACES
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
@@ -34,7 +35,7 @@ UNROLLED = 64  # elements of a thread up to which its loop over them is unrolled
 class RowsSchedule(CudaSchedule):
     """`reductions` by pass; one more pass writes. `splits` blocks share a row, `per_split` elements each; a thread has
     `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is. `asked`:
-    bytes that it reads for each element.
+    bytes that it reads for each element, and `finest`, of the array of which these are fewest.
     `cascade`: how what blocks have reduced is joined, where later reductions need earlier ones."""
 
     space: IterationSpace
@@ -46,6 +47,7 @@ class RowsSchedule(CudaSchedule):
     items: int
     unrolled: bool
     asked: int
+    finest: int
     cascade: Cascade | None = field(default=None, repr=False, compare=False)
     passes: Passes = field(repr=False, compare=False)  # kept, as other bodies begin with the same ones
 
@@ -75,13 +77,17 @@ class RowsSchedule(CudaSchedule):
         sizes = [d.itemsize * count for r in chain(*again) for d, count in (_parts(r, self.splits * self.rows.rows),)]
         return sum(sizes) + self.rows.groups * np.dtype(np.uint32).itemsize
 
-    def under_way(self, device: Device) -> float | None:
-        """Of rows side by side: what threads ask for before they use the first of it."""
-        if not self.rows.side_by_side or not self.asked * self.turns * device.multiprocessors:
-            return None
-        turns = self.turns if self.unrolled else min(self.turns, self.rows.ahead)
-        blocks = min(self.blocks, device.multiprocessors * max(1, AT_WORK // math.prod(self.block)))
-        return blocks * math.prod(self.block) * turns * self.rows.width * self.asked
+    def drawn(self, device: Device) -> float:
+        """Of rows side by side: what threads have asked for before they use the first of it, in whole segments."""
+        threads, rows = math.prod(self.block), self.rows
+        if not rows.side_by_side or not self.asked * self.turns * device.multiprocessors:
+            return math.inf
+        blocks = min(self.blocks, device.multiprocessors * max(1, AT_WORK // threads))
+        turns = self.turns if self.unrolled else min(self.turns, rows.ahead)
+        bandwidth = device.bandwidth(2 * (self.bytes_read + self.bytes_written))
+        under_way = blocks * threads * turns * rows.width * self.asked
+        segment = self.finest * rows.width * self.block[0] if rows.groups > 1 else SEGMENT
+        return min(1.0, under_way / LATENCY / bandwidth) * min(1.0, segment / SEGMENT)
 
     def details(self) -> list[str]:
         lanes = self.rows.stride
@@ -105,10 +111,10 @@ def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
     access = ACCESS // max([n.dtype.itemsize for n in wide], default=ACCESS)
     results = sum([16 if r.op in PLACES else computed_dtype(r.dtype).itemsize for r in chain(*reductions)])
     most = 1 << max(1, RESULTS // results).bit_length() - 1
-    rows = rows_of(space.shape, space.axes, access, most)
+    rows = rows_of(space.shape, space.axes, access, most, "joined" if len(reductions) == 1 else "held")
     splits, cascade = _splits(body, space, rows, reductions)
     if splits == 1 and rows.side_by_side:
-        rows = rows_of(space.shape, space.axes, access, most, whole=True)
+        rows = rows_of(space.shape, space.axes, access, most, "none")
     per_split = _per_split(rows, splits)
     splits = max(1, -(-rows.columns // per_split))
     cascade = cascade if splits > 1 else None
@@ -120,20 +126,21 @@ def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
     parts = [_parts(r, splits * rows.rows) for r in chain(*reductions)] if splits > 1 else []
     counters = [(np.dtype(np.uint32), rows.groups)] if splits > 1 else []
     size = math.prod(space.shape)
-    asked = sum([n.dtype.itemsize for n in body.inputs if n.type.size >= size])
+    asked = [n.dtype.itemsize for n in body.inputs if n.type.size >= size]
+    unrolled = hold != "nothing" and items <= UNROLLED and (bool(passes.held) or not rows.side_by_side)
     reads = tuple([passes.elements.get(n, 0) * n.dtype.itemsize for n in body.inputs])
     return RowsSchedule(
         reads, tuple(o.type.nbytes for o in body.outputs), 1,
-        grid=(rows.groups, splits), block=rows.block, resident=_resident(body, rows),
+        grid=(rows.groups, splits), block=rows.block, resident=_resident(body, rows, bool(passes.held)),
         workspace=(*parts, *counters), space=space, rows=rows,
         reductions=reductions, held=passes.held, splits=splits, per_split=per_split, items=items,
-        unrolled=hold != "nothing" and items <= UNROLLED, asked=asked, cascade=cascade, passes=passes,
+        unrolled=unrolled, asked=sum(asked), finest=min(asked, default=0), cascade=cascade, passes=passes,
     )  # fmt: skip
 
 
-def _resident(body: Graph, rows: RowBlocks) -> int:
+def _resident(body: Graph, rows: RowBlocks, holds: bool) -> int:
     if rows.side_by_side:
-        return 1
+        return 2 if holds and math.prod(rows.block) <= 256 else 1
     widest = max([4, *(computed_dtype(n.dtype).itemsize for n in body.operators)])
     return -(-RESIDENT // (widest * math.prod(rows.block)))
 

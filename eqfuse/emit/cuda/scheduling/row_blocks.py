@@ -16,13 +16,17 @@ from eqfuse.ops.types import Shape
 WARP_ROW = 1024  # columns up to which one warp takes a row
 A_LANE, A_THREAD = 16, 32  # columns that a thread takes, where so many are enough: of a warp's row, of a block's
 TOGETHER = 4  # threads that share a short row: 64 bytes side by side; alone, one took 55 us on an H200 instead of 35
-HELD_BYTES = 256  # per thread: values kept in registers from one pass to the next, at most
+HELD_BYTES = 256  # that a thread keeps in registers from one pass to the next, at most
 REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
+WORKING_ALONGSIDE = 32  # those of a thread that takes rows side by side
 MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
-SIDE_BY_SIDE = 512  # threads of a block whose rows lie side by side, at most; 1024 where its threads hold values
+SIDE_BY_SIDE = 512  # threads of a block that takes parts of rows side by side
 A_COLUMN = 8  # elements that a thread takes of such a row, where so many are enough
 UNDER_WAY = 64  # bytes of such rows that a thread has asked for before it uses the first of them
-SEGMENT = 64  # bytes side by side that a block reads, at least
+SEGMENT, HELD_SEGMENT = 32, 128  # bytes side by side that a block reads, at least; of parts that are held, at most
+# Threads of a block that holds rows side by side, and bytes of each of them, the best first: a multiprocessor has room
+# for two such blocks, then for one
+HOLDING = ((256, 256), (512, 256), (1024, 128))
 ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
 
 
@@ -58,20 +62,22 @@ class RowBlocks:
     @property
     def held(self) -> int:
         """Bytes of values that a thread keeps in registers from one pass to the next, at most."""
-        return held_most(math.prod(self.block))
+        working = WORKING_ALONGSIDE if self.side_by_side else WORKING
+        return min(HELD_BYTES, 4 * (REGISTERS // math.prod(self.block) - working))
 
 
 @lru_cache(maxsize=4096)
-def rows_of(space: Shape, axes: tuple[int, ...], access: int, most: int, whole: bool = False) -> RowBlocks:
+def rows_of(space: Shape, axes: tuple[int, ...], access: int, most: int, parts: str = "joined") -> RowBlocks:
     """`axes` are those reduced, counted from the end; `access`: elements of every array that 16 bytes hold. `most`:
-    rows whose results a thread has room for; `whole`: rows that are not split among blocks."""
+    rows whose results a thread has room for. `parts`, of rows side by side: "joined" at the end, "held" until then, or
+    "none", where a block takes whole rows."""
     kept = [a for a, n in enumerate(space) if a - len(space) not in axes and n != 1]
     reduced = [a for a, n in enumerate(space) if a - len(space) in axes and n != 1]
     columns = math.prod(space[a] for a in reduced)
     rows = math.prod(space[a] for a in kept)
     if kept and reduced and kept[-1] > reduced[-1]:
         lying = math.prod(space[a] for a in kept if a > reduced[-1])
-        return _side_by_side(rows, columns, math.gcd(access, lying, most), access, whole)
+        return _side_by_side(rows, columns, math.gcd(access, lying, most), access, parts)
     lying = math.prod(space[a] for a in reduced if not kept or a > kept[-1])
     width = math.gcd(access, lying)
     if columns <= WARP_ROW:
@@ -83,17 +89,18 @@ def rows_of(space: Shape, axes: tuple[int, ...], access: int, most: int, whole: 
     return RowBlocks("block", rows, columns, (threads, 1), rows, threads, width)
 
 
-def _side_by_side(rows: int, columns: int, width: int, access: int, whole: bool) -> RowBlocks:
+def _side_by_side(rows: int, columns: int, width: int, access: int, parts: str) -> RowBlocks:
     """Threads side by side read neighbours, others the same rows further down."""
-    vectors = rows // width
+    vectors, bytes_each = rows // width, 16 * width // access
     threads, across = SIDE_BY_SIDE, min(32, _power_of_two(vectors))
-    if whole:
-        least = min(across, max(1, SEGMENT * access // (16 * width)))
-        threads, across = _whole(vectors, columns, width, across, least)
+    if parts == "held":  # two blocks have room; few rows each, so that those which join parts are more
+        threads, across = HOLDING[0][0], min(across, max(1, HELD_SEGMENT // bytes_each))
+    if parts == "none":
+        threads, across = _whole(vectors, columns, width, across, min(across, max(1, SEGMENT // bytes_each)))
     lanes = min(threads // across, _power_of_two(columns / A_COLUMN))
     if across * lanes < 128:
         across = min(_power_of_two(vectors), 128 // lanes)
-    ahead = max(2, min(16, UNDER_WAY * access // (16 * width)))
+    ahead = max(2, min(16, UNDER_WAY // bytes_each))
     return RowBlocks("column", rows, columns, (across, lanes), -(-vectors // across), lanes, width, ahead)
 
 
@@ -102,14 +109,11 @@ def _whole(vectors: int, columns: int, width: int, most: int, least: int) -> tup
     there are blocks enough, and that threads hold their elements, if that is possible."""
     across = [most >> n for n in range(most.bit_length()) if most >> n >= least]
     enough = [n for n in across if -(-vectors // n) >= ENOUGH_BLOCKS] or across[-1:]
-    shapes = [(threads, n) for threads in (SIDE_BY_SIDE, 2 * SIDE_BY_SIDE) for n in enough]
-    held = [4 * width * -(-columns // (threads // n)) <= held_most(threads) for threads, n in shapes]
-    return shapes[held.index(True)] if any(held) else shapes[0]
-
-
-def held_most(threads: int) -> int:
-    """Bytes of values that each of the threads of a block keeps in registers from one pass to the next, at most."""
-    return min(HELD_BYTES, 4 * (REGISTERS // threads - WORKING))
+    for threads, held in HOLDING:
+        for n in enough:
+            if 4 * width * -(-columns // (threads // n)) <= held:
+                return threads, n
+    return 1024, enough[0]
 
 
 def _power_of_two(least: float) -> int:

@@ -67,12 +67,12 @@ class CudaSchedule(Schedule):
         if self.grid and len(self.reads) + len(self.writes) > device.max_arguments:
             return Price(math.inf, read, written, work.flops, "memory")
         compute = self.compute_seconds(work, device)
-        under_way = self.under_way(device)
-        return compiled_price(read, written, compute, work.flops, device, self.blocks, self.calls, under_way)
+        drawn = self.drawn(device)
+        return compiled_price(read, written, compute, work.flops, device, self.blocks, self.calls, drawn)
 
-    def under_way(self, device: Device) -> float | None:
-        """Bytes that all blocks at work have asked for at a time, if the schedule knows."""
-        return None
+    def drawn(self, device: Device) -> float:
+        """The share of the device's bandwidth that its blocks can draw, if the schedule knows."""
+        return math.inf
 
     def compute_seconds(self, work: Work, device: Device) -> float:
         """What the operators take on the device."""
