@@ -7,13 +7,15 @@ cascade, are split among blocks.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import LATENCY, SEGMENT
+from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.ops import PLACES
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
@@ -76,6 +78,16 @@ class RowsSchedule(CudaSchedule):
         again = [{r: None for n in level for r in cascade.made_of(n)} for level in self.reductions]
         sizes = [d.itemsize * count for r in chain(*again) for d, count in (_parts(r, self.splits * self.rows.rows),)]
         return sum(sizes) + self.rows.groups * np.dtype(np.uint32).itemsize
+
+    def price(self, device: Device, work: Work | None = None) -> Price | None:
+        found = super().price(device, work)
+        return found and replace(found, seconds=found.seconds + self.join_seconds)
+
+    @property
+    def join_seconds(self) -> float:
+        """A block leaves its parts and looks whether it is the last, which reads those of all, two at a time."""
+        reads = len(self.reductions) * -(-self.splits // (2 * self.rows.stride))
+        return (2 + reads) * LATENCY if self.splits > 1 else 0.0
 
     def drawn(self, device: Device) -> float:
         """Of rows side by side: what threads have asked for before they use the first of it, in whole segments."""
