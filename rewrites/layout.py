@@ -95,7 +95,7 @@ def _laws_of_binary(op: str) -> list[Law]:
             Law(f"transpose_over_scalar_in_{op}{side}", g(x.transpose(p), y), g(x, y).transpose(p),
                 (guard("y is a scalar", views.scalar, y),), exactness),
             Law(f"leading_ones_idle_in_{op}{side}", g(x, y.reshape(s)), g(x, y),
-                (guard("the reshape only adds leading ones to y", views.adds_leading_ones, y, s),), exactness),
+                (guard("the reshape adds or takes leading ones of y", views.moves_leading_ones, y, s),), exactness),
             Law(f"reshape_over_scalar_in_{op}{side}", g(x.reshape(s), y), g(x, y).reshape(s),
                 (guard("y is a scalar", views.scalar, y),), exactness),
             Law(f"reshape_over_equal_in_{op}{side}", g(x.reshape(s), y),

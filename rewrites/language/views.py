@@ -88,6 +88,11 @@ def adds_leading_ones(t: TensorType, s: tuple[int, ...]) -> bool:
     return s == (1,) * (len(s) - t.rank) + t.shape
 
 
+def moves_leading_ones(t: TensorType, s: tuple[int, ...]) -> bool:
+    """Does the reshape of `t` to `s` add leading ones, or take some away?"""
+    return adds_leading_ones(t, s) or t.shape == (1,) * (t.rank - len(s)) + s
+
+
 def axis_groups(t: tuple[int, ...], s: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:
     """The axes other than 1 of two shapes with equal elements in equal order, in the smallest groups that hold the
     same elements; counted from the right."""
