@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256, 1) map_ebafea1a4217(
+extern "C" __global__ void __launch_bounds__(256, 6) map_ebafea1a4217(
     const float* __restrict__ r0,
     const float* __restrict__ r1,
     float k0,

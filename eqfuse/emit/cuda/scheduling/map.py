@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.cuda.scheduling.operands import arrays_of
+from eqfuse.emit.cuda.scheduling.registers import resident
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -78,7 +79,8 @@ def map_schedule(body: Graph, device: Device) -> CudaSchedule:
     size = math.prod(shape)
     width = access if size >= access else 1
     blocks = max(1, min(MOST_BLOCKS, -(-size // (THREADS * width))))
-    return MapSchedule(reads, writes, 1, grid=(blocks, 1), block=(THREADS, 1), width=width)
+    return MapSchedule(reads, writes, 1, grid=(blocks, 1), block=(THREADS, 1), width=width,
+                       resident=resident(body, THREADS, width))  # fmt: skip
 
 
 def _tiles(body: Graph, shape: Shape, width: int, device: Device) -> tuple[int, tuple[Node, ...]] | None:
