@@ -248,7 +248,7 @@ class _Writer:
             if not full and output.shape != self.space.reduced_shape:
                 raise UnsupportedOp(f"a cuda row kernel writes shapes {self.space.shape} or {self.space.reduced_shape}")
             index = self.full_index if full else self.reduced_index
-            text = ops.store(output.dtype, e.value(output, index))
+            text = e.stored(output, index)
             place = e.indices.join(index, output.shape)
             vector = f"Vec<{ops.stored(output.dtype)}, {self.width}>"
             first = re.sub(rf"\b{e.fast}\b", f"{e.fast}_", place)
