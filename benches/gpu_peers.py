@@ -82,7 +82,8 @@ def _torch(case: GpuCase, wide: Sequence[Any], compiled: bool) -> PeerRun:
 
     run = narrowed(workload_in(case.function, {"np": xp, "erf": torch.special.erf, "like": like}), like)
     if compiled:
-        run = torch.compile(run)
+        torch._dynamo.reset()  # or what was compiled for the shapes of other cases counts against this one
+        run = torch.compile(run, dynamic=False)
     moved = [torch.from_dlpack(a).to(getattr(torch, case.dtype)) for a in wide]
 
     def call() -> Any:
