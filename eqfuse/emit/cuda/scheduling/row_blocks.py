@@ -2,7 +2,7 @@
 
 In: the space, the axes reduced, the sizes of elements. Out: `RowBlocks`. Three layouts: a warp or a part of one per
 row (short rows), a block per row, and rows side by side (the kept axis is contiguous). A thread takes neighbours by
-accesses of 16 bytes: of a contiguous row, or of rows side by side. Next stop: `scheduling/row.py`.
+accesses of 16 bytes: of a contiguous row, or of rows side by side. Next stop: `row.py`.
 """
 
 from __future__ import annotations
