@@ -65,3 +65,15 @@ def test_spilled_registers_are_counted():
 def test_a_refused_source_is_an_error_that_carries_the_log():
     with pytest.raises(nvrtc.NvrtcError, match="INFINITY"):
         nvrtc.compile_cuda('extern "C" __global__ void f(float* y) { y[0] = INFINITY; }', "sm_90")
+
+
+def test_what_nvrtc_has_kept_is_compiled_anew_as_it_keeps_no_report(monkeypatch):
+    compiled = nvrtc._compiled
+
+    def kept(program, options):
+        log = compiled(program, options)
+        return log if "--no-cache" in options else ""
+
+    monkeypatch.setattr(nvrtc, "_compiled", kept)
+    assert nvrtc.compile_cuda(ROW_SOFTMAX, "sm_90").resources["row_softmax"].registers > 0
+    assert not nvrtc.compile_cuda("__device__ int f() { return 1; }", "sm_90").resources
