@@ -56,7 +56,7 @@ def compile_cuda(code: str, arch: str, flags: tuple[str, ...] = FAST) -> Compile
     try:
         options = [f"-arch={arch}", *flags, "--ptxas-options=-v", *(f"-I{folder}" for folder in _headers())]
         log = _compiled(program, options)
-        if "__global__" in code and not _resources(log):  # from 12.9 on, NVRTC keeps what it compiles, but not what ptxas reported
+        if "__global__" in code and not _resources(log):  # from 12.9 on, NVRTC keeps what it compiles, but no report
             log = _compiled(program, [*options, "--no-cache"])
         return Compiled(_read(program, "CUBIN"), log, _resources(log))
     finally:
