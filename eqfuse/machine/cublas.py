@@ -92,11 +92,13 @@ class Products:
             self._call(product, numbers, a, b, out, workspace)
 
     def _by_cupy(self, a: Any, b: Any, out: Any) -> None:
-        """CuPy multiplies no bfloat16, and nothing into another dtype."""
-        if out.dtype == a.dtype and a.dtype != BFLOAT16:
+        """CuPy multiplies no bfloat16, and 16-bit floats not into float32."""
+        if a.dtype == BFLOAT16 or (a.dtype == np.float16 and out.dtype != a.dtype):
+            a, b = a.astype("float32"), b.astype("float32")
+        if out.dtype == a.dtype:
             self._cupy.matmul(a, b, out=out)
         else:
-            out[...] = self._cupy.matmul(a.astype("float32"), b.astype("float32"))
+            out[...] = self._cupy.matmul(a, b)
 
     def _call(self, product: Product, numbers: Numbers, a: Any, b: Any, out: Any, workspace: Any) -> None:
         cuda, library = self._cupy.cuda, self._library

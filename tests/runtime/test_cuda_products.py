@@ -214,3 +214,10 @@ def test_without_the_library_cupy_multiplies_widened_operands_where_it_knows_no_
         out = np.full((5, 3), 99, dtype).view(OnDevice)
         Products(Cupy()).into(a, b, out)  # type: ignore[arg-type]
         np.testing.assert_array_equal(out, np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(dtype))
+
+
+def test_only_16_bit_floats_are_widened_on_the_way_to_cupy(library):
+    a, b = (np.random.default_rng(i).normal(size=(4, 4)).view(OnDevice) for i in range(2))
+    out = np.zeros((4, 4), np.complex128).view(OnDevice)
+    Products(Cupy()).into(a, b, out)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(out, np.matmul(a, b))
