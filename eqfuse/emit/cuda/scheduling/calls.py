@@ -78,11 +78,12 @@ def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
     """One call for each operator; a gather that is too large for them is a map."""
     if any(n.op == "take" and uncounted(n) for n in body.nodes):
         return map_schedule(body, device)
-    if product := widened_product(body, device):
+    if node := widened_product(body, device):
+        operands = narrowed(node, device)
         return CallsSchedule(
-            bytes_read(body, narrowed(product, device)), tuple(o.type.nbytes for o in body.outputs), len(body.outputs),
+            bytes_read(body, operands), tuple(o.type.nbytes for o in body.outputs), len(body.outputs),
             placed=(body.outputs[0],), host=(), host_seconds=0.0, temporary=0,
-            widened=narrowed(product, device), product=product_of_node(product, device),
+            widened=operands, product=product_of_node(node, device),
         )  # fmt: skip
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
     host = tuple(n for n in working if on_host(n))
