@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from eqfuse.emit.c import forms, kernels, lines, nest, rates, schedule, splits
+from eqfuse.emit.c import forms, kernels, lines, nest, rates, schedule, splits, strips
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
@@ -139,9 +139,37 @@ class Maps(Stages):
         return values
 
 
+class Neighbours(Drawing):
+    """Values are read at several shifts along the last axis, and what is made of these again."""
+
+    def body(self) -> Graph:
+        self.whole = (*self.whole[:-1], int(self.rng.integers(80, 140)))
+        values = self.grow([self.leaf() for _ in range(2)], int(self.rng.integers(2, 6)))
+        for _ in range(int(self.rng.integers(1, 4))):
+            values = self.shifted([v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)])
+            values = self.grow([*values, self.leaf()], int(self.rng.integers(3, 8)))
+        full = [v for v in values if v.shape == self.whole]
+        inputs = sorted((n for n in Graph((), (full[-1],)).nodes if n.op == "input"), key=lambda n: n.attr("name"))
+        return Graph(tuple(inputs), (full[-1],))
+
+    def shifted(self, values: list[Node]) -> list[Node]:
+        """Parts of the last of `values` and of another, of one shape; or these rolled."""
+        reach, extent = int(self.rng.integers(1, 6)), self.whole[-1]
+        shifts = [int(s) for s in self.rng.integers(0, reach + 1, 4)]
+        other = self.pick(values)
+        if self.rng.random() < 0.4:
+            parts = [(self.part(values[-1], s, extent), self.part(values[-1], 0, s)) for s in shifts]
+            return [*[node("concat", each, (-1,)) for each in parts], other]
+        self.whole = (*self.whole[:-1], extent - reach)
+        return [*[self.part(values[-1], s, extent - reach + s) for s in shifts], self.part(other, 0, extent - reach)]
+
+    def part(self, n: Node, start: int, stop: int) -> Node:
+        return node("slice", (n,), ((*[(0, extent, 1) for extent in n.shape[:-1]], (start, stop, 1)),))
+
+
 def drawn(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel, list[np.ndarray]]]:
     while count:
-        drawing = (Drawing, Stages, Maps, Scans)[count % 4](rng)
+        drawing = (Drawing, Stages, Maps, Scans, Neighbours)[count % 5](rng)
         try:
             body = drawing.body()
         except EqfuseError:  # NumPy has no largest of nothing
@@ -181,6 +209,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (splits, "LINE", 4), (splits, "PART", 8), (splits, "SHORT_PART", 8), (splits, "FEW_UNITS", 100),
         (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9),
         (lines, "PAIR_BYTES", 32), (forms, "SMALL", 2),
+        (strips, "LENGTH", 8), (strips, "REACH", 8), (strips, "WORTH", 1.0),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 

@@ -1,9 +1,9 @@
 """Where the values of a kernel are computed and what its lines call them; the heads of its loops.
 
 In: a form of `Loops`. Out: names, expressions and index arithmetic. Next stop: `lines.py`.
-Names: r, k, w, p: see `parameters.py`; t: values; a: results of reductions; h: values held between passes; c: values of
-a column; b: blocks of arrays; g: places that are gathered; q, o, s: what differs from cell to cell, see `table.py`; i,
-j, …: indices.
+Names: r, k, w, p: see `parameters.py`; t: values; a: results of reductions; h: values held between passes; v: values
+in strips; c: values of a column; b: blocks of arrays; g: places that are gathered; q, o, s: what differs from cell to
+cell, see `table.py`; i, j, …: indices.
 """
 
 from __future__ import annotations

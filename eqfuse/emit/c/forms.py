@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from eqfuse.emit.c.cells import Box, Cell, Read, cells_of, check_few, is_map
 from eqfuse.emit.c.nest import Access, Nest, access
-from eqfuse.emit.c.passes import Pass, is_gather, is_load, is_number, is_reduction
+from eqfuse.emit.c.passes import Pass, Strip, is_gather, is_load, is_number, is_reduction
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
@@ -29,8 +29,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, eq=False)
 class Form:
     """`body`: what its cells compute, of elements of `reads`, by cell, the largest first; `numbers` and `boxes` of
-    these; `reductions` in the order of the whole body. When the nest is known, `passes` and the dimensions along which
-    each value differs, `varying`."""
+    these; `reductions` in the order of the whole body. When the nest is known, `passes`, the dimensions along which
+    each value differs, `varying`, and `strips`, each behind those that it reads."""
 
     body: Graph
     reductions: tuple[Node, ...]
@@ -39,6 +39,7 @@ class Form:
     boxes: tuple[Box, ...] = ()
     passes: tuple[Pass, ...] = ()
     varying: dict[Node, frozenset[int]] = field(default_factory=dict)
+    strips: tuple[Strip, ...] = ()
 
     @property
     def arrays(self) -> dict[Node, Read]:
@@ -66,7 +67,8 @@ class Form:
 
     def read_in(self, number: int) -> set[Node]:
         """The arrays that pass number `number` reads."""
-        return {reads[n].leaf for reads in self.reads for n in self.passes[number].nodes if n in reads}
+        nodes = [*self.passes[number].nodes, *[n for strip in self.strips for n in strip.nodes]]
+        return {reads[n].leaf for reads in self.reads for n in nodes if n in reads}
 
     def by_cell(self, n: Node, quantity: Callable[[Read], T]) -> list[T]:
         """Of what is read as `n`, in each cell."""

@@ -16,7 +16,7 @@ from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, held_elements, partial_dtype
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.passes import Pass, by_scans, is_gather, is_load, is_scan
+from eqfuse.emit.c.passes import Pass, Strip, by_scans, is_gather, is_load, is_scan
 from eqfuse.emit.c.scans import Scans
 from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node, topological
@@ -26,13 +26,14 @@ PAIR_BYTES = 2048  # of a run whose sum is one vector of sums; those of runs are
 
 
 class Lines(Scans):
-    """`held`: values kept from one pass to later ones."""
+    """`held`: values kept from one pass to later ones; `in_strips`: elements of strips, by node."""
 
     def __init__(
         self, schedule: Loops, form: Form, rounds: bool, parameters: Parameters, counts: Counts, top: list[str]
     ) -> None:
         super().__init__(schedule, form, rounds, parameters, counts, top)
         self.held: dict[Node, str] = {}
+        self.in_strips: dict[Node, str] = {}
         self._declared: dict[int, list[str]] = {}
 
     def declared(self, number: int) -> list[str]:
@@ -49,8 +50,9 @@ class Lines(Scans):
         if self.schedule.seams:  # what is known in one cell is not known in the next
             self.names = {at: name for at, name in self.names.items() if at[1] == "top"}
         places: dict[str, list[str]] = {"top": self.top, "unit": [], "mid": [], "column": [], "inner": []}
+        strips = [line for strip in self.form.strips for line in self._strip(strip, places)]
         for n in p.taken:
-            self.enter(n, "inner", places["inner"], f"{self.held[n]}[{self.held_place()}]")
+            self.enter(n, "inner", places["inner"], self.in_strips.get(n) or f"{self.held[n]}[{self.held_place()}]")
         read = {place: self._read_at(p, place) for place in ("column", "inner")}
         for n in by_scans(p.nodes) if self.scans(p) else p.nodes:
             own = self.place(n)
@@ -72,10 +74,49 @@ class Lines(Scans):
             lines += [head, *loop(self.loop_head(self.nest.vector), places["column"])]
         if self.schedule.is_by_rows:
             lines += [*places["mid"], *places["inner"]]
+        elif strips:
+            lines += self._by_strips([*strips, *self._over_strip(places["inner"])])
         elif places["inner"]:
             lines += self._loops(p, places["mid"], places["inner"], number)
         words = set(re.findall(r"\w+", "\n".join(lines)))
         return [*self.table.lines(words, len(self.schedule.forms) > 1), *lines]
+
+    def _strip(self, strip: Strip, places: dict[str, list[str]]) -> list[str]:
+        """The loop that fills `strip`. What it computes outside of that goes to `places`."""
+        inner: list[str] = []
+        for n in strip.taken:
+            self.enter(n, "inner", inner, self.in_strips[n])
+        for n in strip.nodes:
+            own = self.place(n)
+            if is_load(n):
+                self._load(n, own, {**places, "inner": inner}, {})
+            elif (n, own) not in self.names or own not in ("top", "unit"):
+                self._compute(n, own, {**places, "inner": inner})
+        name, at = self.counts.name("v"), f"{NAMES[self.nest.vector]} - {self._strip_ends[0]}".removesuffix(" - 0")
+        self.in_strips |= {n: f"{name}[{at}{f' + {shift}' * bool(shift)}]" for n, shift in strip.shifts.items()}
+        inner.append(f"{self.in_strips[strip.value]} = {self.names[strip.value, 'inner']};")
+        declared = f"{ops.computed(strip.value.dtype)} {name}[{strip.length + strip.ahead}];"
+        return [declared, *self._over_strip(inner, strip.ahead)]
+
+    @property
+    def _strip_ends(self) -> tuple[str, str]:
+        """The first index of a strip, and the one after its last."""
+        is_whole = self.nest.runs.extent <= self.form.strips[0].length
+        return self.cell_ends(self.nest.vector) if is_whole else ("strip", "end")
+
+    def _over_strip(self, inner: list[str], ahead: int = 0) -> list[str]:
+        name, (first, last) = NAMES[self.nest.vector], self._strip_ends
+        head = f"for (long {name} = {first}; {name} < {last}{f' + {ahead}' * bool(ahead)}; {name}++)"
+        return [self.simd([], inner), *loop(head, inner)]
+
+    def _by_strips(self, lines: list[str]) -> list[str]:
+        """A loop over the strips of a row, each of which runs `lines`."""
+        (first, last), length = self.cell_ends(self.nest.vector), self.form.strips[0].length
+        if self._strip_ends == (first, last):
+            return lines
+        end = f"strip + {length} < {last} ? strip + {length} : {last}"
+        head = f"for (long strip = {first}; strip < {last}; strip += {length})"
+        return loop(head, [f"const long end = {end};", *lines])
 
     def _read_at(self, p: Pass, place: str) -> set[Node]:
         """What lines of a pass at `place` read."""

@@ -1,12 +1,12 @@
 """The passes of a kernel over its rows: one for each stage of reductions, and one that writes what is left.
 
 In: a body with views on leaves alone. Out: `Pass`es: what each computes for every element, keeps, reduces and writes.
-Next stop: `schedule.py`. A body without reductions is one pass.
+Next stop: `schedule.py`. A body without reductions is one pass, which may read `Strip`s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from eqfuse.emit.c import ops
@@ -33,6 +33,25 @@ class Pass:
     outputs: tuple[int, ...]
     taken: tuple[Node, ...]
     held: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A value that neighbours along a row share, computed by `nodes` for `length` elements of the row and `ahead` more
+    behind them, before the loop that reads it; these read `taken` of other strips. `shifts`: how many elements farther
+    than `value` each node lies that is read from it."""
+
+    value: Node
+    nodes: tuple[Node, ...]
+    taken: tuple[Node, ...]
+    shifts: Mapping[Node, int]
+    length: int
+    ahead: int
+
+    @property
+    def turns(self) -> float:
+        """How often it is computed for each element."""
+        return (self.length + self.ahead) / self.length
 
 
 def is_reduction(n: Node) -> bool:

@@ -6,7 +6,7 @@ In: the forms of a body over a nest of loops. Out: bytes by input, seconds of on
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -42,6 +42,7 @@ GATHERED = 30  # of any dtype
 STEP = 60  # of a scan along a row, each of which waits for the one before
 LANES = 16  # in whose time a scan along a row takes one step of a dear operator
 COLUMN = 3  # of a scan of columns side by side
+MOVED = 1  # of an element of a strip, which is stored, or loaded
 CELL = 1e-8  # seconds until the loops of a cell run
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 
@@ -98,24 +99,41 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
     """Seconds of one thread for the whole space by this form, in full vectors, and operations."""
     seconds, flops = 0.0, 0
     counts: dict[tuple[frozenset[int], bool], int] = {}
-    for p in form.passes:
-        for n in (*p.nodes, *p.reductions):
+    for turns, nodes, moved in _loops_of(form):
+        seconds += turns * sum(_moved(n, nest, device) for n in moved)
+        for n in nodes:
             dims = form.varying[n.args[is_gather(n)]] if is_reduction(n) or is_gather(n) else form.varying[n]
             key = dims, is_load(n)
             count = counts.get(key)
             if count is None:
                 count = counts[key] = _times(nest, *key)
             if not is_load(n):
-                flops += count
+                flops += round(turns * count)
                 dtype = n.dtype if n.op == "where" else n.args[0].dtype
                 times, base = additions(n.op, dtype, not form.varying[n.args[-1]])
                 if is_scan(n):
                     times = _of_scan(n, nest)
-                seconds += count * times * device.threads / device.scalar_rate(base)
+                seconds += turns * count * times * device.threads / device.scalar_rate(base)
             elif n in form.arrays and abs(nest.runs.step(form.arrays[n].access)) > 1:
                 wide = {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64")
-                seconds += count * device.element_seconds("transpose", wide) * device.threads
+                seconds += turns * count * device.element_seconds("transpose", wide) * device.threads
     return seconds, flops
+
+
+def _loops_of(form: Form) -> Iterator[tuple[float, Sequence[Node], Sequence[Node]]]:
+    """Of each loop: how often it runs for an element, what it loads, computes or reduces, and what it moves from strips
+    or to one."""
+    for strip in form.strips:
+        yield strip.turns, strip.nodes, (*strip.taken, strip.value)
+    for p in form.passes:
+        yield 1.0, (*p.nodes, *p.reductions), p.taken if form.strips else ()
+
+
+def _moved(n: Node, nest: Nest, device: Device) -> float:
+    """Seconds of one thread to store a value in a strip, or to load it from there, for all elements."""
+    name = "float32" if n.dtype in (FLOAT16, BFLOAT16) else n.dtype.name
+    base, share = PRICED_AS.get(name, (name, 1))
+    return nest.elements * MOVED * share * device.threads / device.scalar_rate(base)
 
 
 def _of_scan(n: Node, nest: Nest) -> float:

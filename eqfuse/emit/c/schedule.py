@@ -22,6 +22,7 @@ from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
 from eqfuse.emit.c.rates import bytes_of, joining_seconds, work_of
 from eqfuse.emit.c.splits import Split, of_scans, split_of
+from eqfuse.emit.c.strips import with_strips
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
@@ -86,6 +87,8 @@ class LoopsSchedule(Loops, CompiledSchedule):
         cells = math.prod(len(places) - 1 for places in self.seams.values())
         if cells > 1:
             lines.append(f"{cells} cells between seams, in {len(self.forms)} forms")
+        if strips := [strip for form in self.forms for strip in form.strips]:
+            lines.append(f"what neighbours share is computed once: {len(strips)} x {strips[0].length:,} elements ahead")
         if self.split is not None:
             lines.append(f"each row in {self.parts} parts, joined at last")
         return "\n".join(lines)
@@ -119,6 +122,7 @@ def _loops(body: Graph, device: Device) -> LoopsSchedule:
     split = _split(graph, space, axes, forms, written, device)
     nest, cascade = split.nest, split.cascade
     found = with_passes(forms, nest, writes=cascade is None)
+    found = tuple([each for form in found for each in with_strips(form, nest)])
     seams = _seams(found, nest)
     reads = bytes_of(body, nest, found, device)
     writes = tuple([o.type.nbytes for o in body.outputs])
