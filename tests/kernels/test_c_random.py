@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from eqfuse import dtypes
 from eqfuse.emit.c import forms, kernels, lines, nest, rates, schedule, splits, strips
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
@@ -140,31 +141,47 @@ class Maps(Stages):
 
 
 class Neighbours(Drawing):
-    """Values are read at several shifts along the last axis, and what is made of these again."""
+    """Values are read at several shifts along the last axes, and what is made of these again."""
 
     def body(self) -> Graph:
-        self.whole = (*self.whole[:-1], int(self.rng.integers(80, 140)))
+        rows, extent = int(self.rng.integers(20, 40)), int(self.rng.integers(80, 140))
+        self.whole = (*self.whole[:-2], *(rows, extent)[-len(self.whole) :])
         values = self.grow([self.leaf() for _ in range(2)], int(self.rng.integers(2, 6)))
         for _ in range(int(self.rng.integers(1, 4))):
-            values = self.shifted([v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)])
-            values = self.grow([*values, self.leaf()], int(self.rng.integers(3, 8)))
+            first, second, *others = self.shifted(self.dear(values))
+            values = [*others, self.leaf(), node("maximum", (first, second))]
+            values = [*values, *self.grow(values[-1:], int(self.rng.integers(1, 6)))]
         full = [v for v in values if v.shape == self.whole]
         inputs = sorted((n for n in Graph((), (full[-1],)).nodes if n.op == "input"), key=lambda n: n.attr("name"))
         return Graph(tuple(inputs), (full[-1],))
 
-    def shifted(self, values: list[Node]) -> list[Node]:
-        """Parts of the last of `values` and of another, of one shape; or these rolled."""
-        reach, extent = int(self.rng.integers(1, 6)), self.whole[-1]
-        shifts = [int(s) for s in self.rng.integers(0, reach + 1, 4)]
-        other = self.pick(values)
-        if self.rng.random() < 0.4:
-            parts = [(self.part(values[-1], s, extent), self.part(values[-1], 0, s)) for s in shifts]
-            return [*[node("concat", each, (-1,)) for each in parts], other]
-        self.whole = (*self.whole[:-1], extent - reach)
-        return [*[self.part(values[-1], s, extent - reach + s) for s in shifts], self.part(other, 0, extent - reach)]
+    def dear(self, values: list[Node]) -> list[Node]:
+        """`values` of full size, and what is dearer than to read it again."""
+        full = [v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)]
+        pair = self.pick(full), self.pick(full)
+        dear = {"b": "logical_xor", "f": "divide", "i": "floor_divide", "u": "floor_divide"}[dtypes.kind(self.dtype)]
+        return [*full, node(dear, pair), node("minimum", (full[-1], node(dear, pair)))]
 
-    def part(self, n: Node, start: int, stop: int) -> Node:
-        return node("slice", (n,), ((*[(0, extent, 1) for extent in n.shape[:-1]], (start, stop, 1)),))
+    def shifted(self, values: list[Node]) -> list[Node]:
+        """Parts of the last of `values` and of another, of one shape; or these rolled along an axis."""
+        of, other, axes = values[-1], self.pick(values), range(-min(2, len(self.whole)), 0)
+        reach = {axis: int(self.rng.integers(0, 6)) for axis in axes}
+        shifts = [{axis: int(self.rng.integers(0, n + 1)) for axis, n in reach.items()} for _ in range(4)]
+        if self.rng.random() < 0.4:
+            axis = self.pick(axes)
+            return [*[self.rolled(of, each[axis], axis) for each in shifts], other]
+        kept = {axis: self.whole[axis] - n for axis, n in reach.items()}
+        parts = [{axis: (each[axis], each[axis] + n) for axis, n in kept.items()} for each in shifts]
+        self.whole = (*self.whole[: -len(kept)], *kept.values())
+        return [*[self.part(of, each) for each in parts], self.part(other, parts[0])]
+
+    def rolled(self, n: Node, by: int, axis: int) -> Node:
+        extent = n.type.extent(axis)
+        return node("concat", (self.part(n, {axis: (by, extent)}), self.part(n, {axis: (0, by)})), (axis,))
+
+    def part(self, n: Node, ends: dict[int, tuple[int, int]]) -> Node:
+        ranges = [(*ends.get(axis, (0, n.type.extent(axis))), 1) for axis in range(-n.type.rank, 0)]
+        return node("slice", (n,), (tuple(ranges),))
 
 
 def drawn(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel, list[np.ndarray]]]:
@@ -209,7 +226,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (splits, "LINE", 4), (splits, "PART", 8), (splits, "SHORT_PART", 8), (splits, "FEW_UNITS", 100),
         (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9),
         (lines, "PAIR_BYTES", 32), (forms, "SMALL", 2),
-        (strips, "LENGTH", 8), (strips, "REACH", 8), (strips, "WORTH", 1.0),
+        (strips, "LENGTH", 8), (strips, "REACH", 8), (strips, "WORTH", 1.0), (strips, "CHUNK", 1),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 

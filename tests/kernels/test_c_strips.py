@@ -41,6 +41,42 @@ def backwards(x: Any) -> Any:
     return y[:, 1:] * y[:, :-1]
 
 
+def fluxes_along_both_axes(u: Any) -> Any:
+    def flux(before: Any, here: Any, after: Any) -> Any:
+        r = (here - before) / (after - here + 1e-6)
+        return here + 0.5 * (r + np.abs(r)) / (1 + np.abs(r)) * (after - here)
+
+    x = flux(*[u[2:-2, k : k - 3 or None] for k in range(3)])[:, : u.shape[1] - 3]
+    y = flux(*[u[k : k - 3 or None, 2:-2] for k in range(3)])[: u.shape[0] - 3]
+    return u[2:-2, 2:-2] - 0.3 * (x[:, 1:] - x[:, :-1]) - 0.3 * (y[1:] - y[:-1])
+
+
+def slopes_of_a_blurred_picture(x: Any) -> Any:
+    def along(y: Any, axis: int) -> Any:
+        parts = [np.moveaxis(y, axis, 0)[k : y.shape[axis] - 4 + k] for k in range(5)]
+        return np.moveaxis(sum(w * part for w, part in zip((0.1, 0.2, 0.4, 0.2, 0.1), parts, strict=True)), 0, axis)
+
+    y = along(along(x, 0), 1)
+    across, down = y[1:-1, 2:] - y[1:-1, :-2], y[2:, 1:-1] - y[:-2, 1:-1]
+    return np.sqrt(across * across + down * down)
+
+
+def rolled_along_both_axes(u: Any) -> Any:
+    k = np.sqrt(1 + u * u) / (2 + np.abs(u))
+    x, y = ((k + np.roll(k, -1, a)) * (np.roll(u, -1, a) - u) for a in (0, 1))
+    return u + 0.1 * (x - np.roll(x, 1, 0) + y - np.roll(y, 1, 1))
+
+
+def upside_down(x: Any) -> Any:
+    y = x[::-1, ::-1] / (1 + x[::-1, ::-1] * x[::-1, ::-1])
+    return y[3:, 1:] * y[:-3, :-1] - y[1:-2, 1:]
+
+
+def columns_and_rows_of_rows(x: Any, column: Any, row: Any) -> Any:
+    y = np.sqrt(np.abs(x / (column + 3) + row)) / (1 + x * x)
+    return column[1:-1] * (y[2:, 2:] - 2 * y[1:-1, 1:-1] + y[:-2, :-2])
+
+
 def rolled(u: Any) -> Any:
     before, after = np.roll(u, 1, 1), np.roll(u, -1, 1)
     r = (u - before) / (after - u + 1e-6)
@@ -65,12 +101,18 @@ def of_truth_values(x: Any) -> Any:
 
 EXTENTS = [72, 74, 519, 521, 524, 525, 1038, 1545, 20_000]
 FUNCTIONS = [flux_limited, separable_filter, slopes_of_slopes, backwards, rolled]
+BOTH = [fluxes_along_both_axes, slopes_of_a_blurred_picture, rolled_along_both_axes, upside_down]
+SIZES = [(600, 80), (511, 400), (700, 1100)]
 CASES: dict[str, tuple[Any, list[tuple[tuple[int, ...], str]]]] = {
     **{f"{f.__name__} of rows of {n}": (f, [((5, n), "float32")]) for f in FUNCTIONS for n in EXTENTS},
     **{f"{f.__name__} in float64": (f, [((5, 1200), "float64")]) for f in FUNCTIONS},
     **{f"a line of {n}": (fluxes_along_a_line, [((n,), "float32")]) for n in EXTENTS},
     **{f"{dtype}": (of_integers, [((5, 1200), dtype)]) for dtype in ("int16", "int32", "int64")},
     "truth values": (of_truth_values, [((5, 1200), "float64")]),
+    **{f"{f.__name__} of {m} rows of {n}": (f, [((m, n), "float32")]) for f in BOTH for m, n in SIZES},
+    "rows, and a column and a row": (
+        columns_and_rows_of_rows, [((200, 300), "float32"), ((200, 1), "float32"), ((300,), "float32")]
+    ),
     "a column and a row": (
         with_a_column_and_a_row, [((5, 1200), "float32"), ((5, 1), "float32"), ((1200,), "float32")]
     ),

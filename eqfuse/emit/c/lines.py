@@ -26,14 +26,14 @@ PAIR_BYTES = 2048  # of a run whose sum is one vector of sums; those of runs are
 
 
 class Lines(Scans):
-    """`held`: values kept from one pass to later ones; `in_strips`: elements of strips, by node."""
+    """`held`: values kept from one pass to later ones; `strips`: the array of each that is in a strip, and that."""
 
     def __init__(
         self, schedule: Loops, form: Form, rounds: bool, parameters: Parameters, counts: Counts, top: list[str]
     ) -> None:
         super().__init__(schedule, form, rounds, parameters, counts, top)
         self.held: dict[Node, str] = {}
-        self.in_strips: dict[Node, str] = {}
+        self.strips: dict[Node, tuple[str, Strip]] = {}
         self._declared: dict[int, list[str]] = {}
 
     def declared(self, number: int) -> list[str]:
@@ -52,7 +52,8 @@ class Lines(Scans):
         places: dict[str, list[str]] = {"top": self.top, "unit": [], "mid": [], "column": [], "inner": []}
         strips = [line for strip in self.form.strips for line in self._strip(strip, places)]
         for n in p.taken:
-            self.enter(n, "inner", places["inner"], self.in_strips.get(n) or f"{self.held[n]}[{self.held_place()}]")
+            text = self._in_strip(n, places["unit"]) if strips else f"{self.held[n]}[{self.held_place()}]"
+            self.enter(n, "inner", places["inner"], text)
         read = {place: self._read_at(p, place) for place in ("column", "inner")}
         for n in by_scans(p.nodes) if self.scans(p) else p.nodes:
             own = self.place(n)
@@ -82,32 +83,54 @@ class Lines(Scans):
         return [*self.table.lines(words, len(self.schedule.forms) > 1), *lines]
 
     def _strip(self, strip: Strip, places: dict[str, list[str]]) -> list[str]:
-        """The loop that fills `strip`. What it computes outside of that goes to `places`."""
+        """The loops that fill `strip`. What a row computes once goes to `places`; of rows to come, into their loop."""
+        known = {at: name for at, name in self.names.items() if at[1] == "top"}
+        unit: list[str] = [] if strip.rows else places["unit"]
         inner: list[str] = []
         for n in strip.taken:
-            self.enter(n, "inner", inner, self.in_strips[n])
+            self.enter(n, "inner", inner, self._in_strip(n, unit))
         for n in strip.nodes:
             own = self.place(n)
             if is_load(n):
-                self._load(n, own, {**places, "inner": inner}, {})
+                self._load(n, own, {**places, "unit": unit, "inner": inner}, {})
             elif (n, own) not in self.names or own not in ("top", "unit"):
-                self._compute(n, own, {**places, "inner": inner})
-        name, at = self.counts.name("v"), f"{NAMES[self.nest.vector]} - {self._strip_ends[0]}".removesuffix(" - 0")
-        self.in_strips |= {n: f"{name}[{at}{f' + {shift}' * bool(shift)}]" for n, shift in strip.shifts.items()}
-        inner.append(f"{self.in_strips[strip.value]} = {self.names[strip.value, 'inner']};")
-        declared = f"{ops.computed(strip.value.dtype)} {name}[{strip.length + strip.ahead}];"
-        return [declared, *self._over_strip(inner, strip.ahead)]
+                self._compute(n, own, {**places, "unit": unit, "inner": inner})
+        name = self.counts.name("v")
+        self.strips |= dict.fromkeys(strip.shifts, (name, strip))
+        inner.append(f"{self._in_strip(strip.value, unit)} = {self.names[strip.value, 'inner']};")
+        kind, over = ops.computed(strip.value.dtype), self._over_strip(inner, strip.before, strip.ahead)
+        if not strip.rows:
+            return [f"{kind} {name}[{strip.width}];", *over]
+        self.names = {at: text for at, text in self.names.items() if at[1] == "top"} | known
+        self.top += [f"{kind} {name}[{(strip.rows + 1) * strip.width}];", f"long {name}_next = 0;"]
+        row = NAMES[self.nest.counted[0]]
+        head = f"for (long ahead = {name}_next > {row} ? {name}_next : {row}; ahead <= {row} + {strip.rows}; ahead++)"
+        return [*loop(head, [f"const long {row} = ahead;", *unit, *over]), f"{name}_next = {row} + {strip.rows + 1};"]
+
+    def _in_strip(self, n: Node, unit: list[str]) -> str:
+        """An element of the strip of `n`; the lines that find its row go to `unit`."""
+        name, strip = self.strips[n]
+        rows, along = strip.shifts[n]
+        if strip.rows:
+            row, at = NAMES[self.nest.counted[0]], f"{name}_{rows}"
+            place = f"({row} + {rows}) % {strip.rows + 1} * {strip.width}"
+            line = f"{ops.computed(n.dtype)} *const {at} = {name} + {place};"
+            unit += [line] * (line not in unit)
+            name = at
+        terms = [NAMES[self.nest.vector], f" - {self._strip_ends[0]}", f" + {strip.before + along}"]
+        return f"{name}[{''.join(term for term in terms if term not in (' - 0', ' + 0'))}]"
 
     @property
     def _strip_ends(self) -> tuple[str, str]:
         """The first index of a strip, and the one after its last."""
-        is_whole = self.nest.runs.extent <= self.form.strips[0].length
+        first = self.form.strips[0]
+        is_whole = self.nest.runs.extent <= first.length or any(strip.rows for strip in self.form.strips)
         return self.cell_ends(self.nest.vector) if is_whole else ("strip", "end")
 
-    def _over_strip(self, inner: list[str], ahead: int = 0) -> list[str]:
+    def _over_strip(self, inner: list[str], before: int = 0, ahead: int = 0) -> list[str]:
         name, (first, last) = NAMES[self.nest.vector], self._strip_ends
-        head = f"for (long {name} = {first}; {name} < {last}{f' + {ahead}' * bool(ahead)}; {name}++)"
-        return [self.simd([], inner), *loop(head, inner)]
+        begin, end = f"{first}{f' - {before}' * bool(before)}", f"{last}{f' + {ahead}' * bool(ahead)}"
+        return [self.simd([], inner), *loop(f"for (long {name} = {begin}; {name} < {end}; {name}++)", inner)]
 
     def _by_strips(self, lines: list[str]) -> list[str]:
         """A loop over the strips of a row, each of which runs `lines`."""

@@ -37,21 +37,24 @@ class Pass:
 
 @dataclass(frozen=True)
 class Strip:
-    """A value that neighbours along a row share, computed by `nodes` for `length` elements of the row and `ahead` more
-    behind them, before the loop that reads it; these read `taken` of other strips. `shifts`: how many elements farther
-    than `value` each node lies that is read from it."""
+    """A value that neighbours share, computed by `nodes` before the loop that reads it, `turns` times for an element;
+    these read `taken` of other strips. It has `length` elements of a row, `before` more before them and `ahead` behind;
+    if some of `rows` that come after are needed too, the last that were computed are kept. `shifts`: how many rows and
+    elements farther than `value` each node lies that is read from it."""
 
     value: Node
     nodes: tuple[Node, ...]
     taken: tuple[Node, ...]
-    shifts: Mapping[Node, int]
+    shifts: Mapping[Node, tuple[int, int]]
     length: int
+    before: int
     ahead: int
+    rows: int
+    turns: float
 
     @property
-    def turns(self) -> float:
-        """How often it is computed for each element."""
-        return (self.length + self.ahead) / self.length
+    def width(self) -> int:
+        return self.before + self.length + self.ahead
 
 
 def is_reduction(n: Node) -> bool:

@@ -88,7 +88,8 @@ class LoopsSchedule(Loops, CompiledSchedule):
         if cells > 1:
             lines.append(f"{cells} cells between seams, in {len(self.forms)} forms")
         if strips := [strip for form in self.forms for strip in form.strips]:
-            lines.append(f"what neighbours share is computed once: {len(strips)} x {strips[0].length:,} elements ahead")
+            ahead = "a row" if any(strip.rows for strip in strips) else f"{strips[0].length:,} elements"
+            lines.append(f"what neighbours share is computed once, {ahead} at a time: {len(strips)} values")
         if self.split is not None:
             lines.append(f"each row in {self.parts} parts, joined at last")
         return "\n".join(lines)

@@ -1,10 +1,10 @@
-"""Values that neighbours along a row share: computed once for a strip of the row, and read by each of them.
+"""Values that neighbours share: computed once for a strip of a row, or for rows to come, and read by each of them.
 
 In: the form of a map, and its nest. Out: its `Strip`s. Next stop: `rates.py`, `lines.py`.
-The difference of two fluxes, or the rows of a separable filter, compute one expression at several shifts of the index
-along the loop of vectors. Where that is dear, a loop before computes it for a strip of the row, and a little beyond its
-end; the values stay in the nearest cache. They have the same bits: they are computed by the same operators. Of another
-element no more is read than is without strips: each value in a strip is that of some element of the space.
+The difference of two fluxes, the stages of a stencil, or a separable filter compute one expression at several shifts of
+the indices. Where that is dear, a loop before computes it for a strip of the row, and a little beyond its ends; where
+rows share it, for the rows that later ones read too, of which the last few are kept. The values stay in a near cache.
+They have the same bits: they are computed by the same operators.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from eqfuse.dtypes import kind
 from eqfuse.emit.c.forms import Form
@@ -25,9 +25,22 @@ from eqfuse.ir.graph import Node
 
 LENGTH = 512  # elements of a strip
 REACH = 64  # elements from the first place at which a value is needed to the last, at most
-MOST = 8  # strips of a kernel, which all stay in the nearest cache
+ROWS = 8  # rows from the first one at which a value is needed to the last, at most
+KEPT = 128 << 10  # bytes of all strips, at most
+CHUNK = 64  # a chunk, in which the first rows are computed before others, has one row of as many at least
+MOST = 8  # strips of a kernel
 TRIED = 20_000  # operators that are looked at to find what is worth a strip, about
 WORTH = 0.8  # of the work without strips: what is left where they are used
+
+
+class Shift(NamedTuple):
+    """How far a place lies from another, in rows and in elements of a row; None: it is the same everywhere."""
+
+    rows: int | None
+    along: int | None
+
+
+NOWHERE = Shift(None, None)
 
 
 def with_strips(form: Form, nest: Nest) -> list[Form]:
@@ -36,11 +49,8 @@ def with_strips(form: Form, nest: Nest) -> list[Form]:
     first = replace(form, reads=form.reads[:1], numbers=form.numbers[:1], boxes=form.boxes[:1])
     if not _may_have_strips(first, nest):
         return [form]
-    best = whole = _Choice(first, nest, ())
-    for group in _Shifts(first, nest).groups()[: 1 + TRIED // len(form.body.nodes)]:
-        more = _Choice(first, nest, (*best.groups, group))
-        if len(best.groups) < MOST and more.work < best.work:
-            best = more.without_idle()
+    whole, places = _Choice(first, nest, ()), _Places(first, nest)
+    best = min((_chosen(whole, places.groups(rows)) for rows in (0, ROWS)), key=lambda choice: choice.work)
     if best.work > WORTH * whole.work:
         return [form]
     (only,) = form.passes
@@ -52,48 +62,64 @@ def with_strips(form: Form, nest: Nest) -> list[Form]:
 
 def _may_have_strips(form: Form, nest: Nest) -> bool:
     """Is it a loop over independent elements of rows, or of one row, that reads an array at several places?"""
-    plain = not nest.inside and not nest.reduced and _along(form, nest) >= REACH
+    plain = not nest.inside and not nest.reduced and len(_ends(form, nest, nest.vector)) >= REACH
     several = len({read.leaf for read in form.arrays.values()}) < len(form.arrays)
     return plain and several and not any(is_reduction(n) or is_scan(n) or is_gather(n) for n in form.body.nodes)
 
 
-def _along(form: Form, nest: Nest) -> int:
-    """The elements of the cell along the loop of vectors."""
+def _chosen(whole: _Choice, groups: Sequence[_Group]) -> _Choice:
+    """`whole` with those of `groups` that save work."""
+    best = whole
+    for group in groups[: 1 + TRIED // len(whole.form.body.nodes)]:
+        more = replace(best, groups=(*best.groups, group))
+        if len(best.groups) < MOST and more.work < best.work:
+            best = more.without_idle()
+    return best
+
+
+def _ends(form: Form, nest: Nest, d: int) -> range:
+    """The indices along dimension `d` of the cell."""
     (box,) = form.boxes
-    return math.prod([box[axis][1] - box[axis][0] for axis in nest.runs.axes])
+    low, high = box[nest.dims[d].axes[0]] if nest.dims[d].axes else (0, 1)
+    step = math.prod([box[axis][1] for axis in nest.dims[d].axes[1:]])
+    return range(low * step, high * step)
+
+
+def _rows_of(nest: Nest) -> int | None:
+    """The dimension that rows are counted along, if there is one alone."""
+    return nest.counted[0] if len(nest.dims) == 2 and len(nest.counted) == 1 else None
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Nodes that compute alike, by how many elements farther than the first each does; `order`: behind those of all
-    that they are computed from."""
+    """Nodes that compute alike, and the place of each; `order`: behind those of all that they are computed from."""
 
-    shifts: Mapping[Node, int]
+    places: Mapping[Node, Shift]
     order: int
 
 
-class _Shifts:
-    """Which nodes compute alike, but for their place along the loop of vectors."""
+class _Places:
+    """Which nodes compute alike, but for the place where they do."""
 
     def __init__(self, form: Form, nest: Nest) -> None:
         self._form, self._nest = form, nest
         self._numbers: dict[Any, int] = {}
-        self._alike: dict[Node, tuple[int, int | None]] = {}  # a number of what is computed, and where
+        self._alike: dict[Node, tuple[int, Shift]] = {}  # a number of what is computed, and where
         for n in form.body.nodes:
             self._alike[n] = self._load(n) if is_load(n) else self._operator(n)
 
-    def groups(self) -> list[_Group]:
+    def groups(self, rows: int) -> list[_Group]:
         """Those of several places near one another, but those within another; first what most is computed for."""
-        members: dict[int, list[tuple[int, Node]]] = defaultdict(list)
+        members: dict[int, list[tuple[Shift, Node]]] = defaultdict(list)
         for n, (number, at) in self._alike.items():
-            if at is not None and not is_load(n) and kind(n.dtype) != "c":
+            if at.along is not None and not is_load(n) and kind(n.dtype) != "c":
                 members[number].append((at, n))
         found = [
-            _Group({n: at - near[0][0] for at, n in near}, number)
+            _Group({n: at for at, n in near}, number)
             for number, placed in members.items()
-            for near in _near(sorted(placed, key=lambda each: each[0]))
+            for near in _near(sorted(placed, key=lambda each: (each[0].rows or 0, each[0].along)), rows)
         ]
-        group_of = {n: g for g in found for n in g.shifts}
+        group_of = {n: g for g in found for n in g.places}
         readers: dict[Node, set[_Group | None]] = {n: {None} for n in self._form.body.outputs}
         for n in self._form.body.nodes:
             for a in n.args:
@@ -103,37 +129,57 @@ class _Shifts:
     def _number(self, key: Any) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _load(self, n: Node) -> tuple[int, int | None]:
+    def _load(self, n: Node) -> tuple[int, Shift]:
         read = self._form.arrays.get(n)
         if is_number(n) or read is None:
-            return self._number(n), None
-        steps = self._nest.steps(read.access)
-        step = steps[self._nest.vector]
-        at, rest = divmod(read.access.offset, step) if step else (None, read.access.offset)
-        return self._number((read.leaf, steps, rest)), at
+            return self._number(n), NOWHERE
+        steps, counted, rest = self._nest.steps(read.access), _rows_of(self._nest), read.access.offset
+        rows = along = None
+        if counted is not None and (step := steps[counted]):
+            near = min(REACH, abs(step) // 2)  # places a little before the first element of a row are of that row
+            rows = (rest + (near if step > 0 else -near)) // step
+            rest -= rows * step
+        if steps[self._nest.vector]:
+            along, rest = divmod(rest, steps[self._nest.vector])
+        return self._number((read.leaf, steps, rest)), Shift(rows, along)
 
-    def _operator(self, n: Node) -> tuple[int, int | None]:
+    def _operator(self, n: Node) -> tuple[int, Shift]:
         args = [self._alike[a] for a in n.args]
-        first = min([at for _, at in args if at is not None], default=None)
-        apart = tuple([(number, at if at is None or first is None else at - first) for number, at in args])
+        first = _first([at for _, at in args])
+        apart = tuple([(number, _from(first, at)) for number, at in args])
         return self._number((n.op, n.attrs, n.dtype, apart)), first
+
+
+def _first(places: Sequence[Shift]) -> Shift:
+    """The least row and the least element of a row of any of `places`."""
+    rows, along = zip(*places, strict=True)
+    return Shift(*[min([p for p in each if p is not None], default=None) for each in (rows, along)])
+
+
+def _from(first: Shift, at: Shift) -> Shift:
+    return Shift(*[None if a is None or b is None else a - b for a, b in zip(at, first, strict=True)])
 
 
 def _is_within(group: _Group, readers: Mapping[Node, Collection[_Group | None]]) -> bool:
     """Does one other group alone read all of `group`, at as many places?"""
-    read_by = set().union(*[readers[n] for n in group.shifts])
+    read_by = set().union(*[readers[n] for n in group.places])
     (one, *others) = read_by
-    return not others and one is not None and len(one.shifts) == len(group.shifts)
+    return not others and one is not None and len(one.places) == len(group.places)
 
 
-def _near(placed: Sequence[tuple[int, Node]]) -> list[list[tuple[int, Node]]]:
+def _near(placed: Sequence[tuple[Shift, Node]], rows: int) -> list[list[tuple[Shift, Node]]]:
     """`placed` nodes, in ascending order, as groups of several places within reach."""
-    groups: list[list[tuple[int, Node]]] = []
+    groups: list[list[tuple[Shift, Node]]] = []
     for at, n in placed:
-        if not groups or at - groups[-1][0][0] > REACH:
+        if not groups or not _in_reach([*[other for other, _ in groups[-1]], at], rows):
             groups.append([])
         groups[-1].append((at, n))
-    return [group for group in groups if group[-1][0] > group[0][0]]
+    return [group for group in groups if group[0][0] != group[-1][0]]
+
+
+def _in_reach(places: Sequence[Shift], rows: int) -> bool:
+    spans = [max(each) - min(each) for each in zip(*[(at.rows or 0, at.along or 0) for at in places], strict=True)]
+    return spans[0] <= rows and spans[1] <= REACH
 
 
 def _cone(roots: Iterable[Node], kept: Collection[Node]) -> tuple[dict[Node, None], dict[Node, None]]:
@@ -152,16 +198,6 @@ def _cone(roots: Iterable[Node], kept: Collection[Node]) -> tuple[dict[Node, Non
     return met, taken
 
 
-def _work(cone: tuple[Collection[Node], Collection[Node]], form: Form, nest: Nest) -> float:
-    """What an element costs in additions."""
-    met, taken = cone
-    found: float = MOVED * len(taken)
-    for n in met:
-        if not is_load(n) and nest.vector in form.varying[n]:
-            found += additions(n.op, n.args[0].dtype, not form.varying[n.args[-1]])[0]
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class _Choice:
     """A form with `groups` in strips."""
@@ -169,10 +205,10 @@ class _Choice:
     form: Form
     nest: Nest
     groups: tuple[_Group, ...]
-    _kept: set[Node] = field(default_factory=set, init=False)
 
-    def __post_init__(self) -> None:
-        self._kept.update(*[g.shifts for g in self.groups])
+    @cached_property
+    def _kept(self) -> set[Node]:
+        return {n for g in self.groups for n in g.places}
 
     def computed(self, roots: Iterable[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
         """What is loaded or computed for `roots`, in the order of the body, and what is read from strips."""
@@ -182,38 +218,76 @@ class _Choice:
     def without_idle(self) -> _Choice:
         """Without groups that save nothing beside the others."""
         for group in self.groups:
-            fewer = _Choice(self.form, self.nest, tuple([g for g in self.groups if g is not group]))
+            fewer = replace(self, groups=tuple([g for g in self.groups if g is not group]))
             if fewer.work <= self.work:
                 return fewer.without_idle()
         return self
 
     @cached_property
     def work(self) -> float:
-        """What an element costs in additions."""
-        found = _work(_cone(self.form.body.outputs, self._kept), self.form, self.nest)
-        for strip in self.strips:
-            own = _work((strip.nodes, strip.taken), self.form, self.nest) + MOVED
-            found += own * strip.turns
+        """What an element costs in additions; infinite where the strips take too much memory, or would be made of
+        what no array has."""
+        if self._kept_bytes > KEPT or not all(self._is_inside(strip) for strip in self.strips):
+            return math.inf
+        found = self._work(*self.computed(self.form.body.outputs))
+        return found + sum((self._work(s.nodes, s.taken) + MOVED) * s.turns for s in self.strips)
+
+    def _work(self, nodes: Iterable[Node], taken: Collection[Node]) -> float:
+        found: float = MOVED * len(taken)
+        for n in nodes:
+            if not is_load(n) and self.nest.vector in self.form.varying[n]:
+                found += additions(n.op, n.args[0].dtype, not self.form.varying[n.args[-1]])[0]
         return found
+
+    @property
+    def _kept_bytes(self) -> int:
+        return sum((s.rows + 1) * s.width * max(4, s.value.dtype.itemsize) for s in self.strips)
+
+    def _is_inside(self, strip: Strip) -> bool:
+        """Does every array have what `strip` reads of it?"""
+        along = _ends(self.form, self.nest, self.nest.vector)
+        ends = {self.nest.vector: (along[0] - strip.before, along[-1] + strip.ahead)}
+        for d in range(len(self.nest.dims)):
+            indices = _ends(self.form, self.nest, d)
+            ends.setdefault(d, (indices[0], indices[-1] + strip.rows))
+        for read in (self.form.arrays[n] for n in strip.nodes if n in self.form.arrays):
+            each = [[step * end for end in ends[d]] for d, step in enumerate(self.nest.steps(read.access))]
+            low, high = (read.access.offset + sum(map(end, each)) for end in (min, max))
+            if low < 0 or high >= read.leaf.type.size:
+                return False
+        return True
 
     @cached_property
     def strips(self) -> tuple[Strip, ...]:
         """Those that are read, each behind those that it reads."""
-        ahead: dict[Node, int] = dict.fromkeys(_cone(self.form.body.outputs, self._kept)[1], 0)  # of nodes in strips
-        found: list[Strip] = []
+        region: dict[Node, tuple[int, int, int]] = {}  # of nodes in strips: rows and elements ahead, elements before
+        for n in self.computed(self.form.body.outputs)[1]:
+            region[n] = 0, 0, 0
+        found: list[tuple[Node, dict[Node, tuple[int, int]], tuple[int, int, int]]] = []
         for g in sorted(self.groups, key=lambda g: -g.order):
-            read = {n: shift for n, shift in g.shifts.items() if n in ahead}
-            if not read:
+            places = {n: (at.rows or 0, at.along or 0) for n, at in g.places.items() if n in region}
+            if not places:
                 continue
-            nearest = min(read, key=read.__getitem__)
-            shifts = {n: shift - read[nearest] for n, shift in read.items()}
-            behind = max(shifts[n] + ahead[n] for n in shifts)
-            nodes, taken = self._of(nearest)
-            for n in taken:
-                ahead[n] = max(ahead.get(n, 0), behind)
-            found.append(Strip(nearest, nodes, taken, shifts, min(LENGTH, _along(self.form, self.nest)), behind))
-        return tuple(reversed(found))
+            value = min(places, key=places.__getitem__)
+            shifts = {n: (at[0] - places[value][0], at[1] - places[value][1]) for n, at in places.items()}
+            mine = (
+                max(region[n][0] + rows for n, (rows, _) in shifts.items()),
+                max(region[n][1] + along for n, (_, along) in shifts.items()),
+                max(region[n][2] - along for n, (_, along) in shifts.items()),
+            )
+            for n in self.computed(value.args)[1]:
+                region[n] = tuple(map(max, region.get(n, mine), mine))  # type: ignore[assignment]
+            found.append((value, shifts, mine))
+        by_rows = any(rows for *_, (rows, _, _) in found)
+        return tuple([self._strip(value, shifts, *mine, by_rows) for value, shifts, mine in reversed(found)])
 
-    def _of(self, value: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    def _strip(
+        self, value: Node, shifts: Mapping[Node, tuple[int, int]], rows: int, ahead: int, before: int, by_rows: bool
+    ) -> Strip:
         nodes, taken = self.computed(value.args)
-        return (*nodes, value), taken
+        extent = len(_ends(self.form, self.nest, self.nest.vector))
+        length = extent if by_rows else min(LENGTH, extent)
+        counted = _rows_of(self.nest)
+        chunk = 1 if counted is None else -(-len(_ends(self.form, self.nest, counted)) // CHUNK)
+        turns = (length + ahead + before) / length * (chunk + rows) / chunk
+        return Strip(value, (*nodes, value), taken, shifts, length, before, ahead, rows, turns)
