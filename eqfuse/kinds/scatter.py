@@ -1,7 +1,7 @@
 """scatter: values joined to the elements of an array that indices name, with what is computed for each value and index.
 
 `np.add.at`, `np.maximum.at`, `np.bincount`, `np.histogram` of known bins of one width, and the like. The array that is
-updated is read from memory.
+updated is read from memory. Several of as many values each are one kernel, if it makes the arrays that they update.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def accept(call: Call) -> State | str | None:
         known = call.types[0].dtype != np.uint64 and _emits(call, "cast", call.types[1:] or call.types, call.out)
     elif call.row.name == "histogram" and uniform_bins(call.types[0].dtype, call.attrs) is not None:
         base, given, space = None, [*call.states], call.types[0].shape
-        known = _emits(call, "cast", call.types, call.out)
+        known = all(t.dtype in (np.float32, np.float64) for t in call.types[1:])
+        known = known and all(_emits(call, "cast", [t], call.out) for t in call.types)
     else:
         return None
     if not known or not all(s.pointwise for s in given):
@@ -45,6 +46,11 @@ def _emits(call: Call, op: str, types: Sequence[TensorType], out: TensorType) ->
     return package(call.device.target).emits(op, [t.dtype for t in types], out.dtype)
 
 
+def merge(a: State, b: State) -> State | None:
+    return State(NAME, a.shape, a.space) if a.kind == b.kind == NAME else None
+
+
 KIND = Kind(
-    NAME, accept, schedules={"c": SCATTERS}, emitters=EMITTERS, takes_maps=True, updates=True, colour="#c7b08a",
+    NAME, accept, schedules={"c": SCATTERS}, emitters=EMITTERS, merge=merge, takes_maps=True, updates=True,
+    colour="#c7b08a",
 )  # fmt: skip

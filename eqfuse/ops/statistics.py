@@ -170,8 +170,8 @@ MOST_BINS = 1 << 20  # whose place is at most one from what it is in float32 by 
 def uniform_bins(points: np.dtype, attrs: tuple) -> tuple[np.ndarray, np.float64, np.float64] | None:
     """The edges of a ``histogram`` of one axis whose elements are counted in known bins of one width, if it is one: all
     of them, the first, and how far one is from the next, which NumPy multiplies and adds in float64."""
-    (count, *others), (limits, *_), density, weighted = attrs
-    if others or count is None or limits is None or density or weighted or count > MOST_BINS:
+    (count, *others), (limits, *_), density, _weighted = attrs
+    if others or count is None or limits is None or density or count > MOST_BINS:
         return None
     if points.kind not in "iuf" or (points.kind == "f" and points.itemsize not in (4, 8)):
         return None

@@ -52,9 +52,9 @@ def _known_number(n: Node) -> float | None:
 
 class Elements:
     """Names of values by node and place. Places, from the outermost: "top", "unit", "mid" (loops between), "column" (a
-    loop over results), "inner". `quick`: functions are called that hold unless `FAR`. `columns`: values of a column
-    that are kept for the innermost loop; `counts` numbers what all forms name; `top`: their lines before the loop over
-    units."""
+    loop over results), "inner". `quick`: functions are called that hold unless `FAR`. `first`: the number
+    of the first result among those of the kernel. `columns`: values of a column that are kept for the innermost loop;
+    `counts` numbers what all forms name; `top`: their lines before the loop over units."""
 
     def __init__(
         self, schedule: Loops, form: Form, rounds: bool, parameters: Parameters, counts: Counts, top: list[str]
@@ -64,6 +64,7 @@ class Elements:
         self.table = Table(form, self.nest, parameters, counts)
         self.reduced = self.nest.reduced
         self.quick = False
+        self.first = 0
         self.results: dict[Node, str] = {}
         self.columns: dict[Node, str] = {}
         self.gathers: dict[Node, str] = {}
@@ -319,4 +320,4 @@ class Elements:
         o = self.form.body.outputs[j]
         value = self.value(o, place)
         text = self.bits.get(value) or ops.store(o.dtype, value)
-        return f"w{j}[{self.index(self.schedule.written[j])}] = {text};"
+        return f"w{self.first + j}[{self.index(self.schedule.written[j])}] = {text};"

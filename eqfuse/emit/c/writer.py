@@ -119,7 +119,7 @@ class Writer:
 
     def __init__(self, schedule: LoopsSchedule, rounds: bool, parameters: Parameters, quick: bool = False) -> None:
         self.schedule, self.nest = schedule, schedule.nest
-        self.parameters = parameters
+        self.rounds, self.parameters = rounds, parameters
         self.top: list[str] = []
         counts = Counts()
         self.forms = [self.LINES(schedule, form, rounds, self.parameters, counts, self.top) for form in schedule.forms]

@@ -16,7 +16,7 @@ PLACE, WIDE = np.dtype(np.int64), np.dtype(np.float64)
 
 def counted(n: Node) -> tuple[Node, Node, Node]:
     """The result before anything is counted, in which the edges stand behind the counts; the place of each element; and
-    what it adds there, which is 0 where it lies in no bin."""
+    what it adds there, 1 or its weight, and 0 where it lies in no bin."""
     found = uniform_bins(n.args[0].dtype, n.attrs)
     assert found is not None
     edges, start, step = found
@@ -35,7 +35,10 @@ def counted(n: Node) -> tuple[Node, Node, Node]:
     place = node("subtract", (place, _cast(node("less", (inside, edge(place))), PLACE)))
     after = node("add", (place, _number(1)))
     above = node("bitwise_and", (node("greater_equal", (inside, edge(after))), node("less", (after, _number(count)))))
-    return base, node("add", (place, _cast(above, PLACE))), _cast(kept, n.dtype)
+    added = _cast(kept, n.dtype)
+    if len(n.args) > 1:
+        added = node("where", (kept, _cast(n.args[1], n.dtype), const(np.zeros((), n.dtype))))
+    return base, node("add", (place, _cast(above, PLACE))), added
 
 
 def _cast(n: Node, dtype: np.dtype) -> Node:

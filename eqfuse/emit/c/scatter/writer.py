@@ -10,29 +10,26 @@ from eqfuse.emit.c.element import MISSED, indented, loop
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass
-from eqfuse.emit.c.scatter.schedule import ScatterSchedule
-from eqfuse.emit.c.writer import CHUNK, Text, Writer, called, function
-from eqfuse.ir.graph import Node
+from eqfuse.emit.c.scatter.schedule import JOINS, ScatterSchedule, Update
+from eqfuse.emit.c.writer import CHUNK, Text, Writer, called, function, used
 
 
 def write(schedule: ScatterSchedule, name: str, rounds: bool) -> Text:
-    reads_updated = schedule.update.base in schedule.body.nodes
-    parameters = Parameters(schedule.whole, [], updated=schedule.update.base if reads_updated else None)
+    base = schedule.updates[0].base
+    is_read = len(schedule.updates) == 1 and base in schedule.body.nodes
+    parameters = Parameters(schedule.whole, schedule.workspaces, updated=base if is_read else None)
     writer = ScatterWriter(schedule, rounds, parameters)
-    begun, kernel = Writer(schedule.begun, rounds, parameters), writer.kernel()
-    first = [*begun.kernel()]
-    lines = [*_unless_in_place(parameters, schedule.update.base, [*begun.tables(), *first]), *kernel]
-    source = function(f"static void {name}_chunk({CHUNK})", writer.chunk(lines))
-    run = [f"{name}_chunk(arrays, 0);"]
+    kernel, begun = [*writer.parts_begun(), *writer.kernel()], writer.begun()
+    joined = writer.parts_joined() if schedule.in_parts else []
+    source = function(f"static void {name}_chunk({CHUNK})", writer.chunk(kernel))
+    for when, lines in (("begun", begun), ("joined", joined)):
+        inside = [*used(parameters.fetched(), lines), *lines]
+        source += function(f"static void {name}_{when}(void *const *arrays)", inside) * bool(lines)
+    run = [f"{name}_begun(arrays);", f"{name}_chunk(arrays, 0);"]
+    if schedule.chunks > 1:
+        run[1] = f"eqf_run({name}_chunk, arrays, {schedule.chunks}, {schedule.threads});"
+    run += [f"{name}_joined(arrays);"] * bool(joined)
     return Text(source + called(name, parameters, run, schedule.seconds, misses=True), parameters, misses=True)
-
-
-def _unless_in_place(parameters: Parameters, base: Node, lines: list[str]) -> list[str]:
-    """`lines`, which write what is updated, skipped where the result lies in its memory."""
-    if base not in parameters.reads:
-        return ["{", *indented(lines), "}"]
-    names = parameters.names()
-    return loop(f"if (arrays[{names.index(parameters.leaf(base))}] != arrays[{names.index('w0')}])", lines)
 
 
 class ScatterLines(Lines):
@@ -41,32 +38,81 @@ class ScatterLines(Lines):
     schedule: ScatterSchedule
 
     def _outputs(self, p: Pass, inner: list[str], column: list[str]) -> list[str]:
-        """Joins a value to the element at its place. Of a place beyond the array the kernel tells, and takes the first
-        instead."""
-        update, (places, values) = self.schedule.update, self.form.body.outputs
-        place, value, dtype = self.value(places, "inner"), self.value(values, "inner"), values.dtype
-        at, old = self.counts.name("g"), self.counts.name("u")
-        wrapped = f" + ({place} < 0 ? {update.extent} : 0)" * update.wraps
+        """Joins values to the elements at their places. Of a place beyond its array the kernel tells, and takes the
+        first instead."""
+        found: dict[tuple[str, int, bool], str] = {}
+        outputs = self.form.body.outputs
+        for j, update in enumerate(self.schedule.updates):
+            place, value = (self.value(n, "inner") for n in outputs[2 * j : 2 * j + 2])
+            key = place, update.extent, update.wraps
+            if key not in found:
+                found[key] = self._enter_place_of(update, place, inner)
+            dtype, old = update.values.dtype, self.counts.name("u")
+            array = f"v{j}" if self.schedule.in_parts else f"w{j}"
+            element = f"{array}[{self.index(update.target)} + {update.stride} * {found[key]}]"
+            joined = ops.expression(update.mode, [dtype, dtype], [old, value])
+            steps = [
+                f"const {ops.computed(dtype)} {old} = {ops.load(dtype, element)};",
+                f"{element} = {ops.store(dtype, joined)};",
+            ]
+            inner += steps
+            if self.schedule.has_conflicts:
+                self.steps.update(steps)
+        return []
+
+    def _enter_place_of(self, update: Update, place: str, inner: list[str]) -> str:
+        """The name of a place in an array that is updated, which lines find."""
+        at, extent = self.counts.name("g"), update.extent
+        wrapped = f" + ({place} < 0 ? {extent} : 0)" * update.wraps
         inner += [
             f"const long {at} = (long){place}{wrapped};",
-            f"{MISSED} |= (unsigned long){at} >= {update.extent};",
-            f"const long {at}_at = (unsigned long){at} < {update.extent} ? {at} : 0;",
+            f"{MISSED} |= (unsigned long){at} >= {extent};",
+            f"const long {at}_at = (unsigned long){at} < {extent} ? {at} : 0;",
         ]
-        element = f"w0[{self.index(update.target)} + {update.stride} * {at}_at]"
-        joined = ops.expression(update.mode, [dtype, dtype], [old, value])
-        steps = [
-            f"const {ops.computed(dtype)} {old} = {ops.load(dtype, element)};",
-            f"{element} = {ops.store(dtype, joined)};",
-        ]
-        inner += steps
-        if self.schedule.has_conflicts:
-            self.steps.update(steps)
-        return []
+        return f"{at}_at"
 
 
 class ScatterWriter(Writer):
     LINES = ScatterLines
+    schedule: ScatterSchedule
 
     @property
     def misses(self) -> bool:
         return True
+
+    def begun(self) -> list[str]:
+        """The loops that write what is updated, skipped where the result lies in its memory."""
+        lines = []
+        for j, (schedule, update) in enumerate(zip(self.schedule.begun, self.schedule.updates, strict=True)):
+            writer, parameters = Writer(schedule, self.rounds, self.parameters), self.parameters
+            for form in writer.forms:
+                form.first = j
+            inside = writer.kernel()
+            inside, head = [*writer.tables(), *inside], ""
+            if update.base in parameters.reads:
+                names = parameters.names()
+                base = names.index(parameters.leaf(update.base))
+                head = f"if (arrays[{base}] != arrays[{names.index(f'w{j}')}]) "
+            lines += [f"{head}{{", *indented(inside), "}"]
+        return lines
+
+    def parts_begun(self) -> list[str]:
+        """The arrays of a part, in which nothing is joined yet."""
+        lines = []
+        for j, update in enumerate(self.schedule.updates if self.schedule.in_parts else ()):
+            size, dtype = update.base.type.size, update.base.dtype
+            begun = ops.reduction(JOINS[update.mode], dtype, dtype).identity
+            begun = "-0.0" if update.mode == "add" and dtype.kind == "f" else begun  # the sum may be one of such zeros
+            lines.append(f"{ops.ctype(dtype).stored} *restrict v{j} = p{j} + chunk * {size};")
+            lines.append(f"for (long at = 0; at < {size}; at++) v{j}[at] = {begun};")
+        return lines
+
+    def parts_joined(self) -> list[str]:
+        """The arrays of all parts joined to what is updated."""
+        lines = []
+        for j, update in enumerate(self.schedule.updates):
+            size, dtype = update.base.type.size, update.base.dtype
+            values = [ops.load(dtype, text) for text in (f"w{j}[at]", f"p{j}[part * {size} + at]")]
+            joined = ops.store(dtype, ops.expression(update.mode, [dtype, dtype], values))
+            lines += ["#pragma omp simd", *loop(f"for (long at = 0; at < {size}; at++)", [f"w{j}[at] = {joined};"])]
+        return loop(f"for (long part = 0; part < {self.schedule.chunks}; part++)", lines)
