@@ -116,7 +116,7 @@ TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost", in_place=True),
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
                 meanwhile="numpy", in_place=True),
-    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True),
+    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True),
 }
 OURS = frozenset(TARGETS)
 CPU = ["c", "numpy"]  # what "cpu" means: the first of these that is here;

@@ -176,6 +176,8 @@ class _Placements:
             return False
         if not (_reads_first(n, leaf) or _reads_in_time(n, leaf)) or _tramples(n):
             return False
+        if self.plan.device.kind == "gpu" and not _copies_from_apart(n, leaf):
+            return False
         later = [(self.plan.kernels[j], v) for v in lying for j in self.readers.get(v, ()) if j > i]
         return all(v in {*self.maker, *self.carried} and _looks_past(reader, v, n) for reader, v in later)
 
@@ -308,6 +310,15 @@ def _tramples(n: Node) -> bool:
         if ranges is None or ranges[0][2] != written[0][2] or any(v.op != "flip" for v in after):
             return True
     return False
+
+
+def _copies_from_apart(n: Node, leaf: Node) -> bool:
+    """Does the update `n` copy from `leaf`, which it writes, only slices apart from those that it copies them to? A
+    GPU's copies do not mind memory that they read and write."""
+    seen = _seen(n) if n.op == "slice_scatter" else {}
+    if any(leaf in topological([a]) for at, a in enumerate(n.args[1:]) if at not in seen):
+        return False
+    return all(ranges is not None and apart(ranges, _slices(n)[at]) for at, ranges in seen.items())
 
 
 def _looks_past(k: Kernel, v: int, update: Node) -> bool:

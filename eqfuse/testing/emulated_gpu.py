@@ -78,6 +78,7 @@ class DeviceArray(np.ndarray):
     """An array in the emulated device's memory."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        assert not _overlaps(_host(self)[key], _host(value)), "a GPU's copies do not mind memory that they write"
         LAUNCHES.record("copy", lambda: super(DeviceArray, self).__setitem__(key, value))
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
@@ -103,6 +104,14 @@ class DeviceArray(np.ndarray):
         list(_on_device((*args, *kwargs.values())))
         run = super().__array_function__
         return _marked(LAUNCHES.record(func.__name__, lambda: run(func, types, args, kwargs)))
+
+
+def _overlaps(target: Any, value: Any) -> bool:
+    """Do two arrays share memory, other than as the same elements?"""
+    if not isinstance(value, np.ndarray) or not np.shares_memory(target, value):
+        return False
+    one, other = target.__array_interface__, value.__array_interface__
+    return any(one[fact] != other[fact] for fact in ("data", "strides", "shape"))
 
 
 def _marked(value: Any) -> Any:

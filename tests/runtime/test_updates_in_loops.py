@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
+from eqfuse.testing import cudasim
+from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.c_target import C
+from tests.support.gpu import program_on
 from tests.support.loops import assert_same
 
-TARGETS = {"numpy": DEVICES["cpu"], "c": C}
+TARGETS = {"numpy": DEVICES["cpu"], "c": C, "cuda": DEVICES["h100"]}
+GPU = pytest.param("cuda", marks=pytest.mark.skipif(bool(cudasim.available()), reason="needs the CUDA emulator"))
 ROWS, COLUMNS, TRIPS = 5, 4, 4
 Statement = Callable[[Any, Any, Any, Any], Any]  # of the index, two carries, and what does not change; may give two
 
@@ -267,14 +271,17 @@ def check(target: str, loop: str, statements: list[Statement], seen: str) -> Non
     wanted = plain(loop, statements, seen)(*(a.copy() for a in args))
     fn = looped(loop, statements, seen)
     compiled = ef.compile(fn, *args, target=TARGETS[target], laws="none", extractor="greedy-priority")
+    if target == "cuda":
+        compiled = program_on(compiled.plan, EmulatedGpu())
     for _ in range(2):  # the second call finds the memory of the first
         assert_same(compiled(*args), wanted)
     np.testing.assert_array_equal(args, kept)
 
 
+@pytest.mark.parametrize("target", ["numpy", GPU])
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.__name__.strip("_").replace("_", " "))
-def test_each_statement_alone_computes_what_pythons_loop_computes(statement: Statement) -> None:
-    check("numpy", "fori", [statement], "nothing")
+def test_each_statement_alone_computes_what_pythons_loop_computes(statement: Statement, target: str) -> None:
+    check(target, "fori", [statement], "nothing")
 
 
 @settings(max_examples=25, deadline=None)
@@ -290,3 +297,13 @@ def test_steps_of_statements_in_any_order_compute_what_pythons_loop_computes(
 @given(LOOPS, STEPS, st.sampled_from(SEEN))
 def test_steps_of_statements_in_any_order_compute_it_in_c(loop: str, statements: list[Statement], seen: str) -> None:
     check("c", loop, statements, seen)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(cudasim.available()), reason="needs the CUDA emulator")
+@settings(max_examples=40, deadline=None)
+@given(LOOPS, STEPS, st.sampled_from(SEEN))
+def test_steps_of_statements_in_any_order_compute_it_on_a_gpu(
+    loop: str, statements: list[Statement], seen: str
+) -> None:
+    check("cuda", loop, statements, seen)

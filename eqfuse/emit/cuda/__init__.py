@@ -5,6 +5,8 @@ Entry points: those of `eqfuse.cost.targets.Package`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.cuda.executable import CudaExecutable
@@ -26,8 +28,8 @@ def device() -> Device:
     raise TargetUnavailable(f"no profile for {name!r}; name the nearest one, such as cuda:h100, or pass an ef.Device")
 
 
-def emit(plan: Plan) -> CudaExecutable:
-    return CudaExecutable(plan)
+def emit(plan: Plan, carried: Mapping[int, int] | None = None) -> CudaExecutable:
+    return CudaExecutable(plan, carried=carried)
 
 
 def needs(kernel: Kernel, device: Device) -> Needs:

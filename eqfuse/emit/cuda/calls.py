@@ -21,7 +21,7 @@ from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 
-# {0}, {1}: arguments; {all}: every argument; attributes by the names in the operator's row.
+# {0}, {1}: arguments; {all}: every argument; {out}: what is written into; attributes by their names in the row.
 CALLS = {
     "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')", "bitcast": "{0}.view('{dtype}')",
     "real": "{0}.real", "imag": "{0}.imag", "complex": "complex_array({0}, {1})",
@@ -30,7 +30,7 @@ CALLS = {
     "take": "cupy.take({0}, {1}, {axis})", "take_along_axis": "cupy.take_along_axis({0}, {1}, {axis})",
     "loop_result": "loop_result({0}, {offset}, {result!r})",
     "concat": "cupy.concatenate(({all},), {axis})", "pad": "pad({0}, {1}, {widths})",
-    "slice_scatter": "slice_scatter({all}, {slices})", "scatter": "scatter({0}, {1}, {2}, {axis}, '{mode}')",
+    "scatter": "scatter({out}, {1}, {2}, {axis}, '{mode}')",
     "argmax": "cupy.argmax({0}, axis={axes[0]}, keepdims=True)",
     "argmin": "cupy.argmin({0}, axis={axes[0]}, keepdims=True)",
     "matmul": "product({0}, {1})", "conv": "conv({0}, {1}, {strides}, {padding}, {dilations}, {groups})",
@@ -40,7 +40,7 @@ CALLS = {
     name: f"cupy.{name}({{0}}, axis={{axes}}, keepdims=True)" for name in ("sum", "prod", "max", "min", "any", "all")
 } | LIBRARY_CALLS  # fmt: skip
 # their meanings are written in what CuPy has too
-_BOTH = ("conv", "window_max", "window_sum", "slice_scatter", "loop_result")
+_BOTH = ("conv", "window_max", "window_sum", "loop_result")
 _INTO = {
     "matmul": "product({0}, {1}, {out})", "concat": "cupy.concatenate(({all},), {axis}, out={out})",
     "take": "cupy.take({0}, {1}, {axis}, out={out})",
@@ -67,8 +67,9 @@ class CudaCalls:
         return function
 
 
-def emit_calls(body: Graph, schedule: CallsSchedule) -> CudaCalls:
-    """The library calls that compute `body`. UnsupportedOp when there is none for an operator."""
+def emit_calls(body: Graph, schedule: CallsSchedule, in_place: bool = False) -> CudaCalls:
+    """The library calls that compute `body`. UnsupportedOp when there is none for an operator. `in_place`: it is an
+    update, whose result lies in the memory of the array."""
     if schedule.widened:
         return CudaCalls(_function(body, 0, _widened_product(body, schedule.widened)), schedule, ())
     for n in body.nodes:
@@ -86,13 +87,30 @@ def emit_calls(body: Graph, schedule: CallsSchedule) -> CudaCalls:
             out = places[n].pop(0) if places[n] else None
             arguments = [names[a] for a in n.args]
             names[n] = out or f"t{len(lines)}"
-            if out and n in schedule.placed:
+            if row(n.op).role is Role.UPDATE and n not in schedule.host:
+                begun = f"{out}[...] = {arguments[0]}" if out else f"{names[n]} = {arguments[0]}.copy()"
+                lines += [begun] * (not in_place) + _updates(n, arguments, names[n])
+            elif out and n in schedule.placed:
                 lines.append(_filled(_INTO[n.op], n, arguments, out))
             else:
                 lines.append(f"{out}[...] = " if out else f"{names[n]} = ")
                 lines[-1] += _call(n, arguments, n in schedule.host)
         lines += [f"{place}[...] = {names[n]}" for place in places[n]]
     return CudaCalls(_function(body, len(constants), lines), schedule, tuple(constants))
+
+
+def _updates(n: Node, arguments: list[str], out: str) -> list[str]:
+    """The lines that write what the update `n` changes into `out`, which holds the array."""
+    _, *values = arguments
+    if n.op == "scatter":
+        return [_filled(CALLS[n.op], n, arguments, out)]
+    return [f"{_cut(out, ranges) or f'{out}[...]'} = {v}" for ranges, v in zip(n.attr("slices"), values, strict=True)]
+
+
+def _cut(array: str, ranges: Sequence[tuple[int, int, int]]) -> str:
+    """A slice of `array`; nothing where that has no axes."""
+    index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in ranges)
+    return f"{array}[{index}]" if index else ""
 
 
 def _widened_product(body: Graph, operands: tuple[Node, ...]) -> list[str]:
@@ -116,8 +134,7 @@ def _function(body: Graph, constants: int, lines: Sequence[str]) -> str:
 
 def _call(n: Node, arguments: list[str], host: bool) -> str:
     if n.op == "slice":
-        index = ", ".join(f"{start}:{stop}:{step}" for start, stop, step in n.attr("ranges"))
-        return f"{arguments[0]}[{index}]" if index else arguments[0]
+        return _cut(arguments[0], n.attr("ranges")) or arguments[0]
     template = ON_HOST if host else _template(n)
     if template is None:
         raise UnsupportedOp(f"the cuda target has no library call for {n.op}: add its row to eqfuse/emit/cuda/calls.py")

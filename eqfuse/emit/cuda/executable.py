@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import statistics
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.cuda.calls import CudaCalls
+from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.graphs import Graphs, refuse
 from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel
 from eqfuse.emit.cuda.launches import Bound, Launches
@@ -27,7 +27,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.machine.gpu import Gpu, cupy_gpu, ready
 from eqfuse.machine.nvrtc import STRICT
 from eqfuse.plan.buffers import layout
-from eqfuse.plan.in_place import Updates
+from eqfuse.plan.in_place import updates
 from eqfuse.plan.plan import Plan, value_names
 
 KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
@@ -47,14 +47,20 @@ class _Loaded:
 class CudaExecutable(Executable):
     """A plan as launches and library calls on `gpu`, by default the one that CuPy finds when it is first called.
 
-    `functions`: what runs each kernel; None for a view.
+    `functions`: what runs each kernel; None for a view. `carried`: of a loop's step, as `plan.in_place.updates` takes
+    it; `kept`: the results that lie in the memory of carries, and in whose.
     """
 
-    def __init__(self, plan: Plan, gpu: Gpu | None = None) -> None:
+    def __init__(self, plan: Plan, gpu: Gpu | None = None, carried: Mapping[int, int] | None = None) -> None:
         super().__init__(plan)
         self._gpu = gpu
         self.functions = _emitted(plan)
-        self._layout = layout(plan, Updates({}, {}), (), {})
+        loops = {i: f.carries for i, f in enumerate(self.functions) if isinstance(f, CudaLoop) and f.carries}
+        placed = updates(plan, carried=carried, loops=loops)
+        self.kept = placed.kept
+        for i in placed.in_place:
+            self.functions[i] = _in_place(plan.kernels[i].body, self.functions[i])
+        self._layout = layout(plan, placed, (), {}, carried)
         self._launches = Launches(plan, self.functions, self._layout)
         self._has_graphs = False
         self._lock = threading.Lock()
@@ -85,7 +91,8 @@ class CudaExecutable(Executable):
             parts.insert(0, f"// strict: NVRTC is given {' '.join(STRICT)}\n#define EQF_STRICT\n")
         for i, (k, f) in enumerate(zip(self.plan.kernels, self.functions, strict=True)):
             ops = " ".join(n.op for n in k.body.operators)
-            parts.append(f"// kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}\n")
+            parts.append(f"// kernel {i}, {k.kind}: {value_names(k.writes)} = {ops} of {value_names(k.reads)}")
+            parts[-1] += f"{self._lying(i)}\n"
             if f is None:
                 parts[-1] += "// a view: no data moves\n"
             elif isinstance(f, (CudaCalls, CudaLoop)):
@@ -96,6 +103,13 @@ class CudaExecutable(Executable):
                 parts[-1] += f"// {f.name}{again}, {launch}\n" + ("" if again else f.source)
                 shown.add(f.name)
         return "\n".join(parts)
+
+    def _lying(self, i: int) -> str:
+        """Whose memory results of kernel `i` lie in."""
+        updates = self._layout.updates
+        if i in updates.in_place:
+            return f", in the memory of v{updates.in_place[i]}"
+        return "".join([f", over v{updates.over[v]}" for v in self.plan.kernels[i].writes if v in updates.over])
 
     def schedules(self) -> list[str]:
         return [str(f.schedule) for f in self.functions if f]
@@ -190,6 +204,11 @@ class CudaExecutable(Executable):
                 gpu.finish()  # other streams read what was uploaded
                 self._loaded[device] = _Loaded(fixed, names)
             return self._loaded[device]
+
+
+def _in_place(body: Graph, function: Emitted | None) -> Emitted | None:
+    """The update `body`, a library call unless it changes nothing, where its result lies in the memory of the array."""
+    return emit_calls(body, function.schedule, in_place=True) if isinstance(function, CudaCalls) else function
 
 
 def _emitted(plan: Plan) -> list[Emitted | None]:

@@ -17,7 +17,7 @@ import numpy as np
 from eqfuse.emit.cuda.calls import CudaCalls
 from eqfuse.emit.cuda.kernels import CudaKernel, Emitted
 from eqfuse.emit.cuda.loops import CudaLoop
-from eqfuse.ir.graph import Node
+from eqfuse.ir.graph import Node, input_node, node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after, taken
 from eqfuse.machine.gpu import Gpu, ready
@@ -51,14 +51,29 @@ class Launches:
     def __init__(self, plan: Plan, functions: Sequence[Emitted | None], laid: Layout) -> None:
         self.plan, self.functions, self.laid = plan, functions, laid
         self._views: dict[int, tuple[int, tuple[Node, ...]]] = {}  # the value that each looks at, through which chain
-        for k in plan.kernels:
-            if k.is_view:
-                root, before = self._views.get(k.reads[0], (k.reads[0], ()))
-                self._views[k.writes[0]] = root, (*before, *leaf_chain(k.body.outputs[0])[1])
+        self._looks = {i: self._looking(i) for i in range(len(plan.kernels))}
+        for looks in self._looks.values():
+            for v, base, chain in looks:
+                root, before = self._views.get(base, (base, ()))
+                self._views[v] = root, (*before, *chain)
         self._changing = {*plan.inputs, *laid.fresh}  # and views that are taken at every call
         self._changing |= {v for v, (root, _) in self._views.items() if root in self._changing or not self._is_free(v)}
         self._warns = any(isinstance(f, (CudaCalls, CudaLoop)) for f in functions)
         self._codes: dict[bool, CodeType] = {}
+
+    def _looking(self, i: int) -> list[tuple[int, int, tuple[Node, ...]]]:
+        """The values of kernel `i` that lie where others do: which, and through what."""
+        k, updates = self.plan.kernels[i], self.laid.updates
+        if k.is_view:
+            return [(k.writes[0], k.reads[0], leaf_chain(k.body.outputs[0])[1])]
+        if i in updates.in_place:
+            return [(k.writes[0], updates.in_place[i], leaf_chain(k.body.outputs[0].args[0])[1])]
+        return [(v, updates.over[v], self._reshaped(v, updates.over[v])) for v in k.writes if v in updates.over]
+
+    def _reshaped(self, v: int, base: int) -> tuple[Node, ...]:
+        """What shows the elements of the value `base` in the shape of `v`."""
+        shape, whole = self.plan.types[v].shape, input_node("whole", self.plan.types[base])
+        return () if shape == whole.shape else (node("reshape", (whole,), (shape,)),)
 
     def on(self, gpu: Gpu, module: Any, captured: bool) -> dict[str, Any]:
         """What the text names, on the device of `gpu`, whatever memory it works in. `captured`: in graphs."""
@@ -68,14 +83,13 @@ class Launches:
         }  # fmt: skip
         for v in self.laid.fresh:
             names |= {f"s{v}": self.plan.types[v].shape, f"d{v}": self.plan.types[v].dtype}
-        for i, (k, f) in enumerate(zip(self.plan.kernels, self.functions, strict=True)):
+        for i, f in enumerate(self.functions):
             if isinstance(f, CudaLoop):
                 names[f"f{i}"] = f.bind(gpu)
             elif f is not None:
                 constants = [gpu.upload(c) if isinstance(c, np.ndarray) else c for c in f.constants]
                 names |= {f"k{i}_{j}": c for j, c in enumerate(constants)}
-            else:
-                names[f"f{i}"] = partial(taken, chain=leaf_chain(k.body.outputs[0])[1])
+            names |= {f"a{v}": partial(taken, chain=chain) for v, _, chain in self._looks[i]}
             if isinstance(f, CudaCalls):
                 names[f"f{i}"] = f.bind(gpu.arrays, gpu.special, widened_product=gpu.product, **own)
             elif isinstance(f, CudaKernel) and f.grid:
@@ -105,9 +119,10 @@ class Launches:
         both = ", ".join(given + made)
         views, lines = self._view_lines(), []
         for i, f in enumerate(self.functions):
+            lines += views.get(i, [])
             if f is None:
-                lines += views.get(i, [])
-            elif timed:
+                continue
+            if timed:
                 lines.append(f"seconds(lambda: {self._launch(i, f)})")
             else:
                 lines.append(self._launch(i, f))
@@ -124,17 +139,17 @@ class Launches:
 
     def _view_lines(self) -> dict[int, list[str]]:
         """What takes the views that change, by kernel."""
-        pairs = enumerate(self.plan.kernels)
-        return {i: [f"v{k.writes[0]} = f{i}(v{k.reads[0]})"] for i, k in pairs
-                if k.is_view and k.writes[0] in self._changing}  # fmt: skip
+        found = {i: [f"v{v} = a{v}(v{base})" for v, base, _ in looks if v in self._changing]
+                 for i, looks in self._looks.items()}  # fmt: skip
+        return {i: lines for i, lines in found.items() if lines}
 
     def _viewed_results(self, views: dict[int, list[str]]) -> list[str]:
         """The lines among `views` that the results need."""
         needed, lines = {v for v, _ in self.laid.outputs}, []
         for i in sorted(views, reverse=True):
-            if self.plan.kernels[i].writes[0] in needed:
-                needed.add(self.plan.kernels[i].reads[0])
-                lines += views[i]
+            looked = [base for v, base, _ in self._looks[i] if v in needed]
+            needed.update(looked)
+            lines += views[i] if looked else []
         return lines[::-1]
 
     def _launch(self, i: int, f: Emitted) -> str:

@@ -106,33 +106,31 @@ def _slid(cupy: ModuleType, long: Any, short: Any, mode: str, later: int) -> Any
     return (found[short.size - 1 : n] if mode == "valid" else found).astype(dtype)
 
 
-def _scatter(cupy: ModuleType) -> Callable[[Any, Any, Any, int, str], Any]:
-    def scatter(x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
-        """`x` with `values` at `indices` along `axis`, set or joined by `mode`."""
-        indices, lead = indices.astype("int64"), x.ndim + axis
+def _scatter(cupy: ModuleType) -> Callable[[Any, Any, Any, int, str], None]:
+    def scatter(out: Any, indices: Any, values: Any, axis: int, mode: str) -> None:
+        """`values` written into `out` at `indices` along `axis`, or joined to what is there by `mode`."""
+        indices, lead = indices.astype("int64"), out.ndim + axis
         if mode == "set":
-            return last_set(x, indices, values, lead)
-        out = x.copy()
+            set_last(out, indices, values, lead)
+            return
         where = (*[slice(None)] * lead, indices)
         if mode in ("maximum", "minimum"):
             (cupy.maximum if mode == "maximum" else cupy.minimum).at(out, where, values)
         else:  # for 64 bits CuPy adds unsigned integers alone, whose bits are the same
-            unsigned = "uint64" if x.dtype == np.int64 else x.dtype
+            unsigned = "uint64" if out.dtype == np.int64 else out.dtype
             values = values if mode == "add" else -values
             cupy.add.at(out.view(unsigned), where, values.view(unsigned))
-        return out
 
-    def last_set(x: Any, indices: Any, values: Any, lead: int) -> Any:
-        """Of values for one place NumPy takes the last, CuPy any."""
-        if not indices.size:
-            return x
-        last = cupy.zeros(x.shape[lead], "uint64")  # 1 for the first value; 0: none
-        cupy.maximum.at(last, cupy.ravel(indices), cupy.arange(1, indices.size + 1, dtype="uint64"))
-        taken = last > 0
-        at = cupy.where(taken, last, 1).astype("int64") - 1
-        rows = cupy.reshape(values, (*x.shape[:lead], indices.size, *x.shape[lead + 1 :]))
-        taken = cupy.reshape(taken, (-1, *[1] * (x.ndim - lead - 1)))
-        return cupy.where(taken, cupy.take(rows, at, lead), x)
+    def set_last(out: Any, indices: Any, values: Any, lead: int) -> None:
+        """Of values for one place NumPy takes the last, CuPy any: each takes the last one's."""
+        if indices.size > 1:
+            last = cupy.zeros(out.shape[lead], "uint64")  # 1 for the first value; 0: none
+            shape, indices = (*out.shape[:lead], indices.size, *out.shape[lead + 1 :]), cupy.ravel(indices)
+            cupy.maximum.at(last, indices, cupy.arange(1, indices.size + 1, dtype="uint64"))
+            at = cupy.take(last, indices).astype("int64") - 1
+            values = cupy.take(cupy.reshape(values, shape), at, lead)
+        if indices.size:
+            out[(*[slice(None)] * lead, indices)] = values
 
     return scatter
 

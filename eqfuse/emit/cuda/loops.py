@@ -1,6 +1,7 @@
 """Loops and choices on a GPU: Python's loop over the launches of a step, the condition copied to the host.
 
 In: a kernel with the plans of its steps. Out: `CudaLoop`. Next stop: `emit/cuda/executable.py`.
+A carry that every step updates in place lies where the loop's result does, from the first step on.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import package
+from eqfuse.emit.steps import begun_in_place, emitted_steps, held_results
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, taken
 from eqfuse.machine.gpu import Gpu
 from eqfuse.ops.loops import parts, results_of, scan_indices
-from eqfuse.plan.loops import is_indexed, loop_schedule, planned_loop, result_at
+from eqfuse.plan.loops import first_carries, is_indexed, loop_schedule, planned_loop, result_at
 from eqfuse.plan.plan import Kernel
 
 Run = Callable[..., Sequence[Any]]  # a step, on arrays of the device
@@ -30,10 +31,11 @@ class CudaLoop:
         self.loop = found = planned_loop(kernel)
         self.body = kernel.body
         self.types = results_of(found.op, [a.type for a in found.args], found.attrs)
-        self.steps: list[Any] = [package(device.target).emit(plan) for plan in kernel.inner]
-
-        results = [sum(o.type.nbytes for o in s.plan.graph.outputs) for s in self.steps]
-        held = max(s.peak_bytes + 2 * n for s, n in zip(self.steps, results, strict=True))  # its own, those it reads
+        self.steps = emitted_steps(found, kernel.inner, device)
+        self.kept, first = self.steps[-1].kept, first_carries(found)
+        self.first = {at: first[at] for at in self.kept}  # which arguments what is kept begins with
+        self.carries = begun_in_place(kernel, {at: found.args[argument] for at, argument in self.first.items()})
+        held = max(s.peak_bytes for s in self.steps) + held_results(kernel, self.steps)
         self.schedule = loop_schedule(kernel, held)
 
     @property
@@ -51,15 +53,34 @@ class CudaLoop:
 
         def call(reads: Sequence[Any], writes: Sequence[Any]) -> None:
             given = leaves | dict(zip(self.body.inputs, reads, strict=True))
-            results = run(gpu, self.loop, steps, [taken(given[leaf], chain) for leaf, chain in chains])
-            for out, n in zip(writes, self.body.outputs, strict=True):
-                if n.op == "loop_result":
-                    out[...] = results[result_at(n)]
-                    continue
-                for place, value in zip(parts(out, self.types), results, strict=True):
-                    place[...] = value
+            args = [taken(given[leaf], chain) for leaf, chain in chains]
+            places = self._places(writes)
+            for at, argument in self.first.items():
+                if at not in places:
+                    places[at] = gpu.empty(self.types[at].shape, self.types[at].dtype)
+                _put(gpu, places[at], args[argument])
+                args[argument] = places[at]
+            results = [*run(gpu, self.loop, steps, args)]
+            for at, other in self.kept.items():
+                if at != other:  # two places have changed their values
+                    results[at] = results[at].copy()
+            for at, place in places.items():
+                _put(gpu, place, results[at])
 
         return call
+
+    def _places(self, writes: Sequence[Any]) -> dict[int, Any]:
+        """Where results go, by number: each to an array of its own, or all one behind the other."""
+        outputs = self.body.outputs
+        if outputs[0].op == "loop_result":
+            return {result_at(n): out for n, out in zip(outputs, writes, strict=True)}
+        return dict(enumerate(parts(writes[0], self.types)))
+
+
+def _put(gpu: Gpu, place: Any, value: Any) -> None:
+    """Copy `value` to its place, if it does not lie there."""
+    if gpu.address(place) != gpu.address(value):
+        place[...] = value
 
 
 def _on_device(step: Any, gpu: Gpu, *arrays: Any) -> Sequence[Any]:

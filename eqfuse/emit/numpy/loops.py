@@ -8,38 +8,37 @@ that it begins with. So it is with what both branches of a choice update.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import package
 from eqfuse.emit.executable import in_order as ordered
 from eqfuse.emit.numpy.source import Source
-from eqfuse.ir.graph import Node, topological
+from eqfuse.emit.steps import begun_in_place, emitted_steps, held_results
+from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops.loops import INDEX, part, places, results_of, scan_indices
 from eqfuse.ops.types import TensorType
-from eqfuse.plan.in_place import keeps_order
-from eqfuse.plan.loops import carried, first_carries, is_indexed, planned_loop, result_at
-from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.plan.loops import first_carries, is_indexed, planned_loop, result_at
+from eqfuse.plan.plan import Kernel
 
 
 def loop_kernel(kernel: Kernel, device: Device) -> Source:
     """The kernel of a loop or a choice."""
     n = planned_loop(kernel)
     source = Source(kernel.body)
-    steps = _emitted(n, kernel.inner, device)
+    steps = emitted_steps(n, kernel.inner, device)
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps)}
     source.names |= {"int": int, "order": scan_indices, "part": part, "begin": _begun, "settle": _settle}
     source.names["in_order"] = ordered
-    source.kernel_bytes = max(s.peak_bytes for s in steps) + _held(kernel, steps)
+    source.kernel_bytes = max(s.peak_bytes for s in steps) + held_results(kernel, steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     first = first_carries(n)
     copied = {first[at] for at in steps[-1].kept}  # to where the carry lies
-    source.carries = _shared(kernel, {at: n.args[first[at]] for at in steps[-1].kept})
+    source.carries = begun_in_place(kernel, {at: n.args[first[at]] for at in steps[-1].kept})
     args = [_operand(source, a, i, steps[-1].reads_in_order and i not in copied) for i, a in enumerate(n.args)]
     views = _views(steps[-1])
     kept = steps[-1].kept
@@ -65,33 +64,6 @@ class Destination(NamedTuple):
     kept: bool
     moves: bool
     is_view: bool
-
-
-def _emitted(n: Node, inner: Sequence[Plan], device: Device) -> list[Any]:
-    """What runs the plans of `n`; both branches of a choice keep the same results where arguments lie."""
-    emit, first = package(device.target).emit, first_carries(n)
-    while True:
-        steps: list[Any] = [emit(plan, carried(n, plan, first)) for plan in inner]
-        kept = {at: arg for at, arg in first.items() if all(step.kept.get(at) == at for step in steps)}
-        if n.op != "if_else" or kept == first:
-            return steps
-        first = kept
-
-
-def _shared(kernel: Kernel, begun: Mapping[int, Node]) -> dict[int, int]:
-    """Which results of the loop may lie where the values lie that they are `begun` with, by place among what `kernel`
-    writes and reads: nothing else depends on these."""
-    body, n = kernel.body, planned_loop(kernel)
-    written = {0: 0} if body.outputs[0] is n else {}
-    if body.outputs[0].op == "loop_result":
-        written = {result_at(o): j for j, o in enumerate(body.outputs)}
-    found = {}
-    for at, arg in begun.items():
-        leaf, chain = leaf_chain(arg)
-        alone = sum(leaf in topological([a]) for a in n.args) == 1
-        if at in written and alone and leaf in body.inputs and keeps_order(chain):
-            found[written[at]] = body.inputs.index(leaf)
-    return found
 
 
 def _begun(place: np.ndarray, array: np.ndarray) -> None:
@@ -129,15 +101,6 @@ def _views(step: Any) -> frozenset[int]:
     """The results of `step` that are views, where the next step wants elements in order."""
     views = {k.writes[0] for k in step.plan.kernels if k.is_view and step.reads_in_order}
     return frozenset(at for at, v in enumerate(step.plan.outputs) if v in views and at not in step.kept)
-
-
-def _held(kernel: Kernel, steps: Sequence[Any]) -> int:
-    """Bytes of the results that a step makes, and of those of the step before, which it reads."""
-    made = [
-        [o.type.nbytes for at, o in enumerate(plan.graph.outputs) if at not in step.kept]
-        for plan, step in zip(kernel.inner, steps, strict=True)
-    ]
-    return max(2 * sum(nbytes) for nbytes in made)
 
 
 def _lending(steps: Sequence[Any]) -> Callable[[], list[Any]]:

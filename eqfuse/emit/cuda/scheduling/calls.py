@@ -32,7 +32,7 @@ from eqfuse.ops.elementwise import UFUNCS
 INTO = ("matmul", "concat", "take", *UFUNCS)  # on the device, CuPy writes their results where they are wanted
 # CuPy's functions that one operator takes, where it is not one
 LAUNCHES = {"isin": 3, "digitize": 3, "pad": 2, "median": 23, "nanmedian": 22}
-SCATTERS = {"set": 10, "subtract": 4}  # by mode; the others take three
+SCATTERS = {"set": 9, "subtract": 3}  # by mode, the array in its place; the others take two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
         )  # fmt: skip
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
     host = tuple(n for n in working if on_host(n))
-    placed = tuple(n for n in dict.fromkeys(body.outputs) if n.op in INTO and n not in host)
+    placed = tuple(n for n in dict.fromkeys(body.outputs) if _is_placed(n) and n not in host)
     copies = len(body.outputs) - len(placed)
     temporary = sum(n.type.nbytes for n in working if n not in placed)
     temporary += sum(_unrolled(n, device) for n in working if n.op == "conv")
@@ -96,6 +96,10 @@ def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
         _read(body, started), tuple(o.type.nbytes for o in body.outputs), sum(map(launches, started)) + copies,
         placed=placed, host=host, host_seconds=sum(map(host_seconds, host)), temporary=temporary,
     )  # fmt: skip
+
+
+def _is_placed(n: Node) -> bool:
+    return n.op in INTO or row(n.op).role is Role.UPDATE
 
 
 def launches(n: Node) -> int:
@@ -110,8 +114,8 @@ def launches(n: Node) -> int:
 
 def _launches(n: Node) -> int:
     if n.op == "scatter":
-        mode = n.attr("mode")
-        return 1 if mode == "set" and not n.args[1].type.size else SCATTERS.get(mode, 3)
+        mode, count = n.attr("mode"), n.args[1].type.size
+        return 1 + (min(count, 1) + 1 if mode == "set" and count < 2 else SCATTERS.get(mode, 2))
     if n.op in ("convolve", "correlate"):  # a product, a sum and its place for each element of the shorter one
         return 4 + 3 * min(a.type.size for a in n.args) + (n.op == "correlate" and n.dtype.kind == "c")
     if n.op == "slice_scatter":

@@ -1,0 +1,53 @@
+"""The programs of a loop's steps, and which of its results may lie where the values lie that they begin with.
+
+In: a kernel with the plans of its steps. Out: what runs them. Next stop: a target's loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eqfuse.cost.device import Device
+from eqfuse.cost.targets import package
+from eqfuse.ir.graph import Node, topological
+from eqfuse.ir.views import leaf_chain
+from eqfuse.plan.in_place import keeps_order
+from eqfuse.plan.loops import carried, first_carries, planned_loop, result_at
+from eqfuse.plan.plan import Kernel, Plan
+
+
+def emitted_steps(n: Node, inner: Sequence[Plan], device: Device) -> list[Any]:
+    """What runs the plans of `n`; both branches of a choice keep the same results where arguments lie."""
+    emit, first = package(device.target).emit, first_carries(n)
+    while True:
+        steps: list[Any] = [emit(plan, carried(n, plan, first)) for plan in inner]
+        kept = {at: arg for at, arg in first.items() if all(step.kept.get(at) == at for step in steps)}
+        if n.op != "if_else" or kept == first:
+            return steps
+        first = kept
+
+
+def begun_in_place(kernel: Kernel, begun: Mapping[int, Node]) -> dict[int, int]:
+    """Which results of the loop may lie where the values lie that they are `begun` with, by place among what `kernel`
+    writes and reads: nothing else depends on these."""
+    body, n = kernel.body, planned_loop(kernel)
+    written = {0: 0} if body.outputs[0] is n else {}
+    if body.outputs[0].op == "loop_result":
+        written = {result_at(o): j for j, o in enumerate(body.outputs)}
+    found = {}
+    for at, arg in begun.items():
+        leaf, chain = leaf_chain(arg)
+        alone = sum(leaf in topological([a]) for a in n.args) == 1
+        if at in written and alone and leaf in body.inputs and keeps_order(chain):
+            found[written[at]] = body.inputs.index(leaf)
+    return found
+
+
+def held_results(kernel: Kernel, steps: Sequence[Any]) -> int:
+    """Bytes of the results that a step makes, and of those of the step before, which it reads."""
+    made = [
+        [o.type.nbytes for at, o in enumerate(plan.graph.outputs) if at not in step.kept]
+        for plan, step in zip(kernel.inner, steps, strict=True)
+    ]
+    return max(2 * sum(nbytes) for nbytes in made)
