@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
-from eqfuse.ir.views import leaf_chain
+from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import Ranges, apart, uncovered
@@ -20,11 +20,11 @@ from eqfuse.plan.plan import Kernel, Plan
 
 @dataclass(frozen=True)
 class PlacedSlice:
-    """Written by kernel `maker` as a `slice` of the value `whole`, into which kernel `user` would copy its value
+    """Written by kernel `maker` where `views` of the value `whole` lie, into which kernel `user` would copy its value
     number `position`."""
 
     whole: int
-    slice: Node
+    views: tuple[Node, ...]
     maker: int
     user: int
     position: int
@@ -47,15 +47,19 @@ class Updates:
 def updates(
     plan: Plan, gaps: Collection[int] = (), shared: Collection[int] = (), carried: Mapping[int, int] | None = None,
     last: Collection[int] = (), loops: Mapping[int, Mapping[int, int]] = MappingProxyType({}),
+    anywhere: Collection[int] = (),
 ) -> Updates:  # fmt: skip
     """`gaps`: kernels that can write an array with gaps; `shared`: those of them whose result may share memory with
     what they read; `carried`: values that carries come in, in memory that only the loop knows, and which result is the
     next one; `last`: kernels that write an element after all that they read of it; `loops`: kernels that keep a result
-    where a value that they read lies, if both lie in one place. Carries are written in place if their next values lie
+    where a value that they read lies, if both lie in one place; `anywhere`: kernels that write arrays in order wherever
+    these begin. Carries are written in place if their next values lie
     where they lay, each the whole of one."""
     carried = carried or {}
     while True:
-        found = _Placements(plan, frozenset(gaps), frozenset(shared), frozenset(carried), frozenset(last), loops)
+        found = _Placements(
+            plan, frozenset(gaps), frozenset(shared), frozenset(carried), frozenset(last), loops, frozenset(anywhere)
+        )
         for i, k in enumerate(plan.kernels):
             found.follow(i, k)
         lies = found.carries(carried)
@@ -71,10 +75,10 @@ class _Placements:
 
     def __init__(
         self, plan: Plan, gaps: frozenset[int], shared: frozenset[int], carried: frozenset[int], last: frozenset[int],
-        loops: Mapping[int, Mapping[int, int]],
+        loops: Mapping[int, Mapping[int, int]], anywhere: frozenset[int],
     ) -> None:  # fmt: skip
         self.plan, self.gaps, self.shared, self.carried, self.last = plan, gaps, shared, carried, last
-        self.loops = loops
+        self.loops, self.anywhere = loops, anywhere
         self.whole = {*carried}  # values that are all elements of a carry's memory, in order
         self.complete = {*carried}  # those, and values that are all elements of what a kernel makes
         self.memory = {v: v for v in range(len(plan.types))}
@@ -182,29 +186,44 @@ class _Placements:
         return all(v in {*self.maker, *self.carried} and _looks_past(reader, v, n) for reader, v in later)
 
     def _parts(self, i: int, k: Kernel, whole_value: int) -> dict[int, PlacedSlice]:
-        """The values of update `i` that their makers can write into `whole_value` at once: only this kernel reads
-        them, and nothing that it copies before goes there."""
+        """The values of update `i` that their makers can write into `whole_value` at once: none reads them after this
+        kernel, and nothing that it copies before goes there."""
         n = k.body.outputs[0]
         found: dict[int, PlacedSlice] = {}
-        if n.op != "slice_scatter" or len(k.body.operators) != 1:
+        is_new = whole_value == k.writes[0]
+        if n.op != "slice_scatter" or len([m for m in k.body.operators if computes(m) or not is_new]) != 1:
             return found
         slices = _slices(n)
-        kept = uncovered(n.shape, slices) if whole_value == k.writes[0] else []
+        kept = uncovered(n.shape, slices) if is_new else []
         whole = input_node("whole", self.plan.types[k.writes[0]])
-        for at, a in enumerate(n.args[1:]):
-            if a not in k.body.inputs or not all(apart(slices[at], before) for before in (*kept, *slices[:at])):
+        leaves = [leaf_chain(a) for a in n.args]
+        for at, (leaf, chain) in enumerate(leaves[1:]):
+            if leaf not in k.body.inputs or not all(apart(slices[at], before) for before in (*kept, *slices[:at])):
                 continue
-            v = k.reads[k.body.inputs.index(a)]
-            made = self.maker.get(v, -1)
-            if made not in self.gaps or self.memory[v] != v or v in self.plan.outputs or self.readers[v] != [i]:
+            v = k.reads[k.body.inputs.index(leaf)]
+            if not self._may_lie(v, i, n, slices[at], chain, is_new):
                 continue
-            if list(n.args).count(a) > 1 or v in self.parts:
+            if sum(other is leaf for other, _ in leaves) > 1 or v in self.parts:
                 continue
-            if whole_value != k.writes[0] and not all(r and apart(r, slices[at]) for r in _seen(n).values()):
+            if not is_new and not all(r and apart(r, slices[at]) for r in _seen(n).values()):
                 continue
-            if whole_value == k.writes[0] or self._is_left_alone(whole_value, made, i):
-                found[v] = PlacedSlice(whole_value, node("slice", (whole,), (slices[at],)), made, i, at)
+            made = self.maker[v]
+            if is_new or self._is_left_alone(whole_value, made, i):
+                cut = node("slice", (whole,), (slices[at],))
+                views = (cut, node("reshape", (cut,), (self.plan.types[v].shape,))) if chain else (cut,)
+                found[v] = PlacedSlice(whole_value, views, made, i, at)
         return found
+
+    def _may_lie(self, v: int, user: int, n: Node, ranges: Ranges, chain: Sequence[Node], is_new: bool) -> bool:
+        """Can the value `v` be written as the slice `ranges` of what the update `n`, kernel `user`, gives, which copies
+        `chain` of it? In a new array elements that lie together may be anybody's, and be read before."""
+        made, readers = self.maker.get(v, -1), self.readers[v]
+        if self.memory[v] != v or v in self.plan.outputs or not keeps_order(chain):
+            return False
+        if made in self.gaps and readers == [user] and not chain:
+            return True
+        in_time = all(j <= user and not self.plan.kernels[j].is_view for j in readers)
+        return is_new and made in self.anywhere and in_time and _lie_together(n.shape, ranges)
 
     def _is_left_alone(self, whole_value: int, maker: int, user: int) -> bool:
         """Is the memory of `whole_value` complete when kernel `maker` runs, and read by none from then until `user`?"""
@@ -225,6 +244,17 @@ def _by_element(body: Graph, leaf: Node) -> bool:
                 return False
             behind.add(n)
     return output in behind and output is not leaf and output.type == leaf.type
+
+
+def _lie_together(shape: Sequence[int], ranges: Ranges) -> bool:
+    """Do the elements of a slice of an array in order lie one behind the other?"""
+    is_whole = True
+    for (start, stop, step), extent in zip(reversed(ranges), reversed(shape), strict=True):
+        count = len(range(start, stop, step))
+        if count > 1 and (step > 1 or not is_whole):
+            return False
+        is_whole &= count == extent
+    return True
 
 
 def _slices(n: Node) -> tuple[Ranges, ...]:

@@ -272,3 +272,52 @@ def test_a_part_of_a_vector_is_read_as_it_was_before_it_is_written(written: slic
     x = np.arange(12.0)
     compiled = compiled_for(target, program, x, laws="none", extractor="unfused")
     assert_same(compiled(x), program(x))
+
+
+def _rows_in_turn(x: Any) -> Any:
+    y = np.zeros_like(x)
+    for i in range(1, len(x)):
+        y[i] = 0.5 * y[i - 1] + np.sin(x[i])
+    return y
+
+
+def _halves(x: Any) -> Any:
+    y = np.empty_like(x)
+    y[:100] = np.tanh(x[:100])
+    y[100:] = x[100:] * y[:100] - 1
+    return y
+
+
+def _shifted(x: Any) -> Any:
+    y = x * 2
+    for i in range(40, 0, -1):
+        y[i] += y[i + 1]
+    return y
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize("fn", [_rows_in_turn, _halves, _shifted])
+def test_rows_that_kernels_and_loops_make_are_written_where_they_stay(fn: Callable[[Any], Any], target: str) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 300))
+    program = compiled_for(target, fn, x)
+    np.testing.assert_allclose(program(x), fn(x), rtol=1e-12, atol=1e-12)
+    assert program.peak_bytes <= x.nbytes // 2
+    assert ", into v" in program.source() or fn is _shifted
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_what_others_want_of_rows_is_not_written_over(target: str) -> None:
+    """A value that is a result, one that is read after another update of its rows, and one that goes to two places."""
+
+    def several(x: Any) -> Any:
+        a, b, c = np.sin(x[:50]) + x[:50], np.cos(x[:50]) * 2, np.tanh(x[:50]) - 1
+        y = np.zeros_like(x)
+        y[:50], y[50:100], y[100:150], y[150:] = a, b, c, c
+        z = y * 1
+        z[50:100] = 7
+        return y, a, z, b.sum(0), z[50:100] + b
+
+    x = np.random.default_rng(0).normal(size=(200, 300))
+    program = compiled_for(target, several, x, laws="none", extractor="unfused")
+    for got, want in zip(program(x), several(x), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)

@@ -50,7 +50,8 @@ class NumpyExecutable(Executable):
         returned = [i for i, k in emitted if k.parts.returned]
         last = {i for i, k in emitted if k.parts.writes_last}
         loops = {i: k.parts.carries for i, k in emitted if k.parts.carries}
-        placed = updates(plan, gaps | shared, shared, carried, last, loops)
+        anywhere = {i for i, k in emitted if not k.parts.returned}
+        placed = updates(plan, gaps | shared, shared, carried, last, loops, anywhere)
         self.kept = placed.kept
         for i in gaps.intersection(part.maker for part in placed.parts.values()):
             self._emitted[i] = self._with_gaps(kernels[i])

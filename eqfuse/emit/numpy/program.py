@@ -150,11 +150,12 @@ class _Writer:
             if v in self.over:
                 head += f", over {self.names[self.over[v]]}"
                 lines += self._lying(v, self.over[v])
-        part = self.in_parts.get(k.writes[0])
-        if part is not None:
-            lines += self._fresh(part.whole)
-            lines += self._view(f"v{k.writes[0]}", self.names[part.whole], (part.slice,))
-            head += f", into {self.names[part.whole]}"
+        for v in k.writes:
+            part = self.in_parts.get(v)
+            if part is not None:
+                lines += self._fresh(part.whole)
+                lines += self._view(f"v{v}", self.names[part.whole], part.views)
+                head += f", into {self.names[part.whole]}"
         for v in k.writes:
             lines += self._fresh(v)
         reads, writes = ([self.names[v] for v in values] for values in (k.reads, k.writes))
