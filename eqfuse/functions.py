@@ -26,9 +26,9 @@ def apply(op: str, args: Sequence[Any], attrs: tuple = ()) -> Any:
     return row(op).meaning(*args, *attrs)
 
 
-def fixed(x: Any) -> Any:
+def stopped(x: Any) -> Any:
     """`x`, on which what is computed of it does not depend: a shift, which a derivative takes for a constant."""
-    hook = getattr(type(x), "__eqfuse_fixed__", None)
+    hook = getattr(type(x), "__eqfuse_stopped__", None)
     return x if hook is None else hook(x)
 
 
@@ -173,7 +173,7 @@ def _axes(x: Any, axis: int | Sequence[int]) -> tuple[int, ...]:
 def softmax_in_steps(x: Any, axis: int | Sequence[int] = -1) -> Any:
     """As ONNX defines softmax: each step is rounded to the dtype of `x`."""
     axes = _axes(x, axis)
-    e = apply("exp", (x - fixed(apply("max", (x,), (axes,))),))
+    e = apply("exp", (x - stopped(apply("max", (x,), (axes,))),))
     return e / apply("sum", (e,), (axes,))
 
 
@@ -187,7 +187,7 @@ def softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
 def log_softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
     """log(softmax(x)) over `axis`, without overflow or cancellation; shape and dtype of the floats `x`."""
     axes = _axes(x, axis)
-    shifted = x - fixed(apply("max", (x,), (axes,)))
+    shifted = x - stopped(apply("max", (x,), (axes,)))
     return shifted - apply("log", (apply("sum", (apply("exp", (shifted,)),), (axes,)),))
 
 
@@ -195,7 +195,7 @@ def log_softmax(x: Any, axis: int | Sequence[int] = -1) -> Any:
 def logsumexp(x: Any, axis: int | Sequence[int] = -1) -> Any:
     """log(sum(exp(x))) over `axis`, without overflow; the axis stays with extent 1."""
     axes = _axes(x, axis)
-    top = fixed(apply("max", (x,), (axes,)))
+    top = stopped(apply("max", (x,), (axes,)))
     return top + apply("log", (apply("sum", (apply("exp", (x - top,)),), (axes,)),))
 
 

@@ -22,7 +22,7 @@ from eqfuse.frontends.numpy.origins import note_instead, note_places
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
-from eqfuse.frontends.numpy.tracing import current, differentiated, fixed
+from eqfuse.frontends.numpy.tracing import current, differentiated
 from eqfuse.gradients.linearise import changes
 from eqfuse.gradients.rules import inlined
 from eqfuse.ir.graph import Fed, Graph, Node, input_node, substitute
@@ -112,7 +112,7 @@ class DifferentiatedCall:
         self._layouts = [lying_as(a) for a in arrays]
         self.stand_ins = stand_ins(self.paths, [n.type for n in self.arguments])
         with outer.within(f"{name_of(fn)}, which {what} differentiates,") as self.trace:
-            self.trace.places, self.trace.fixed = {}, {}
+            self.trace.places, self.trace.differentiated = {}, True
             passed = list(map(own_arrays, args))
             stands = self.argument_trees(self.stand_ins, self._layouts)
             for i, stand in zip(chosen, stands, strict=True):
@@ -122,8 +122,6 @@ class DifferentiatedCall:
             self.result, self.aux = ResultTree(result, numbers=True), ResultTree(aux)
         note_places(self.trace.places, [*self.result.nodes, *self.aux.nodes])
         self._values = dict(zip(self.stand_ins, self.arguments, strict=True))
-        for value, stand_in in self.trace.fixed.items():
-            self._values[stand_in] = fixed(*self.back([value]))  # it is one for derivatives taken around this one too
         around = differentiated()
         if around is not None:
             around.again.update(dict.fromkeys(self.again))
@@ -187,7 +185,7 @@ class DifferentiatedCall:
         """`nodes` over the arguments, in place of their stand-ins."""
         found = substitute(nodes, self._values)
         note_instead(self._values)
-        return tuple(inlined(found)) if self.trace.rules and differentiated() is None else found
+        return tuple(inlined(found)) if differentiated() is None else found
 
     @property
     def again(self) -> tuple[Node, ...]:

@@ -82,13 +82,13 @@ def _marked(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     arrays = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, Tracer)]
     given = [x.node for x in arrays]
     with trace.within("a function that ef.checkpoint marks") as inner:
-        inner.fixed, inner.places = trace.fixed, trace.places
+        inner.differentiated, inner.places = True, trace.places
         own_args, own_kwargs = own_arrays((args, kwargs))
         returned = ResultTree(fun(*own_args, **own_kwargs))
         after = [leaf.node for leaf in flatten((own_args, own_kwargs))[0] if isinstance(leaf, Tracer)]
     outside = {*topological(given), *topological(inner.captured)}
     results = [*returned.nodes, *(n for n, before in zip(after, given, strict=True) if n is not before)]
-    made = [n for n in topological(results) if n.args and n not in outside]
+    made = [n for n in topological(results) if n.args and n not in outside and n.op != "stopped"]
     trace.again.update(dict.fromkeys(n for n in made if n not in results and not policy(n)))
     trace.again.update(inner.again)
     _write_back(arrays, given, after)

@@ -27,7 +27,7 @@ from eqfuse.gradients.call import ResultTree, name_of, tracer
 from eqfuse.gradients.expr import filled
 from eqfuse.gradients.loops import results
 from eqfuse.gradients.row import NoDerivative
-from eqfuse.ir.graph import Body, Graph, Node, node, substitute
+from eqfuse.ir.graph import Body, Graph, Node, node
 from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.ops.types import TensorType
 
@@ -198,16 +198,13 @@ class _RuleCall:
         return array.node
 
     def _traced(self, call: Callable[[], Any], result_trees: list[ResultTree]) -> tuple[list[Node], Trace]:
-        """The arrays that `call` returns, behind those of the `result_trees` before; what it stops counts as it is."""
+        """The arrays that `call` returns, behind those of the `result_trees` before."""
         outer = current()
         assert outer is not None
         with outer.within(f"{self.name}, which has a rule for its gradient,") as trace:
-            trace.fixed = {}
+            trace.differentiated = True
             result_trees.append(ResultTree(call()))
-        known: dict[Node, Node] = {}
-        for value, stand_in in trace.fixed.items():
-            (known[stand_in],) = substitute([value], known)
-        return list(substitute([n for each in result_trees for n in each.nodes], known)), trace
+        return [n for each in result_trees for n in each.nodes], trace
 
     def _refuse_captured(self, which: str, trace: Trace) -> None:
         if trace.captured:

@@ -1,8 +1,8 @@
-"""Calls of functions with a rule of their own, as nodes of a function that is differentiated.
+"""What a user says of derivatives, as nodes of a function that is differentiated.
 
-`custom_call` is such a call, `custom_change` what its results change by, which has a transpose alone. Both hold a
-`_RuleCall` of `custom.py`. What is made of a derivative holds neither: `inlined` puts the values of the functions
-there.
+`stopped` is a value that counts as a constant. `custom_call` is a call of a function with a rule of its own,
+`custom_change` what its results change by, which has a transpose alone. Both hold a `_RuleCall` of `custom.py`. What is
+made of a derivative holds none of these: `inlined` puts the values there.
 """
 
 from __future__ import annotations
@@ -12,29 +12,37 @@ from typing import Any
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
+from eqfuse.frontends.numpy.origins import note_instead
 from eqfuse.gradients.expr import Expr, filled
 from eqfuse.gradients.loops import results
-from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative
+from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, constant
 from eqfuse.ir.graph import Body, Graph, Node, node, substitute, topological
 
 
 def inlined(nodes: Sequence[Node]) -> list[Node]:
-    """`nodes`, with what the functions compute in place of their calls, in the bodies of loops too."""
+    """`nodes`, with the values that are stopped, and what the functions compute in place of their calls, in the bodies
+    of loops too."""
     known: dict[Node, Node] = {}
     for n in topological(nodes):
-        if n.op == "custom_call":
+        if n.op == "stopped":
+            (known[n],) = substitute(n.args, known)
+        elif n.op == "custom_call":
             graph = n.attr("call").value.graph
             values = dict(zip(graph.inputs, substitute(n.args, known), strict=True))
             known |= zip(results(n), substitute(inlined(graph.outputs), values), strict=True)
         elif any(isinstance(a, Body) for a in n.attrs):
-            known[n] = node(n.op, substitute(n.args, known), [_inlined_body(a) for a in n.attrs])
+            bodies = [_inlined_body(a) for a in n.attrs]
+            if any(made is not a for made, a in zip(bodies, n.attrs, strict=True)):
+                known[n] = node(n.op, substitute(n.args, known), bodies)
+    note_instead(known)
     return list(substitute(nodes, known))
 
 
 def _inlined_body(attr: Any) -> Any:
     if not isinstance(attr, Body):
         return attr
-    return Body(Graph(attr.graph.inputs, tuple(inlined(attr.graph.outputs))))
+    outputs = tuple(inlined(attr.graph.outputs))
+    return attr if outputs == attr.graph.outputs else Body(Graph(attr.graph.inputs, outputs))
 
 
 def refuse_forward(what: str, nodes: Iterable[Node]) -> None:
@@ -87,6 +95,7 @@ def _transpose(n: Node, cts: Mapping[int, Expr], linear: set[int], _transpose: A
 
 
 ROWS: dict[str, DerivativeRow] = {
+    "stopped": constant(),
     "custom_call": DerivativeRow(several=_changes),
     "custom_change": DerivativeRow(several=_no_change, transpose_several=_transpose),
 }

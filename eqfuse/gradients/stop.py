@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.tracer import Tracer
-from eqfuse.frontends.numpy.tracing import current, differentiated
-from eqfuse.functions import fixed
+from eqfuse.frontends.numpy.tracing import current
+from eqfuse.functions import stopped
 from eqfuse.ir.pytree import flatten, unflatten
 
 
@@ -19,9 +18,4 @@ def stop_gradient(x: Any) -> Any:
     trace = current()
     assert trace is not None
     trace.rules["ef.stop_gradient"] = None
-    if differentiated() not in (None, current()):
-        raise UnsupportedOp(
-            "ef.stop_gradient in the body of a loop or a branch of a function that is differentiated: stop what goes "
-            "into the loop, before it"
-        )
-    return unflatten(structure, [fixed(leaf) for leaf in leaves])
+    return unflatten(structure, [stopped(leaf) for leaf in leaves])

@@ -29,7 +29,7 @@ FAMILIES = (
     fft, loops,
 )  # fmt: skip
 TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS}
-_WITHIN = {op.name: op for op in loops.CUSTOM}
+_WITHIN = {op.name: op for op in (loops.STOPPED, *loops.CUSTOM)}
 
 
 def row(name: str) -> Op:

@@ -230,8 +230,9 @@ def _no_meaning(*_operands: Any) -> np.ndarray:
     raise NotImplementedError("a call with a rule for its gradient stands in no graph")
 
 
-# Calls of functions with a gradient of their own, while a function around them is differentiated: they have results as
-# loops do, and no graph that is finished holds one.
+# Values that count as constants, and calls of functions with a gradient of their own, which have results as loops do,
+# while a function around them is differentiated: no graph that is finished holds one.
+STOPPED = Op("stopped", Role.LIBRARY, 1, (), lambda types, _: types[0], lambda x: x, no_flops, PriceClass.SIMPLE)
 CUSTOM = [
     Op(name, Role.LIBRARY, None, attrs, _packed_rule(name), _no_meaning, no_flops, PriceClass.SIMPLE)
     for name, attrs in (("custom_call", ("call",)), ("custom_change", ("call", "moving", "backward")))

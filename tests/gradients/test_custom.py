@@ -177,6 +177,16 @@ def test_an_argument_that_is_said_not_to_change_is_named_where_it_does() -> None
         ef.grad(lambda x, n: power(x, n).sum(), 1)(np.abs(X), 3.0)
 
 
+def test_what_a_rule_stops_counts_as_a_constant_for_its_own_derivative() -> None:
+    product = ef.custom_vjp(lambda x, y: np.sin(x) * y)
+    def stopping(kept: Any, ct: Any) -> Any:
+        return ct * np.cos(kept[0]) * ef.stop_gradient(kept[1]), None
+
+    product.defvjp(lambda x, y: (np.sin(x) * y, (x, y)), stopping)
+    of_x = ef.grad(lambda x: ef.grad(lambda y: product(y, y).sum())(x).sum())(X)
+    np.testing.assert_allclose(of_x, -np.sin(X) * X)
+
+
 def scaled_in_place(y: Any, z: Any = 1.0) -> Any:
     y *= 2
     y[0] += 1

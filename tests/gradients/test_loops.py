@@ -144,3 +144,45 @@ def test_a_step_without_a_derivative_is_refused_with_the_line_of_the_loop() -> N
     with pytest.raises(ef.UnsupportedOp, match=r"scan of .* has no derivative: in its body, reduceat") as caught:
         ef.grad(f)(XS)
     assert "return ef.scan(lambda c, r" in str(caught.value)
+
+
+def test_what_is_stopped_in_a_body_counts_as_a_constant_there() -> None:
+    def step(h: Any, x: Any) -> Any:
+        after = np.tanh(W @ h + x) * ef.stop_gradient(h)
+        return after, ef.checkpoint(lambda v: v * ef.stop_gradient(x * v))(after)
+
+    def scanned(h: Any, xs: Any) -> Any:
+        def chosen(h: Any, x: Any) -> Any:
+            return ef.cond(h.sum() > 0, step, lambda h, x: (h * x, ef.softmax(ef.stop_gradient(h) * x)), h, x)
+
+        last, ys = ef.scan(chosen, h, xs)
+        return ef.fori_loop(0, 2, lambda i, v: v * ef.stop_gradient(v) + h * i, last).sum() + (ys * ys).sum()
+
+    def unrolled(h: Any, xs: Any, signs: Any) -> Any:
+        v, total = h, 0
+        for x, positive in zip(xs, signs, strict=True):
+            v, y = step(v, x) if positive else (v * x, ef.softmax(ef.stop_gradient(v) * x))
+            total = total + (y * y).sum()
+        for i in range(2):
+            v = v * ef.stop_gradient(v) + h * i
+        return v.sum() + total
+
+    signs, v = [], H
+    for x in XS:
+        signs.append(bool(v.sum() > 0))
+        v = step(v, x)[0] if signs[-1] else v * x
+    assert len(set(signs)) == 2
+
+    def python(h: Any, xs: Any) -> Any:
+        return unrolled(h, xs, signs)
+
+    steps = (np.ones_like(H), np.cos(XS))
+    alike(ef.grad(scanned, (0, 1))(H, XS), ef.grad(python, (0, 1))(H, XS))
+    alike(ef.jit(ef.grad(scanned, (0, 1)), target="numpy")(H, XS), ef.grad(python, (0, 1))(H, XS))
+    alike(ef.jvp(scanned, (H, XS), steps), ef.jvp(python, (H, XS), steps))
+    alike([ef.hessian(scanned)(H, XS)], [ef.hessian(python)(H, XS)])
+
+    def squared(h: Any) -> Any:
+        return ef.while_loop(lambda c: c[1] < 3, lambda c: (c[0] * ef.stop_gradient(c[0]), c[1] + 1), (h, 0))[0]
+
+    np.testing.assert_allclose(ef.jvp(squared, (H,), (H,))[1], H**8)

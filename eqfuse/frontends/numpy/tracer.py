@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.constants import value_of
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
 from eqfuse.frontends.numpy.registry import ARRAY
 from eqfuse.frontends.numpy.storage import UNWRITABLE, Rights, Storage, taken
-from eqfuse.frontends.numpy.tracing import current, differentiated, fixed
+from eqfuse.frontends.numpy.tracing import current, differentiated, stopped
 from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
     IN_ORDER,
@@ -330,9 +330,9 @@ class Tracer(NdarrayFace):
         step: ViewStep = ("bitcast", wanted)
         return Tracer(TensorType(wanted, self.shape), self._storage, (*self._steps, step), self._access)
 
-    def __eqfuse_fixed__(self) -> Tracer:
+    def __eqfuse_stopped__(self) -> Tracer:
         """This array as one that counts as a constant for a derivative."""
-        held = fixed(self.node)
+        held = stopped(self.node)
         return self if held is self.node else wrap(held, None if self.scalar else Rights.WRITABLE)
 
     @staticmethod

@@ -6,7 +6,6 @@ In: tracers and traced numbers as they are made. Out: what `trace.trace` asks wh
 from __future__ import annotations
 
 import gc
-import itertools
 import threading
 import weakref
 from collections.abc import Iterator
@@ -18,12 +17,11 @@ import numpy as np
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.ndarray import Operators
 from eqfuse.frontends.numpy.recorder import Recorder
-from eqfuse.ir.graph import Node, input_node
+from eqfuse.ir.graph import Node, node
 
 MAX_NODES = 100_000
 LOOP_BODY = "the body of a loop or a branch"
 _state = threading.local()
-_serial = itertools.count()
 
 
 class Trace:
@@ -33,8 +31,7 @@ class Trace:
     around: Trace | None = None  # of a function within the traced one: the trace that it is part of
     what = "a function that is traced"
     places: dict[Node, Any] | None = None  # where values were made first, for those who ask for it
-    fixed: dict[Node, Node] | None = None  # of a function that is differentiated: values that count as constants there,
-    # and the inputs that stand for them
+    differentiated = False  # is it of a function that is differentiated?
 
     def __init__(self) -> None:
         self.values: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
@@ -122,21 +119,14 @@ class Trace:
 def differentiated() -> Trace | None:
     """The innermost trace of this thread that is of a function that is differentiated."""
     trace = current()
-    while trace is not None and trace.fixed is None:
+    while trace is not None and not trace.differentiated:
         trace = trace.around
     return trace
 
 
-def fixed(value: Node) -> Node:
-    """`value`, or what stands for it in a function that is differentiated, where it counts as a constant. In the body
-    of a loop it is `value` itself."""
-    trace = differentiated()
-    if trace is None or trace is not current():
-        return value
-    assert trace.fixed is not None
-    if value not in trace.fixed:
-        trace.fixed[value] = input_node(f"constant {next(_serial)}", value.type)
-    return trace.fixed[value]
+def stopped(value: Node) -> Node:
+    """`value`; in a function that is differentiated, and in its loops, as one that counts as a constant."""
+    return value if differentiated() is None or value.op == "const" else node("stopped", (value,))
 
 
 @contextmanager
