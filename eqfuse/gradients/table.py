@@ -20,14 +20,15 @@ from eqfuse.gradients import (
     sorting,
     special,
     statistics,
+    updates,
     views,
     windows,
 )
 from eqfuse.gradients.row import DerivativeRow
 
 FAMILIES = (
-    elementwise, special, reductions, views, contractions, windows, scans, sorting, statistics, signal, linalg, fft,
-    loops,
+    elementwise, special, reductions, views, updates, contractions, windows, scans, sorting, statistics, signal, linalg,
+    fft, loops,
 )  # fmt: skip
 TABLE: dict[str, DerivativeRow] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 

@@ -1,4 +1,4 @@
-"""Derivatives of the index maps: views, arrays joined of pieces, gathers and updates. All of them are linear."""
+"""Derivatives of the index maps: views, arrays joined of pieces, and gathers. All of them are linear."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from eqfuse.gradients.expr import (
     total,
     transpose,
     where,
-    zeros,
 )
-from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, constant, joint
+from eqfuse.gradients.row import DerivativeRow, constant, joint
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.types import Shape, TensorType
 
@@ -89,7 +88,7 @@ def _border(n: Node, ct: Expr) -> Expr:
     return reshape(total(Expr(around), range(-ct.rank, 0)), ())
 
 
-# ---- gathers and updates
+# ---- gathers
 
 
 def added(shape: Shape, indices: Node, values: Expr, axis: int) -> Expr:
@@ -113,13 +112,13 @@ def added_along(shape: Shape, indices: Node, values: Expr, axis: int) -> Expr:
     if indices.shape[axis] == 1:
         extent = shape[axis]
         numbers = np.arange(extent).reshape((extent,) + (1,) * (-axis - 1))
-        return where(_from_start(indices, extent).equals(Expr(const(numbers))), values, 0)
+        return where(from_start(indices, extent).equals(Expr(const(numbers))), values, 0)
     places = flat_places(shape, indices, axis)
     flat = added((TensorType(values.dtype, shape).size,), places.node, reshape(values, places.shape), -1)
     return reshape(flat, shape)
 
 
-def _from_start(indices: Node, extent: int) -> Expr:
+def from_start(indices: Node, extent: int) -> Expr:
     """`indices` into an axis, none of which counts from its end."""
     chosen = cast(Expr(indices), np.dtype(np.int64))
     return where(chosen < 0, chosen + extent, chosen)
@@ -127,7 +126,7 @@ def _from_start(indices: Node, extent: int) -> Expr:
 
 def flat_places(shape: Shape, indices: Node, axis: int) -> Expr:
     """Where the elements that `indices` choose along `axis` are in the flat array, as a vector."""
-    chosen = _from_start(indices, shape[axis])
+    chosen = from_start(indices, shape[axis])
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
     places = chosen * int(strides[axis])
     at = len(shape) + axis
@@ -136,60 +135,6 @@ def flat_places(shape: Shape, indices: Node, axis: int) -> Expr:
             steps = np.arange(n, dtype=np.int64).reshape((n,) + (1,) * (len(shape) - 1 - a)) * int(strides[a])
             places = places + Expr(const(steps))
     return reshape(places, (indices.type.size,))
-
-
-def _slices_transpose(n: Node, position: int, ct: Expr) -> Expr:
-    """Of the array: where nothing was written. Of a value: its slice, but where a later one covers it."""
-    slices = n.attr("slices")
-    for ranges in slices[position:][::-1]:
-        blank = filled(0, TensorType(ct.dtype, tuple(len(range(*r)) for r in ranges)))
-        ct = Expr(tidy.slice_scatter(ct.node, [blank.node], [ranges]))
-    return ct if position == 0 else sliced(ct, slices[position - 1])
-
-
-_ADDING = ("set", "add", "subtract")
-
-
-def _scatter_tangent(n: Node, d: Changes) -> Node | None:
-    mode = n.attr("mode")
-    if d[0] is None and d[2] is None:
-        return None
-    if mode not in _ADDING and not (mode == "multiply" and d[2] is None):
-        raise NoDerivative(f"what {mode} accumulates in places that may be the same has none here: scatter by add")
-    x, indices, values = n.args
-    fixed = values if mode == "multiply" else zeros(values).node
-    return n.over([zeros(x).node if d[0] is None else d[0], indices, d[2] or fixed])
-
-
-def _scatter_transpose(n: Node, position: int, ct: Expr) -> Expr:
-    axis, mode = n.attr("axis"), n.attr("mode")
-    x, indices, values = n.args
-    if position == 0 and mode == "multiply":
-        return Expr(n.over([ct.node, indices, values]))
-    if position == 0:
-        return Expr(n.over([ct.node, indices, zeros(values).node])) if mode == "set" else ct
-    found = cast(Expr(node("take", (ct.node, indices), (axis,))), values.dtype)
-    if mode == "set" and not _are_distinct(indices, x.shape[axis]):
-        written = _written_last(indices, x.shape[axis], values.type.rank - (x.type.rank + axis))
-        return where(written, found, 0)
-    return -found if mode == "subtract" else found
-
-
-def _are_distinct(indices: Node, extent: int) -> bool:
-    """Are the places that `indices` choose known, and no two the same?"""
-    if indices.op != "const":
-        return False
-    places = indices.literal.array.astype(np.int64).reshape(-1) % max(extent, 1)
-    return np.unique(places).size == places.size
-
-
-def _written_last(indices: Node, extent: int, trailing: int) -> Expr:
-    """Which of the values at `indices` stay: of several for one place, the last."""
-    numbers = const(np.arange(indices.type.size).reshape(indices.shape))
-    nobody = filled(-1, TensorType(numbers.dtype, (extent,)))
-    last = node("scatter", (nobody.node, indices, numbers), (-1, "set"))
-    stays = Expr(node("take", (last, indices), (-1,))).equals(Expr(numbers))
-    return reshape(stays, (*stays.shape, *[1] * (trailing - stays.rank)))
 
 
 ROWS: dict[str, DerivativeRow] = {
@@ -203,7 +148,5 @@ ROWS: dict[str, DerivativeRow] = {
     "pad": joint({0: _inside, 1: _border}),
     "take": joint({0: _untaken}, (0,)),
     "take_along_axis": joint({0: _untaken_along}, (0,)),
-    "slice_scatter": joint(_slices_transpose),
-    "scatter": DerivativeRow(_scatter_tangent, transpose=_scatter_transpose, linear=(0, 2)),
     "bitcast": constant(),
 }

@@ -247,7 +247,11 @@ def copies(k: Any, x: Any) -> None:
     np.copyto(k, x[0])
 
 
-WRITES = [sets_an_element, sets_a_slice, sets_where, adds, copies]
+def adds_in_places(k: Any, x: Any) -> None:
+    np.add.at(k, [0, 0, 2], x[0, :3])
+
+
+WRITES = [sets_an_element, sets_a_slice, sets_where, adds, copies, adds_in_places]
 
 
 @pytest.mark.parametrize("made", MADE)

@@ -34,6 +34,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
         return on_values(name, getattr(ufunc, method), inputs, kwargs)
     if any(map(defers, inputs)):
         return NotImplemented
+    if method == "at" and not isinstance(inputs[0], Tracer):
+        raise _plain(name)
     kwargs = dict(kwargs)
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
@@ -149,14 +151,18 @@ def _into(name: str, out: Any, results: Any, casting: str) -> Any:
             delivered.append(result)
             continue
         if not isinstance(place, Tracer):
-            raise TraceError(
-                f"{name} would write a traced value into an array k of plain numbers. Write k = k + y instead of "
-                "k += y, or make it an array that takes traced values: k = np.array(k). One made outside of the traced "
-                "function stays as it is: pass it as an argument, if it is to change"
-            )
+            raise _plain(name)
         place.become(lift(result), casting)
         delivered.append(place)
     return tuple(delivered) if several else delivered[0]
+
+
+def _plain(name: str) -> TraceError:
+    return TraceError(
+        f"{name} would write a traced value into an array k of plain numbers. Write k = k + y instead of k += y, or "
+        "make it an array that takes traced values: k = np.array(k). One made outside of the traced function stays as "
+        "it is: pass it as an argument, if it is to change"
+    )
 
 
 @cache
