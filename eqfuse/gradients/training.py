@@ -5,6 +5,7 @@ In: a loss and an optimiser. Out: a plain function, for `ef.jit` to make one pro
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ import numpy as np
 
 from eqfuse.errors import OptionError, TraceError
 from eqfuse.frontends.numpy.carries import shown
+from eqfuse.gradients.call import parameters
 from eqfuse.gradients.expr import FLOAT32, NARROW
 from eqfuse.gradients.grad import value_and_grad
 from eqfuse.ir.pytree import flatten, unflatten
@@ -28,20 +30,33 @@ class Optimiser(Protocol):
 
 
 def train_step(loss: Callable[..., Any], optimiser: Optimiser, has_aux: bool = False) -> Callable[..., Any]:
-    """``step(params, state, *batch)``, which gives ``(loss(params, *batch), params, state)``, the latter after one step
-    of the `optimiser`, whose ``init(params)`` is the first state. With `has_aux` the loss is ``(loss, aux)``."""
+    """``step(params, state, *batch, **named)``, which gives ``(loss(params, *batch, **named), params, state)``, the
+    latter after one step of the `optimiser`, whose ``init(params)`` is the first state. What a batch holds may nest.
+    With `has_aux` the loss is ``(loss, aux)``."""
     if isinstance(optimiser, type) or not all(hasattr(optimiser, name) for name in ("init", "update")):
         raise OptionError(
             f"ef.train_step: {optimiser!r} is no optimiser: give ef.sgd, ef.adam, or one with init and update"
         )
     differentiated = value_and_grad(loss, has_aux=has_aux)
 
-    def step(params: Any, state: Any, *batch: Any) -> tuple[Any, Any, Any]:
-        value, gradient = differentiated(params, *batch)
+    def step(params: Any, state: Any, /, *batch: Any, **named: Any) -> tuple[Any, Any, Any]:
+        value, gradient = differentiated(params, *batch, **named)
         params, state = optimiser.update(gradient, state, params)
         return value, params, state
 
+    step.__signature__ = _signature(loss)  # type: ignore[attr-defined]
     return step
+
+
+def _signature(loss: Callable[..., Any]) -> inspect.Signature | None:
+    """Of a step: the parameters and the state, by position, and what `loss` takes behind the parameters."""
+    of_loss = parameters(loss)
+    if of_loss is None:
+        return None
+    batch = [p for i, p in enumerate(of_loss.parameters.values()) if i or p.kind is p.VAR_POSITIONAL]
+    taken = {p.name for p in batch}
+    names = [name if name not in taken else f"{name}_of_step" for name in ("params", "state")]
+    return inspect.Signature([*(inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names), *batch])
 
 
 def _mapped(fn: Callable[..., Any], first: Any, *others: Any) -> Any:

@@ -120,3 +120,20 @@ def test_a_state_of_other_parameters_is_refused(optimiser: Any) -> None:
             ef.train_step(loss, optimiser)(PARAMS, state, X, Y)
     with pytest.raises(ef.EqfuseError, match="is no optimiser"):
         ef.train_step(loss, type(optimiser))
+
+
+def test_a_batch_is_given_by_position_or_by_name_and_may_nest() -> None:
+    def weighted(params: Any, batch: Any, *, state: Any = None, scale: float = 1.0) -> Any:
+        squares = (np.tanh(batch["x"] @ params["w"][0]) @ params["w"][1] + params["b"] - batch["y"]) ** 2
+        return np.mean(squares if state is None else squares * state) * scale
+
+    sgd, batch = ef.sgd(0.1), {"x": X, "y": Y}
+    plain = ef.train_step(weighted, sgd)
+    wanted = plain(PARAMS, (), batch)
+    assert wanted[0] == pytest.approx(float(loss(PARAMS, X, Y)), rel=1e-5)
+    for step in (plain, ef.jit(plain, target="numpy"), ef.jit(plain, target="numpy", static_argnames="scale")):
+        value, params, _ = step(PARAMS, (), batch=batch, state=2 * np.ones_like(Y), scale=0.5)
+        np.testing.assert_allclose(value, wanted[0], rtol=1e-5)
+        np.testing.assert_allclose(params["b"], wanted[1]["b"], rtol=1e-4, atol=1e-7)
+    with pytest.raises(ef.EqfuseError, match="missing a required argument: 'batch'"):
+        plain(PARAMS, (), data=batch)
