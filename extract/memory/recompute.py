@@ -169,9 +169,9 @@ def _again(
 
 def _stored_before(now: Timeline, value: Stretch, full: int) -> Iterator[list[TimelineStep]]:
     """What `value` and others of its kernel are computed from is stored instead of them: of the outputs of a product
-    and its epilogue, the product. They are computed from it again when they are read next."""
-    held, grammar = now.held, now.held.grammar
-    if full in value.reads or value.first == full:
+    and its epilogue, the product. They are computed from it again when they are read next, or by every kernel that
+    reads them, where that costs less."""
+    if full in value.reads:
         return
     step = now.steps[value.first]
     of_kernel = [s for s in now.stretches if s.first == value.first and full not in s.reads]
@@ -181,19 +181,43 @@ def _stored_before(now: Timeline, value: Stretch, full: int) -> Iterator[list[Ti
             continue
         if not all(part.state.pointwise for part in anchor.parts):
             continue
-        whole = held.together((*step.group.cuts, anchor))
-        if whole is None:
+        for within in (False, True):
+            yield from _from_anchor(now, anchor, waiting, value.first, full, within)
+
+
+def _from_anchor(
+    now: Timeline, anchor: Cut, waiting: dict[int, Stretch], first: int, full: int, within: bool
+) -> Iterator[list[TimelineStep]]:
+    """The kernel `first` stores `anchor` too, and those of its values that are `waiting` behind step `full` are
+    computed from it when they are read next; or `within` the kernels that read them, where that costs less."""
+    held, grammar = now.held, now.held.grammar
+    steps, inserted = list(now.steps), dict[int, list[TimelineStep]]()
+    for cut in now.steps[first].group.cuts:
+        if cut.eclass not in waiting or all(part.eclass != anchor.eclass for part in below([cut])):
             continue
-        inserted: dict[int, list[TimelineStep]] = {}
-        for cut in step.group.cuts:
-            if cut.eclass in waiting and any(part.eclass == anchor.eclass for part in below([cut])):
-                rest = grammar.reading(cut, anchor.eclass)
-                made = None if isinstance(rest, str) else held.together((rest,))
-                if made is not None:
-                    inserted.setdefault(min(i for i in waiting[cut.eclass].reads if i > full), []).append(made)
-        steps = [s for i, s in enumerate(now.steps) for s in (*inserted.get(i, ()), whole if i == value.first else s)]
-        if inserted:
-            yield steps
+        rest = grammar.reading(cut, anchor.eclass)
+        made = None if isinstance(rest, str) else held.together((rest,))
+        if isinstance(rest, str) or made is None:
+            continue
+        for i in waiting[cut.eclass].reads:
+            inside = _computing_inside(held, steps[i], rest) if within else None
+            more = math.inf if inside is None else inside.group.price.seconds - steps[i].group.price.seconds
+            if inside is not None and more < made.group.price.seconds:
+                steps[i] = inside
+            elif i > full:
+                inserted.setdefault(i, []).append(made)
+                break
+    whole = held.together((*now.steps[first].group.cuts, anchor))
+    if whole is not None and (inserted or within):
+        steps[first] = whole
+        yield [s for i, s in enumerate(steps) for s in (*inserted.get(i, ()), s)]
+
+
+def _computing_inside(held: Held, step: TimelineStep, cut: Cut) -> TimelineStep | None:
+    """The kernel `step` that computes `cut` instead of reading its class, if there is one."""
+    made = [held.grammar.inline(c, {cut.eclass: cut}) if cut.eclass in c.leaves else c for c in step.group.cuts]
+    cuts = tuple(c for c in made if not isinstance(c, str))
+    return held.together(cuts) if len(cuts) == len(made) and not step.is_view else None
 
 
 def _inside(
@@ -202,15 +226,11 @@ def _inside(
     """`value` computed inside the kernels that read it."""
     if not readers:
         return
-    grammar = now.held.grammar
     for groups in _derivations(now, candidates, value, readers[0], here):
         (cut,) = groups[-1].group.cuts
         steps = list(now.steps)
         for i in readers:
-            held = {value.eclass: cut}
-            made = [grammar.inline(c, held) if value.eclass in c.leaves else c for c in steps[i].group.cuts]
-            cuts = tuple(c for c in made if not isinstance(c, str))
-            whole = now.held.together(cuts) if len(cuts) == len(made) and not steps[i].is_view else None
+            whole = _computing_inside(now.held, steps[i], cut)
             if whole is None:
                 break
             steps[i] = whole

@@ -19,7 +19,8 @@ WITHIN = 1.01
 PATIENT = ef.Budget(seconds=120)  # ends no search, on slow machines either
 PROVEN = 0.01  # the gap up to which a bound says something
 SMALL: dict[str, Callable[[], Network]] = {
-    "chain": lambda: chain(12), "residual blocks": lambda: residual(8), "U-Net": lambda: u_net(2)
+    "chain": lambda: chain(12), "short chain": lambda: chain(10), "residual blocks": lambda: residual(8),
+    "U-Net": lambda: u_net(2),
 }  # fmt: skip
 LARGE: dict[str, Callable[[], Network]] = {
     "chain": lambda: chain(16), "residual blocks": lambda: residual(24), "U-Net": lambda: u_net(4)
@@ -46,14 +47,15 @@ def _stays_near(least: float | None, network: Network, share: float) -> None:
     assert limited.report.predicted_seconds <= WITHIN * least
 
 
-@pytest.mark.parametrize("name", ["chain"])  # the slow test takes all of them
+@pytest.mark.parametrize("name", ["chain", "short chain"])  # the slow test takes all of them
 def test_at_80_percent_of_its_memory_a_training_step_costs_what_it_costs_without_a_limit(name: str) -> None:
     _stays_near(None, SMALL[name](), 0.8)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("networks, share", [(SMALL, 0.8), (LARGE, 0.9)], ids=["small", "large"])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("networks, share, name", [
+    *((SMALL, 0.8, name) for name in SMALL), *((LARGE, 0.9, name) for name in LARGE),
+])  # fmt: skip
 def test_it_costs_hardly_more_than_the_optimum(
     networks: dict[str, Callable[[], Network]], share: float, name: str
 ) -> None:
