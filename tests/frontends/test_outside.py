@@ -21,6 +21,7 @@ import eqfuse as ef
 X = np.arange(3.0)
 STEP = 0
 TABLE = np.array([1.0, 2.0, 3.0])
+FALLING = np.array([3.0, 2.0, 1.0])
 LAZY: Any = None
 KEPT: list[Any] = []
 BY_NAME: dict[str, Any] = {}
@@ -33,6 +34,12 @@ COUNT = itertools.count()
 @functools.lru_cache
 def window(n: int) -> Any:
     return np.hanning(n) + np.arange(n)
+
+
+def sorted_copy(copy: Any) -> Any:
+    copy[1:] += 0.5
+    copy.sort()
+    return copy
 
 
 def table(n: int) -> Any:
@@ -320,6 +327,18 @@ def test_a_cache_made_inside_is_the_functions_own() -> None:
         return term(10)
 
     np.testing.assert_allclose(ef.jit(fibonacci)(X), fibonacci(X))
+
+
+@pytest.mark.parametrize("fn", [
+    np.sort, np.unique, np.median, lambda t: np.partition(t, 1), lambda t: np.quantile(t, 0.3),
+    lambda t: np.sort(t.reshape(3, 1), axis=None), lambda t: sorted_copy(t.flatten()), lambda t: sorted_copy(t.copy()),
+])  # fmt: skip
+def test_copies_of_an_array_from_outside_may_be_changed(fn: Any) -> None:
+    def scaled(x: Any) -> Any:
+        return x * fn(FALLING)
+
+    np.testing.assert_array_equal(ef.jit(scaled, target="numpy")(X), scaled(X))
+    np.testing.assert_array_equal(FALLING, [3, 2, 1])
 
 
 def test_objects_made_inside_may_be_changed() -> None:

@@ -132,19 +132,24 @@ class AxisConcatenator:
         return x if x.ndim else x.reshape(1)
 
 
-def _refuse_to_write() -> None:
-    if current() is not None:
+def _refuse_to_write(array: Any) -> None:
+    """TraceError where `array` is memory from outside of the function that is traced, and no copy of it."""
+    if current() is not None and isinstance(array, Constant) and not (array.flags.owndata or _is_copy(array.base)):
         raise TraceError(
             "the traced function would write into a NumPy array made outside of it: its program would not do so at "
             "every call. Make the array inside: np.zeros, np.empty, np.array(x), or pass it as an argument"
         )
 
 
+def _is_copy(base: Any) -> bool:
+    return isinstance(base, Constant) and base.flags.owndata
+
+
 def _writing(name: str) -> Callable[..., Any]:
     """The method of arrays that changes them, refused while its thread traces."""
 
     def call(self: Constant, *args: Any, **kwargs: Any) -> Any:
-        _refuse_to_write()
+        _refuse_to_write(self)
         return getattr(np.ndarray, name)(self, *args, **kwargs)
 
     return call
@@ -171,12 +176,12 @@ class Constant(np.ndarray):
         return self.view(np.ndarray)[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _refuse_to_write()
+        _refuse_to_write(self)
         self.view(np.ndarray)[key] = value
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **kwargs: Any) -> Any:
-        if any(isinstance(o, Constant) for o in out) or (method == "at" and isinstance(inputs[0], Constant)):
-            _refuse_to_write()
+        for written in (*out, *inputs[: method == "at"]):
+            _refuse_to_write(written)
         given = {"out": tuple(map(_as_ndarray, out))} if out else {}
         made = getattr(ufunc, method)(*map(_as_ndarray, inputs), **given, **kwargs)
         return out[0] if len(out) == 1 else made
