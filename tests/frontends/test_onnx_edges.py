@@ -22,6 +22,12 @@ def loaded(text: str, opset: int, known: dict[str, Any] | None = None) -> Any:
 
 
 CASES: dict[str, tuple[int, str, list[Any], Any]] = {
+    "padding repeats what is left where elements are taken away": (
+        19,
+        """(float[5] x) => (float[N] y) <int64[2] widths = {3, -2}> { y = Pad <mode = "wrap"> (x, widths) }""",
+        [NUMBERS],
+        NUMBERS[[0, 1, 2, 0, 1, 2]],
+    ),
     "a slice backwards from before the first element takes the first": (
         13,
         """(float[5] x) => (float[N] y)

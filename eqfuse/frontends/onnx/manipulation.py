@@ -6,6 +6,7 @@ In: calls of rows from `nodes.py`. Out: traced arrays, by NumPy's functions.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -233,17 +234,25 @@ def pad_by_attributes(x: Any, *, pads: tuple[int, ...], mode: str = "constant", 
 
 
 def _padded(x: Any, pads: tuple[int, ...], axes: tuple[int, ...], mode: str, fill: Any) -> Any:
-    """Negative widths take elements away, after the others have been added."""
+    """Negative widths take elements away: before others are added, which repeat what is left; constants, which repeat
+    nothing, may be taken away too."""
     chosen(mode, _MODES, "mode")
     if len(pads) != 2 * len(axes):
         raise ShapeError(f"pads has {len(pads)} numbers instead of {2 * len(axes)}, two for each axis")
     widths = [(0, 0)] * x.ndim
     for place, axis in enumerate(axes):
         widths[axis] = (pads[place], pads[place + len(axes)])
+    if any(n + a + b < 0 for n, (a, b) in zip(x.shape, widths, strict=True)):
+        raise ShapeError(f"pads takes more elements away than {x.shape} has")
     added = [(max(a, 0), max(b, 0)) for a, b in widths]
-    given = {"constant_values": fill} if mode == "constant" else {}
-    y = lazy.pad(x, added, mode, **given)
-    return y[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, y.shape, strict=True))]
+    if mode == "constant":
+        return _shortened(lazy.pad(x, added, constant_values=fill), widths)
+    return lazy.pad(_shortened(x, widths), added, mode)
+
+
+def _shortened(x: Any, widths: Sequence[tuple[int, int]]) -> Any:
+    """`x` without the elements that negative widths take away."""
+    return x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape, strict=True))]
 
 
 @operator("Trilu")

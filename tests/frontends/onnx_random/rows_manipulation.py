@@ -228,12 +228,10 @@ def pad(d: Draw) -> NodeSpec:
     mode = d.of(("constant", "reflect", "edge", *(("wrap",) if d.opset >= 19 else ())))
     axes = d.axes(x, 1) if d.opset >= 18 and d.chance(0.4) else None
     along = list(range(x.rank)) if axes is None else axes
-    most = {"reflect": [x.shape[a] - 1 for a in along], "wrap": [x.shape[a] for a in along]}.get(mode, [3] * len(along))
-    pads = [d.integer(0, m) for m in most + most]
-    if mode == "constant" and d.chance(0.3):
-        pads = [
-            -d.integer(0, (x.shape[a] - 1) // 2) if d.chance(0.4) else p for a, p in zip(along * 2, pads, strict=True)
-        ]
+    taken = [d.integer(0, (x.shape[a] - 1) // 2) if d.chance(0.15) else 0 for a in along * 2]
+    left = [x.shape[a] - taken[i] - taken[i + len(along)] for i, a in enumerate(along)]
+    most = {"reflect": [n - 1 for n in left], "wrap": left}.get(mode, [3] * len(along))
+    pads = [-n if n else d.integer(0, m) for n, m in zip(taken, most * 2, strict=True)]
     options = {"mode": mode} if mode != "constant" or d.chance(0.3) else {}
     if d.opset < 11:
         return NodeSpec([x], {**options, "pads": pads, **d.optional(value=d.real(-2, 2))})
