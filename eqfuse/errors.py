@@ -50,7 +50,7 @@ def line_text(code: CodeType, line: int) -> str:
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
     """The innermost frame from `frame` on that is neither eqfuse's nor a library's."""
-    while frame is not None and not _is_users(frame):
+    while frame is not None and not is_users(frame):
         frame = frame.f_back
     return frame
 
@@ -59,12 +59,13 @@ def user_level() -> int:
     """The `stacklevel` with which `warnings.warn` points at the line that `user_line` names."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
-    while frame is not None and not _is_users(frame):
+    while frame is not None and not is_users(frame):
         frame, level = frame.f_back, level + 1
     return level
 
 
-def _is_users(frame: FrameType) -> bool:
+def is_users(frame: FrameType) -> bool:
+    """Is it code that is neither eqfuse's nor a library's?"""
     path = frame.f_code.co_filename
     generated = path == "<string>" and str(frame.f_globals.get("__name__")).startswith(_GENERATED)  # by dataclasses
     return not generated and _is_users_file(path)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.random import default_rng, rand
+from scipy.stats import multivariate_normal
 
 import eqfuse as ef
 
@@ -269,3 +272,27 @@ def test_a_generator_that_a_library_makes_without_a_seed_is_refused() -> None:
     library = eval("lambda: made().normal()", {"made": hidden, "__name__": "scipy.stats"})
     with pytest.raises(ef.TraceError, match="takes its seed from the system"):
         ef.trace(lambda x: x + library(), X)
+
+
+FROZEN, FROZEN_PAIR = scipy.stats.gamma(2.0, scale=0.5), multivariate_normal(np.zeros(2), np.eye(2))
+
+
+@pytest.mark.parametrize("drawn", [
+    lambda: scipy.stats.norm.rvs(size=4), lambda: scipy.stats.poisson.rvs(3.0, size=4), lambda: FROZEN.rvs(4),
+    lambda: FROZEN_PAIR.rvs(2), lambda: multivariate_normal.rvs(np.ones(3)), lambda: scipy.stats.expon(scale=2).rvs(),
+])  # fmt: skip
+def test_scipys_distributions_draw_at_each_call_what_they_draw_without_a_trace(drawn: Callable[[], Any]) -> None:
+    generators = [scipy.stats.norm._random_state, FROZEN.dist._random_state]
+    rows = []
+    for function in (drawn, ef.jit(drawn)):
+        np.random.seed(5)
+        rows.append([function() for _ in range(3)])
+    np.testing.assert_allclose(rows[1], rows[0], rtol=1e-14)
+    assert generators == [scipy.stats.norm._random_state, FROZEN.dist._random_state]
+
+
+def test_scipys_distributions_take_traced_parameters_and_generators() -> None:
+    def noisy(x: Any, rng: Any) -> Any:
+        return scipy.stats.norm.rvs(loc=x, size=x.shape, random_state=rng)
+
+    np.testing.assert_allclose(ef.jit(noisy)(X, default_rng(1)), noisy(X, default_rng(1)), rtol=1e-14)

@@ -178,3 +178,32 @@ def test_buffers_can_be_written_to_wherever_the_function_that_makes_them_is_held
     assert table == {"make": (np.zeros, [np.ones])}
     assert table["make"][1][0] is np.ones and function.__defaults__ == (np.empty,)
     assert SETTINGS.make is np.zeros and type(np.add) is np.ufunc
+
+
+class Kind(type):
+    """A class of classes."""
+
+
+def classes(x: Any, n: Any, flag: Any) -> Any:
+    other = Kind("other", (), {"size": 2})
+    within, equal = x[x > 0], np.allclose(x, x)
+    kinds = [
+        type(x), type(x[0, 0]), type(x.sum()), type(n), type(flag), type(n * 2), type(WEIGHTS), type(zeros(2)),
+        type(x.flat), type(within), type(equal), type(np.exp), type(zeros), type(other), type(Kind),
+    ]  # fmt: skip
+    instances = [
+        isinstance(x, np.ndarray), isinstance(within, np.ndarray), isinstance(equal, bool), isinstance(x, type),
+        isinstance(other, type), isinstance(Kind, type), issubclass(Kind, type),
+    ]  # fmt: skip
+    by_class = {np.ndarray: "array"}[type(x)] + {int: " and number"}[type(n)]
+    made = type("made", (), {"size": n})
+    names = " ".join(kind.__name__ for kind in kinds)
+    return {"kinds": names, "instances": instances, "by class": by_class}, made.size * x
+
+
+def test_what_a_function_sees_as_the_class_of_a_value_is_the_class_without_a_trace() -> None:
+    seen, value = classes(X, 3, True)
+    traced, computed = ef.jit(classes)(X, 3, True)
+    assert traced == seen
+    assert np.array_equal(computed, value)
+    assert "type" not in globals()

@@ -59,6 +59,19 @@ class StandIn:
         return _itself, (self._original,)
 
 
+class ClassStandIn(StandIn):
+    """Stands for a class: what it made is its instance, and classes may be derived from it."""
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, self._original)
+
+    def __subclasscheck__(self, subclass: type) -> bool:
+        return issubclass(subclass, self._original)
+
+    def __mro_entries__(self, bases: tuple) -> tuple:
+        return (self._original,)
+
+
 class StartedIterator(StandIn):
     """An iterator from outside the traced function, which takes nothing of it."""
 
@@ -163,6 +176,10 @@ class Constant(np.ndarray):
     """An array from outside the traced function, which may be read at traced places. `original`: it itself."""
 
     original: np.ndarray | None = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return np.ndarray
 
     @staticmethod
     def from_array(array: np.ndarray) -> Constant:

@@ -29,6 +29,10 @@ class Flat:
         self.base = base
         self.index = 0
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return np.flatiter
+
     def __len__(self) -> int:
         return self.base.size
 

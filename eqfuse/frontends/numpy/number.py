@@ -143,4 +143,6 @@ def kind_of(value: Any) -> type | None:
 
 def is_number(value: Any) -> bool:
     """Is it one of Python's numbers, known or not, enumerations and other subclasses among them?"""
-    return isinstance(value, Number) or (isinstance(value, tuple(KINDS)) and not isinstance(value, np.generic))
+    if isinstance(value, Operators):  # some of which stand for a Python bool
+        return isinstance(value, Number)
+    return isinstance(value, tuple(KINDS)) and not isinstance(value, np.generic)

@@ -22,7 +22,7 @@ from eqfuse.errors import TraceError, line_of, line_text
 from eqfuse.frontends.numpy.converted import Constant
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.placing import as_before, original, reached_from
-from eqfuse.frontends.numpy.reach import GENERATORS, attributes
+from eqfuse.frontends.numpy.reach import GENERATORS, Builtin, attributes
 from eqfuse.frontends.numpy.tracer import Tracer
 from eqfuse.frontends.numpy.tracing import Trace
 
@@ -121,7 +121,8 @@ class Names(Holder):
     def read(self) -> Items:
         if isinstance(self.thing, types.CellType):
             return {} if self.thing == types.CellType() else {self.path: original(self.thing, self.path)}
-        return {name: original(self.thing, name) for name in self.used if name in self.thing}
+        found = {name: original(self.thing, name) for name in self.used if name in self.thing}
+        return {name: value for name, value in found.items() if not isinstance(value, Builtin)}
 
     def write(self, items: Items) -> None:
         if isinstance(self.thing, types.CellType):

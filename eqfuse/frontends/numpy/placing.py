@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.frontends.numpy.converted import Constant
-from eqfuse.frontends.numpy.reach import Namespace, Reached, reach
+from eqfuse.frontends.numpy.reach import Builtin, Namespace, Reached, reach
 from eqfuse.frontends.numpy.stand_ins import everywhere, replacement
 
 Items = Mapping[Any, Any]
@@ -113,6 +113,8 @@ def _get(namespace: Namespace, name: Any) -> Any:
 def _set(namespace: Namespace, name: Any, value: Any) -> None:
     if isinstance(namespace, types.CellType):
         namespace.cell_contents = value
+    elif isinstance(value, Builtin):
+        del namespace[name]
     elif isinstance(namespace, (dict, list, deque)):
         namespace[name] = value
     elif isinstance(namespace, type):

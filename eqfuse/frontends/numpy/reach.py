@@ -36,6 +36,12 @@ _REPLACED = (*GENERATORS, Iterator, tuple, staticmethod, classmethod)
 _IDLE = (str, bytes, int, float, complex, bool, type(None), types.BuiltinFunctionType, types.MethodDescriptorType)
 
 
+class Builtin(NamedTuple):
+    """What Python has for a name that a namespace has not."""
+
+    value: Any
+
+
 class Reached(NamedTuple):
     """`names`: those that code uses, with their values, and those by which containers and objects hold functions and
     generators. `used`: by the identity of a dict of globals, it and all names that code uses of it, whether or not they
@@ -110,8 +116,10 @@ class _ReachWalk:
         known = self.reached.used.setdefault(id(namespace), (namespace, set()))[1]
         for name in used - known:
             known.add(name)
-            if name in namespace:
+            if name in namespace and not isinstance(self.value_of(namespace, name), Builtin):
                 self.name(namespace, name, used)
+            elif name == type.__name__:
+                self.reached.names.append((namespace, name, Builtin(type)))
 
     def name(self, namespace: Namespace, name: str, used: set[str]) -> None:
         value = self.value_of(namespace, name)

@@ -15,6 +15,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.ir.accepted import ARRAY_TYPES
 from eqfuse.ops.numpy_names import title
 
 _REDUCTIONS = (np.sum, np.mean, np.var, np.std, np.prod, np.any, np.all)
@@ -50,6 +51,10 @@ class Selection(NDArrayOperatorsMixin):
     def __init__(self, values: Tracer, mask: Tracer) -> None:
         self.values, self.mask = values, mask
         self.no_result = _depends_on_data("return")  # made here, where the user's line is known
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return np.ndarray
 
     @property
     def dtype(self) -> np.dtype:
@@ -109,6 +114,9 @@ class Selection(NDArrayOperatorsMixin):
         if not isinstance(value, (bool, int, float, complex)) and lift(value).ndim >= self.ndim:
             raise _depends_on_data(f"{name} with an array of shape {lift(value).shape}")
         return value
+
+
+ARRAY_TYPES.add(Selection)  # which itself refuses to be converted
 
 
 def assigned(view: Tracer, mask: Tracer, selection: Selection) -> Tracer:

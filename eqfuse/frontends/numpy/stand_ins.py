@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import random
+import secrets
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.converted import (
     REDUCED,
     AxisConcatenator,
+    ClassStandIn,
     Constant,
     ReducingLists,
     StandIn,
@@ -29,10 +31,12 @@ from eqfuse.frontends.numpy.converted import (
     taking_lists,
 )
 from eqfuse.frontends.numpy.dispatch import are_constant, call_function, on_values
+from eqfuse.frontends.numpy.distributions import drawing, frozen
 from eqfuse.frontends.numpy.flat import Flat
 from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
-from eqfuse.frontends.numpy.reach import CACHED, MOST, of_library
+from eqfuse.frontends.numpy.reach import CACHED, MOST, Builtin, of_library
+from eqfuse.frontends.numpy.readings import ASKED, READINGS
 from eqfuse.frontends.numpy.registry import FUNCTIONS, implements
 from eqfuse.frontends.numpy.seeds import SEEDED, default_rng, system_bits
 from eqfuse.frontends.numpy.storage import Rights
@@ -243,8 +247,17 @@ def _stand_ins() -> dict[int, Any]:
     listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in made}
     reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
     joined = {id(np.r_): AxisConcatenator(np.r_, False), id(np.c_): AxisConcatenator(np.c_, True)}
-    return listed | reduced | joined | seeded | {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
+    traced = {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
+    return READINGS | listed | reduced | joined | seeded | traced
 
+
+def _type(*args: Any, **kwargs: Any) -> Any:
+    """Python's `type`, which says of what stands in for a value the class of the value."""
+    kind = type(*args, **kwargs)
+    return args[0].__class__ if len(args) == 1 and kind.__module__.startswith(__package__) else kind
+
+
+_TYPE = ClassStandIn(type, _type)
 
 # NumPy as its compiled modules must see it: they have no frame to be told by, and take what it gives for memory.
 _ORIGINAL = types.ModuleType("numpy")
@@ -253,6 +266,8 @@ vars(_ORIGINAL).update(vars(np))
 
 def replacement(value: Any) -> Any:
     """What stands in for `value`, or for parts of the tuple `value`; None where nothing does."""
+    if isinstance(value, Builtin):
+        return _TYPE
     if isinstance(value, GENERATORS):
         return TracedGenerator(value, value)
     if isinstance(value, CACHED):
@@ -266,7 +281,8 @@ def replacement(value: Any) -> Any:
         return _tuple_with_stand_ins(value)
     if isinstance(value, _METHODS) and isinstance(value.__self__, GENERATORS):
         return _stand_in(value, legacy(value))
-    return _stand_ins().get(id(value))
+    made = _stand_ins().get(id(value))
+    return frozen(value) if made is None else made
 
 
 _METHODS = (types.BuiltinMethodType, types.MethodType)
@@ -280,15 +296,22 @@ def _tuple_with_stand_ins(value: tuple) -> tuple | None:
     return tuple.__new__(type(value), found)
 
 
-@functools.cache
 def everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """NumPy's own modules, which any code may import while it runs, and what their names stand for then."""
+    """Modules, and distributions, that any code may import while it runs, and what their names stand for then."""
+    return [*_modules(), *drawing()]
+
+
+@functools.cache
+def _modules() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     made = _stand_ins()
     modules = (vars(np), vars(np.random), vars(np.linalg), vars(random))
     compiled = [vars(m) for m in vars(np.random).values() if isinstance(m, types.ModuleType) and hasattr(m, "np")]
     hidden: list[tuple[dict[str, Any], dict[str, Any]]] = [(module, {"np": _ORIGINAL}) for module in compiled]
     hidden.append((vars(np.random.bit_generator), {"randbits": system_bits}))
-    for module, name in ((np.random.mtrand, "_rand"), (random, "_inst")):  # which libraries draw from
+    hidden += [(vars(module), names) for module, names in ASKED.items()]
+    hidden.append((vars(secrets), {name: replacement(getattr(secrets, name)) for name in ("randbits", "choice")}))
+    drawn_from = ((np.random.mtrand, "_rand"), (random, "_inst"), (secrets, "_sysrand"))
+    for module, name in drawn_from:  # by libraries
         generator = getattr(module, name)
         hidden.append((vars(module), {name: TracedGenerator(generator, generator)}))
     return hidden + [

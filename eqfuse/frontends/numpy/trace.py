@@ -324,6 +324,8 @@ def _placed(
     if isinstance(leaf, Tracer) and leaf.argument in written:
         sources.append((1, written.index(leaf.argument)))
         return LEAF
+    if isinstance(leaf, Selection):
+        raise leaf.no_result
     sources.append((0, len(nodes)))
     if isinstance(leaf, Tracer):
         nodes.append(leaf.node)
@@ -331,7 +333,5 @@ def _placed(
     if isinstance(leaf, (np.ndarray, np.generic)):
         nodes.append(const(supported_array(leaf, "a result")))
         return SCALAR if isinstance(leaf, np.generic) else LEAF
-    if isinstance(leaf, Selection):
-        raise leaf.no_result
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
     raise TraceError(f"the function returns a {kind}, not an array, a number, or a container of these")

@@ -16,6 +16,10 @@ class Verdict(Tracer):
 
     __slots__ = ()
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return bool
+
     @property
     def refusal(self) -> TraceError:
         """Of operators that Python has for numbers."""

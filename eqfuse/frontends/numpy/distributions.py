@@ -1,0 +1,48 @@
+"""SciPy's distributions, which draw from a generator that each of them holds.
+
+In: what `scipy.stats` has, once it is imported, and distributions with fixed parameters. Out: the traced generators
+that stand in for theirs, and what draws from those. Used by `stand_ins.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from typing import Any
+
+from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
+
+_HELD = "_random_state"
+
+
+def drawing() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The attributes of the distributions that `scipy.stats` has, and what stands in for their generators."""
+    stats = sys.modules.get("scipy.stats")
+    made: dict[int, dict[str, Any]] = {}
+    found = []
+    for value in list(vars(stats).values()) if stats is not None else []:
+        generator = _generator(value)
+        if generator is not None:
+            stand_in = made.setdefault(id(generator), {_HELD: TracedGenerator(generator, generator)})
+            found.append((vars(value), stand_in))
+    return found
+
+
+def frozen(value: Any) -> Any:
+    """If `value` is a distribution with fixed parameters, one like it that draws from a traced generator."""
+    if not type(value).__module__.startswith("scipy.stats."):
+        return None
+    for name in ("dist", "_dist"):
+        inner = getattr(value, "__dict__", {}).get(name)
+        generator = _generator(inner)
+        if generator is not None:
+            made, drawn = copy.copy(value), copy.copy(inner)
+            vars(drawn)[_HELD] = TracedGenerator(generator, generator)
+            vars(made)[name] = drawn
+            return made
+    return None
+
+
+def _generator(value: Any) -> Any:
+    held = None if isinstance(value, type) else getattr(value, "__dict__", {}).get(_HELD)
+    return held if issubclass(type(held), GENERATORS) else None
