@@ -12,6 +12,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy
+
 _OURS = str(Path(__file__).resolve().parent)
 _BESIDE = tuple(str(Path(__file__).resolve().parent.parent / name) for name in ("rewrites", "extract"))
 _GENERATED = "eqfuse."
@@ -95,6 +97,30 @@ class EqfuseError(Exception):
         return _restored, (type(self), self.args, vars(self))
 
 
+def as_ours(error: Exception) -> EqfuseError:
+    """What NumPy raises, as the kind of it that is ours."""
+    kinds: tuple[type[ShapeError], ...] = (AxisError, MatrixError, BoundsError, RangeError, DtypeError)
+    found = next((kind for kind in kinds if isinstance(error, kind.__bases__[1])), ShapeError)
+    return found(str(error))
+
+
+def is_users_own(error: Exception) -> bool:
+    """Did the user's code raise it itself, or call what has no frame of its own?"""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and is_users(step.tb_frame)
+
+
+def users_line_of(error: Exception) -> str | None:
+    """The innermost of the user's lines on the way to `error`, as `user_line` gives it."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        found = line_text(step.tb_frame.f_code, step.tb_lineno) if is_users(step.tb_frame) else found
+        step = step.tb_next
+    return found
+
+
 def _restored(kind: type[EqfuseError], args: tuple, attributes: dict[str, Any]) -> EqfuseError:
     """A pickled or copied error, with the line that it had."""
     error = Exception.__new__(kind, *args)
@@ -123,7 +149,21 @@ class DtypeError(ShapeError, TypeError):
 
 
 class BoundsError(ShapeError, IndexError):
-    """An index or an axis that an array does not have."""
+    """An index that an array does not have."""
+
+
+class AxisError(BoundsError, numpy.exceptions.AxisError):
+    """An axis that an array does not have."""
+
+    __str__ = Exception.__str__
+
+    def __init__(self, message: str, where: str | None = None) -> None:
+        super().__init__(message, where)
+        self.args = (numpy.exceptions.AxisError.__str__(self),)  # which it keeps elsewhere
+
+
+class MatrixError(ShapeError, numpy.linalg.LinAlgError):
+    """A matrix that is not of the shape that linear algebra asks for, or of which it finds no result."""
 
 
 class RangeError(ShapeError, OverflowError):

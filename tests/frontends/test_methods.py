@@ -68,7 +68,10 @@ METHODS: dict[str, tuple[Case, ...]] = {
     "swapaxes": (lambda x: x.swapaxes(0, 1),), "take": (lambda x: x.take([0, 2]), lambda x: x.take([1, 0], 1)),
     "tobytes": (lambda x: x + len(np.arange(3).tobytes()),), "tolist": (lambda x: x * np.arange(4).tolist(),),
     "trace": (lambda x: x.trace(), lambda x: x.trace(1)),
-    "transpose": (lambda x: x.transpose(), lambda x: x.transpose(1, 0), lambda x: x.transpose((0, 1))),
+    "transpose": (
+        lambda x: x.transpose(), lambda x: x.transpose(1, 0), lambda x: x.transpose((0, 1)),
+        lambda x: x[0].transpose(0),
+    ),
     "var": (lambda x: x.var(), lambda x: x.var(0)), "view": (lambda x: x.view(), lambda x: x.view(x.dtype)),
     "__contains__": (lambda x: x * (2 in np.arange(3)) + (5 in np.arange(3)),),
     "__copy__": (lambda x: x.__copy__(),), "__divmod__": (lambda x: divmod(x, 2), lambda x: divmod(7, x * x + 1)),

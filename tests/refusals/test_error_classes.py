@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import operator
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ import pytest
 import eqfuse as ef
 from eqfuse import errors
 
-PYTHON = (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, NotImplementedError, AttributeError)
+CAUGHT = (
+    TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, NotImplementedError, AttributeError,
+    np.exceptions.AxisError, np.linalg.LinAlgError,
+)  # fmt: skip
 
 # of x = [[0., 1., 2.], [3., 4., 5.]] in float32, i in int64, u in uint8, b in bool, c in complex128
 REFUSED: dict[str, Callable[..., Any]] = {
@@ -75,6 +79,22 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "an array index beyond the extent": lambda x, i, u, b, c: x[[0, 5]],
     "a place beyond the extent": lambda x, i, u, b, c: np.take(x, [7]),
     "too many indices": lambda x, i, u, b, c: x[0, 0, 0],
+    "an axis to roll that is not there": lambda x, i, u, b, c: np.roll(x, 1, 5),
+    "an axis to roll to that is not there": lambda x, i, u, b, c: np.rollaxis(x, 5),
+    "an axis of a diagonal that is not there": lambda x, i, u, b, c: np.diagonal(x, 0, 0, 4),
+    "an axis of a norm that is not there": lambda x, i, u, b, c: np.linalg.norm(x, axis=9),
+    "an axis of a transform that is not there": lambda x, i, u, b, c: np.fft.fft(x, axis=9),
+    "an inverse of what is not square": lambda x, i, u, b, c: np.linalg.inv(x),
+    "a determinant of a vector": lambda x, i, u, b, c: np.linalg.det(x[0]),
+    "a system with other rows": lambda x, i, u, b, c: np.linalg.lstsq(x, x[0]),
+    "a diagonal along one axis": lambda x, i, u, b, c: np.diagonal(x, 0, 1, 1),
+    "transpose by one axis of two": lambda x, i, u, b, c: x.transpose(0),
+    "a mask of one element": lambda x, i, u, b, c: x[np.array([True])],
+    "a mask that is longer than the axis": lambda x, i, u, b, c: x[[True, False, False]],
+    "an assignment by a mask that is longer": lambda x, i, u, b, c: x.copy().__setitem__([True, False, False], 1),
+    "einsum over a digit": lambda x, i, u, b, c: np.einsum("i1", x),
+    "decimals that are no whole number": lambda x, i, u, b, c: np.round(x, 1.5),
+    "a matrix to a power that is a float": lambda x, i, u, b, c: np.linalg.matrix_power(x @ x.T, 1.5),
     "two ellipses": lambda x, i, u, b, c: x[..., ...],
     "a mask of another shape": lambda x, i, u, b, c: x[np.ones(5, bool)],
     "index arrays that do not broadcast": lambda x, i, u, b, c: x[[0, 1], [0, 1, 2]],
@@ -111,23 +131,50 @@ def arguments() -> tuple[np.ndarray, ...]:
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_numpy_refuses_is_refused_so_that_the_same_except_catches_it(case: str) -> None:
     function = REFUSED[case]
-    with pytest.raises(PYTHON) as numpys:
+    with pytest.raises(CAUGHT) as numpys:
         function(*arguments())
     with pytest.raises(Exception) as ours:
         ef.trace(function, *arguments())
-    for kind in PYTHON:
+    for kind in CAUGHT:
         assert isinstance(ours.value, kind) >= isinstance(numpys.value, kind), (numpys.value, ours.value)
 
 
 def test_every_class_of_errors_is_what_a_user_of_numpy_would_catch() -> None:
     caught = {
         errors.ShapeError: ValueError, errors.DtypeError: TypeError, errors.BoundsError: IndexError,
-        errors.RangeError: OverflowError, errors.OptionError: ValueError, errors.UnsupportedOp: NotImplementedError,
-        errors.LawError: ValueError, errors.MemoryLimitError: MemoryError, errors.TargetUnavailable: RuntimeError,
+        errors.RangeError: OverflowError, errors.AxisError: np.exceptions.AxisError,
+        errors.MatrixError: np.linalg.LinAlgError, errors.OptionError: ValueError,
+        errors.UnsupportedOp: NotImplementedError, errors.LawError: ValueError,
+        errors.MemoryLimitError: MemoryError, errors.TargetUnavailable: RuntimeError,
     }  # fmt: skip
     for ours, theirs in caught.items():
         assert issubclass(ours, theirs) and issubclass(ours, ef.EqfuseError)
     assert {errors.DtypeError.__base__, errors.BoundsError.__base__, errors.RangeError.__base__} == {ef.ShapeError}
+
+
+def test_what_numpy_raises_within_a_function_names_the_users_line() -> None:
+    with pytest.raises(errors.AxisError) as refused:
+        ef.trace(lambda x: np.rollaxis(x, 5), np.zeros((2, 3)))
+    assert str(refused.value.where).startswith(__file__) and __file__ in str(refused.value)
+    again = pickle.loads(pickle.dumps(refused.value))
+    assert str(again) == str(refused.value)
+
+
+def test_an_error_of_a_function_that_numpy_calls_is_the_users_own() -> None:
+    def picky(row):
+        raise ValueError("no rows today")
+
+    with pytest.raises(ValueError, match="no rows today") as raised:
+        ef.trace(lambda x: np.apply_along_axis(picky, 0, x), np.zeros((2, 3)))
+    assert not isinstance(raised.value, ef.EqfuseError)
+
+
+def test_masked_arrays_and_functions_of_elements_are_refused_by_name() -> None:
+    with pytest.raises(ef.TraceError, match=r"of np\.ma, of masked arrays") as masked:
+        ef.trace(lambda x: np.ma.mean(x), np.zeros((2, 3)))
+    assert str(masked.value.where).startswith(__file__)
+    with pytest.raises(ef.TraceError, match="one element after another"):
+        ef.trace(lambda x: np.vectorize(abs)(x), np.zeros((2, 3)))
 
 
 def test_an_error_of_tracing_itself_is_caught_by_nobody_else() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,9 @@ def _path(equation: str, *shapes: Shape) -> tuple[str, str, list[tuple[int, ...]
     """The letters of the operands and of the result, and which operands to contract when."""
     import opt_einsum  # slow to import, and seldom needed
 
+    strange = sorted(set(equation) - set(ascii_letters + " ,.->"))
+    if strange:
+        raise ShapeError(f"einsum {equation!r}: {strange[0]!r} is no letter for an axis")
     try:
         inputs, output, _ = opt_einsum.parser.parse_einsum_input((equation, *shapes), shapes=True)
         path, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize="auto")

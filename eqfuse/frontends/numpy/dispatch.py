@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, cast
 
 import numpy as np
 
-from eqfuse.errors import TraceError, UnsupportedOp
+from eqfuse.errors import EqfuseError, TraceError, UnsupportedOp, as_ours, is_users_own
 from eqfuse.frontends.numpy import refused
 from eqfuse.frontends.numpy.laid_out import lay_out
 from eqfuse.frontends.numpy.masked import MASKED
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.promotion import defers, elementwise, holds_tracer, lift
-from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS, of_arrays
+from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS, F, of_arrays
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import const
@@ -26,7 +26,25 @@ from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops.numpy_names import title
 
 
+def _explaining(entrance: F) -> F:
+    """`entrance`, where what NumPy raises on the way is an error of ours with the user's line."""
+
+    @wraps(entrance)
+    def call(*args: Any) -> Any:
+        try:
+            return entrance(*args)
+        except EqfuseError:
+            raise
+        except (ValueError, IndexError, OverflowError, TypeError) as error:
+            if is_users_own(error):
+                raise
+            raise as_ours(error) from error
+
+    return cast(F, call)
+
+
 @of_arrays
+@_explaining
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     name = title(ufunc) + ("" if method == "__call__" else f".{method}")
     implementation = UFUNCS.get(ufunc) if method == "__call__" else METHODS.get((ufunc, method))
@@ -53,6 +71,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
 
 
 @of_arrays
+@_explaining
 def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     name = title(function)
     implementation = FUNCTIONS.get(function)

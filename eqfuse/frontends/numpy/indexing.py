@@ -103,7 +103,8 @@ def _parts(key: Any) -> list[Any]:
 
 def _viewed(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]]]:
     """As `_basic`, with masks as the integer arrays they stand for."""
-    if Tracer in map(type, parts):
+    if any(map(_is_mask, parts)):
+        _basic(x, _expanded(x, parts)[0])  # which compares the shapes of masks
         parts = [p for part in parts for p in _without_masks(part)]
     whole, apart = _expanded(x, parts)
     view, arrays = _basic(x, [lift(part) if apart and type(part) is int else part for part in whole])
@@ -138,9 +139,7 @@ def _is_mask(part: Any) -> bool:
 
 
 def _array_part(part: Any) -> Any:
-    if isinstance(part, (list, tuple)) and len(part) == 0:
-        part = np.zeros(0, np.intp)
-    array = lift(part)
+    array = lift(np.zeros(0, np.intp) if isinstance(part, (list, tuple)) and len(part) == 0 else part)
     if array.dtype.kind not in "iub":
         raise BoundsError(f"arrays used as indices must be integers, not {array.dtype}")
     value = array.constant_value() if array.ndim == 0 and array.dtype.kind != "b" else None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.linalg._linalg import EighResult, EigResult, QRResult, SlogdetResult, SVDResult
 
-from eqfuse.errors import DtypeError, ShapeError, TraceError
+from eqfuse.errors import DtypeError, MatrixError, ShapeError, TraceError
 from eqfuse.frontends.numpy import contractions, manipulation, reductions
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.registry import implements
@@ -37,9 +37,9 @@ def _inexact(function: str, *values: Any) -> list[Tracer]:
 
 def _matrices(function: str, x: Tracer, square: bool = True) -> Tracer:
     if x.ndim < 2:
-        raise ShapeError(f"np.linalg.{function}: {x.ndim}-dimensional array given, it must be at least 2-dimensional")
+        raise MatrixError(f"np.linalg.{function}: {x.ndim}-dimensional array given, it must be at least 2-dimensional")
     if square and x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"np.linalg.{function}: the last 2 dimensions of {x.shape} must be square")
+        raise MatrixError(f"np.linalg.{function}: the last 2 dimensions of {x.shape} must be square")
     return x
 
 
@@ -110,7 +110,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tracer, Tracer, Tracer, Tr
     vector = b.ndim == 1
     right = b.reshape(-1, 1) if vector else b
     if a.ndim != 2 or right.ndim != 2 or a.shape[0] != right.shape[0]:
-        raise ShapeError(f"np.linalg.lstsq takes two matrices with equal rows, not {a.shape} and {b.shape}")
+        raise MatrixError(f"np.linalg.lstsq takes two matrices with equal rows, not {a.shape} and {b.shape}")
     m, n = a.shape
     cut = np.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
     limit = lift(cut).astype(np.float64)

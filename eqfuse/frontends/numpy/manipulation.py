@@ -75,11 +75,10 @@ def ravel(a: Any, order: str = "C") -> Tracer:
 
 @of_arrays
 @implements(np.transpose, np.permute_dims)
-def transpose(a: Any, axes: Sequence[int] | None = None) -> Tracer:
+def transpose(a: Any, axes: Sequence[int] | int | None = None) -> Tracer:
     x = lift(a)
-    order = (
-        tuple(range(x.ndim))[::-1] if axes is None else tuple(n + x.ndim for n in negative_axes(tuple(axes), x.ndim))
-    )
+    given = range(x.ndim)[::-1] if axes is None else axes
+    order = tuple(n + x.ndim for n in negative_axes((given,) if isinstance(given, int) else tuple(given), x.ndim))
     if len(order) != x.ndim:
         raise ShapeError(f"transpose of rank {x.ndim} by {len(order)} axes")
     return x.viewed(("transpose", order))

@@ -7,6 +7,7 @@ modules that are written in terms of tracers have put into `registry.ARRAY`. The
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -95,6 +96,9 @@ _REFUSED = {
 }  # fmt: skip
 
 
+_VECTORIZE = np.vectorize.__init__.__code__
+
+
 class Operators:
     """What a traced array and a traced number have in common."""
 
@@ -120,7 +124,7 @@ class Operators:
     __index__ = _needs_value(
         "use as an index, axis or size", operator.index, "Name the argument in static_argnames, or use np.take"
     )
-    __array__ = _needs_value(
+    _as_ndarray = _needs_value(
         "np.array(), np.asarray() or assignment into a NumPy array",
         np.array,
         "Join traced arrays by np.stack or np.concatenate, write into np.array(k) instead of an array k that NumPy "
@@ -128,6 +132,15 @@ class Operators:
         "for np.vectorize(f)(x); a library that converts its arguments cannot be traced (ef.softmax, ef.gelu and "
         "others stand in for scipy's)",
     )
+
+    def __array__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        caller = sys._getframe(1).f_code
+        if caller.co_qualname.startswith("vectorize.") and caller.co_filename == _VECTORIZE.co_filename:
+            raise TraceError(
+                "np.vectorize(f) calls f for one element after another. Call f itself, which may take whole arrays as "
+                "it is; where it branches, write np.where(condition, a, b)"
+            )
+        return self._as_ndarray(*args, **kwargs)
 
     # NumPy's two protocols, and ours
 

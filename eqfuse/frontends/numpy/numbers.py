@@ -6,6 +6,7 @@ In: array-function calls on tracers. Out: elementwise work, with a reduction or 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -151,7 +152,7 @@ def real_if_close(a: Any, tol: float = 100) -> Tracer:
 
 @implements(np.round, np.around)
 def round(a: Any, decimals: int = 0, out: None = None) -> Tracer:
-    x = lift(a)
+    x, decimals = lift(a), operator.index(decimals)
     if x.dtype.kind in "iu" and decimals >= 0:
         return x.copy() if x.ndim else wrap(x.node)
     if x.dtype.kind == "b" and decimals != 0:

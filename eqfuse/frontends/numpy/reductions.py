@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from eqfuse.dtypes import inexact, kind
-from eqfuse.errors import BoundsError, ShapeError, TraceError
+from eqfuse.errors import ShapeError, TraceError, as_ours
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.number import Number, computed
 from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, with_dtype
@@ -41,7 +41,7 @@ def negative_axes(axis: Axis, rank: int) -> tuple[int, ...]:
     try:
         return tuple(a - rank for a in normalize_axis_tuple(axis, rank))
     except (np.exceptions.AxisError, ValueError) as error:
-        raise BoundsError(f"{error}") from None
+        raise as_ours(error) from None
 
 
 def one_axis(x: Tracer, axis: int | None) -> tuple[Tracer, int]:

@@ -15,7 +15,7 @@ from typing import Any, overload
 import numpy as np
 
 from eqfuse.dtypes import supported, tensor_dtype
-from eqfuse.errors import ShapeError, TraceError
+from eqfuse.errors import EqfuseError, ShapeError, TraceError, users_line_of
 from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.origins import is_noting, note_places
@@ -105,7 +105,7 @@ def trace(
 
     def attempt(outside: Outside) -> tuple[Graph, Trace]:
         with Trace() as run:
-            with stand_ins(outside.reached), _elements_set():
+            with stand_ins(outside.reached), _explaining():
                 run.places = {} if is_noting() else None
                 graph = _traced(run, fn, parameters, names, leaves, structure, fixed)
                 note_places(run.places or {}, graph.outputs)
@@ -116,10 +116,20 @@ def trace(
 
 
 @contextmanager
-def _elements_set() -> Iterator[None]:
-    """Where NumPy cannot set an element of an array to a traced value, it hides our error behind its own."""
+def _explaining() -> Iterator[None]:
+    """What compiled code says of traced values that it is given, in our words. Where NumPy cannot set an element of an
+    array to one, it hides our error behind its own."""
     try:
         yield
+    except TypeError as error:
+        if Tracer.__name__ not in str(error) or isinstance(error, EqfuseError) or str(error).startswith("unhashable"):
+            raise
+        raise TraceError(
+            f"compiled code is given a traced array, and takes real ones alone ({error}): that of np.ma, of masked "
+            "arrays, and of other libraries cannot be traced. Pass a mask as an array of its own, and call the library "
+            "outside of the traced function",
+            users_line_of(error),
+        ) from None
     except ValueError as error:
         hidden = error.__cause__
         if not isinstance(hidden, TraceError):
