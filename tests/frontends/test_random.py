@@ -296,3 +296,43 @@ def test_scipys_distributions_take_traced_parameters_and_generators() -> None:
         return scipy.stats.norm.rvs(loc=x, size=x.shape, random_state=rng)
 
     np.testing.assert_allclose(ef.jit(noisy)(X, default_rng(1)), noisy(X, default_rng(1)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("made", [
+    lambda: default_rng(0), lambda: np.random.RandomState(0), lambda: np.random.Generator(np.random.PCG64(0)),
+])  # fmt: skip
+@pytest.mark.parametrize("drawn", [
+    lambda x, rng: rng.shuffle(x), lambda x, rng: rng.shuffle(x.T), lambda x, rng: rng.permutation(x),
+    lambda x, rng: rng.choice(x[0], 2), lambda x, rng: rng.normal(x, 0.5), lambda x, rng: rng.uniform(x, x + 1),
+    lambda x, rng: float(rng.normal()) * x, lambda x, rng: x if rng.random() > 0.5 else -x,
+    lambda x, rng: rng.bytes(1)[0] + x, lambda x, rng: x[(rng.shuffle(rows := [0, 1, 2]), rows)[1]],
+])  # fmt: skip
+def test_a_generator_seeded_inside_takes_traced_arrays(made: Callable[[], Any], drawn: Callable[..., Any]) -> None:
+    def function(x: Any) -> Any:
+        return drawn(x, made())
+
+    changed, wanted = X.copy(), X.copy()
+    result, plain = ef.jit(function)(changed), function(wanted)
+    assert np.array_equal(changed, wanted)
+    assert (result is None) == (plain is None)
+    if result is not None:
+        np.testing.assert_allclose(result, plain)
+
+
+def test_a_loop_does_not_draw_the_same_at_each_step_from_a_generator_made_before_it() -> None:
+    def noisy(x: Any) -> Any:
+        rng = default_rng(0)
+        return ef.fori_loop(0, 3, lambda i, carry: carry + rng.normal(), x)
+
+    with pytest.raises(ef.TraceError, match="drawn in the body of a loop"):
+        ef.trace(noisy, X)
+
+
+def test_what_a_random_state_refuses_is_refused() -> None:
+    for call, error in (
+        (lambda x, rng: rng.choice(x, 2), ValueError), (lambda x, rng: rng.shuffle(x, axis=1), TypeError),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            call(X.copy(), np.random.RandomState(0))
+        with pytest.raises(error):
+            ef.trace(call, X, np.random.RandomState(0))

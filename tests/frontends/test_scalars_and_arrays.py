@@ -98,3 +98,36 @@ def test_what_is_put_into_the_imaginary_part_of_a_scalar_is_lost_as_in_numpy() -
 
     x = np.ones(3)
     assert ef.compile(program, x)(x) == program(x) == 0
+
+
+@pytest.mark.parametrize("times", [lambda x: x[0] * [1, 2], lambda x: [1, 2] * x.sum(), lambda x: (1, 2) * x[1]])
+def test_a_list_times_a_scalar_is_no_array_as_in_numpy(times: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError):
+        times(np.arange(3.0))
+    with pytest.raises(ef.errors.DtypeError, match="can't multiply a"):
+        ef.trace(times, np.arange(3.0))
+    with pytest.raises(ef.TraceError, match="as often as data say"):
+        ef.trace(times, np.arange(3))
+
+    def known(x: Any) -> Any:
+        return np.stack([x] * np.arange(3)[2])
+
+    assert np.array_equal(ef.jit(known)(np.arange(3.0)), known(np.arange(3.0)))
+
+
+def test_rounding_to_a_python_int_needs_the_value() -> None:
+    with pytest.raises(ef.TraceError, match=r"round\(\), which gives a Python int.*np\.rint"):
+        ef.trace(lambda x: round(x[0]) * x, np.ones(3, np.float32))
+
+    def known(x: Any) -> Any:
+        return round(np.array([2.5, 3.7])[1]) * x + round(x[0], 1)
+
+    x = np.ones(3, np.float32)
+    assert ef.jit(known)(x).dtype == known(x).dtype == np.float32
+
+
+def test_what_only_a_value_can_tell_is_refused_by_name() -> None:
+    with pytest.raises(ef.UnsupportedOp, match=r"numpy\.float64\.is_integer of a traced"):
+        ef.trace(lambda x: x if x[0].is_integer() else -x, np.ones(3))
+    with pytest.raises(AttributeError):
+        ef.trace(lambda x: x[0].shapes, np.ones(3))

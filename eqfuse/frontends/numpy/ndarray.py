@@ -209,6 +209,8 @@ class NdarrayFace(Operators):
                 "np.lib.stride_tricks.sliding_window_view(x, …), slices or a reshape"
             )
         kind = f"numpy.{self.dtype.name if self.scalar else 'ndarray'}"
+        if not name.startswith("__") and hasattr(self.__class__, name):
+            raise UnsupportedOp(f"{kind}.{name} of a traced {self.tensor_type} cannot be traced")
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     def __format__(self: Any, spec: str) -> str:
@@ -235,7 +237,11 @@ class NdarrayFace(Operators):
     def __round__(self: Any, digits: int | None = None) -> Any:
         if not self.scalar:
             raise TypeError("type numpy.ndarray doesn't define __round__ method")
-        return lazy.rint(self).astype(int) if digits is None else lazy.round(self, digits)
+        return self._rounded() if digits is None else lazy.round(self, digits)
+
+    _rounded = _needs_value(
+        "round(), which gives a Python int,", lambda value: round(value[()]), "Write np.rint(x).astype(int)"
+    )
 
     def __array_namespace__(self: Any, *, api_version: str | None = None) -> Any:
         if api_version is not None and api_version not in xp.API_VERSIONS:

@@ -252,7 +252,27 @@ def operator(name: str, left: Any, right: Any) -> Any:
             return NotImplemented
     if name == "power" and isinstance(left, Tracer):
         return _power(left, right)
+    if name == "multiply":
+        for scalar, other in ((left, right), (right, left)):
+            if isinstance(scalar, Tracer) and scalar.scalar and isinstance(other, (list, tuple)):
+                return _repeated(other, scalar)
     return elementwise(name, left, right)
+
+
+def _repeated(sequence: Any, times: Tracer) -> Any:
+    """A list times a NumPy scalar, which repeats the list."""
+    if times.dtype.kind not in "iu":
+        raise DtypeError(
+            f"can't multiply a {type(sequence).__name__} by a scalar of {times.dtype}, in NumPy either: write "
+            "x * np.array([...])"
+        )
+    count = times.constant_value()
+    if count is None:
+        raise TraceError(
+            f"a {type(sequence).__name__} times a NumPy scalar repeats the {type(sequence).__name__}, as often as data "
+            "say. Write x * np.array([...]) for a product of numbers"
+        )
+    return sequence * int(count)
 
 
 def of_verdicts(name: str, left: Any, right: Any) -> Tracer:

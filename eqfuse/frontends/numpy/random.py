@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from eqfuse.errors import TraceError, UnsupportedOp
+from eqfuse.errors import ArgumentError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.dispatch import on_values, tracers
 from eqfuse.frontends.numpy.number import Number, is_number, kind_of
 from eqfuse.frontends.numpy.promotion import lift
@@ -84,7 +84,7 @@ class TracedGenerator:
         if self._python and name in _NO_NUMBERS:
             return self.refuse(name, "draw from a NumPy generator, np.random.default_rng()")
         if name in ("choice", "permutation", "shuffle"):
-            return getattr(self, f"_{name}")
+            return self._of_elements(name)
         if not callable(getattr(self._real, name)):
             self.refuse(name)()
         if name in ("seed", "set_state", "spawn", "permuted"):
@@ -125,10 +125,7 @@ class TracedGenerator:
         trace = current()
         assert trace is not None
         if trace.in_loop:
-            raise TraceError(
-                f"{method} is drawn in the body of a loop or a branch, which is traced once for all steps. Draw all "
-                "numbers before the loop, as z = rng.normal(size=(steps, n)), and take z[i], or give z to ef.scan as xs"
-            )
+            raise drawn_in_loop(method)
         draw, place = RandomCall(self._source, method, args, kwargs), len(trace.draws)
         if kind_of(example) is not None:
             trace.draws.append((None, draw))
@@ -148,8 +145,20 @@ class TracedGenerator:
         made: Tracer = transform(self._drawn(standard, (), {"size": size}), **given)
         return made
 
+    def _of_elements(self, name: str) -> Callable[..., Any]:
+        """The method `name`, which draws elements of an array. RandomState's know no axes."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if "axis" in kwargs and isinstance(self._real, np.random.RandomState):
+                raise ArgumentError(f"RandomState.{name} takes no axis: Generator.{name} does")
+            return getattr(self, f"_{name}")(*args, **kwargs)
+
+        return call
+
     def _choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, **rest: Any) -> Any:
         array = a if np.ndim(a) else None
+        if array is not None and np.ndim(a) > 1 and isinstance(self._real, np.random.RandomState):
+            raise ShapeError("RandomState.choice takes an array of one axis: Generator.choice takes others")
         count = a if array is None else lift(array).shape[axis]
         chosen = self._draw("choice", (count, size, replace, p), rest)
         return chosen if array is None else lazy.take(lift(array), chosen, axis)
@@ -164,6 +173,42 @@ class TracedGenerator:
         if not isinstance(x, Tracer):
             raise TraceError("shuffle of an array made outside the traced function: use permutation")
         x.assign(self._permutation(x, axis))
+
+
+class SeededGenerator(TracedGenerator):
+    """A generator that the traced function makes with a known seed: what it draws is known too, and the same at each
+    call."""
+
+    def __init__(self, real: Any) -> None:
+        super().__init__(real, real)
+        self._made_in = current()
+
+    def __getattr__(self, name: str) -> Any:
+        trace = current()
+        if trace is None or not callable(getattr(self._real, name)):
+            return getattr(self._real, name)
+        if trace.in_loop and trace is not self._made_in:
+            raise drawn_in_loop(name)
+        if name in ("choice", "permutation", "shuffle"):
+            return self._of_elements(name)
+        return lambda *args, **kwargs: self._draw(name, args, kwargs)
+
+    def _shuffle(self, x: Any, axis: int = 0) -> None:
+        if isinstance(x, list):
+            self._real.shuffle(x)
+        else:
+            super()._shuffle(x, axis)
+
+    def _drawn(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        with untraced():
+            return getattr(self._real, method)(*args, **kwargs)
+
+
+def drawn_in_loop(method: str) -> TraceError:
+    return TraceError(
+        f"{method} is drawn in the body of a loop or a branch, which is traced once for all steps. Draw all "
+        "numbers before the loop, as z = rng.normal(size=(steps, n)), and take z[i], or give z to ef.scan as xs"
+    )
 
 
 def legacy(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.dispatch import are_constant
 from eqfuse.frontends.numpy.promotion import holds_tracer
-from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
+from eqfuse.frontends.numpy.random import GENERATORS, SeededGenerator, TracedGenerator
 from eqfuse.frontends.numpy.tracing import current, untraced
 from eqfuse.ir.accepted import constant_of
 
@@ -30,14 +30,18 @@ def default_rng(seed: Any = None) -> Any:
         return seed
     with untraced() if seed is None else nullcontext():
         generator = _GENERATOR(seed if isinstance(seed, np.random.BitGenerator) else _BITS(_known_seed(seed)))
-    return TracedGenerator(generator, generator) if seed is None else generator
+    return TracedGenerator(generator, generator) if seed is None else SeededGenerator(generator)
+
+
+def _generator(bits: Any) -> Any:
+    return SeededGenerator(_GENERATOR(bits))
 
 
 def _random_state(seed: Any = None) -> Any:
     known = seed if isinstance(seed, np.random.BitGenerator) else _known_seed(seed)
     with untraced():
         made = _STATE(known)
-    return TracedGenerator(made, made) if seed is None else made
+    return TracedGenerator(made, made) if seed is None else SeededGenerator(made)
 
 
 def _pythons(seed: Any = None) -> Any:
@@ -110,6 +114,7 @@ _SOURCES = (
     np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64, np.random.SeedSequence,
 )  # fmt: skip
 SEEDED = {real: _seeded(real) for real in _SOURCES} | {
+    _GENERATOR: _seeded(_GENERATOR, _generator),
     _STATE: _seeded(_STATE, _random_state),
     _PYTHONS: _seeded(_PYTHONS, _pythons),
     _SYSTEMS: _seeded(_SYSTEMS, _systems),
