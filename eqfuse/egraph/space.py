@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqfuse.budget import ALL_LAWS
 from eqfuse.egraph.segments import Use
+from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
@@ -171,6 +172,15 @@ class Space(Summarised):
         for s in self.segments:
             total.update(s.law_seconds)
         return dict(sorted(total.items()))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise EqfuseError("a space is not pickled: write it by space.save(path), read it by ef.load_space")
+
+    def __copy__(self) -> Space:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Space:
+        return self
 
     def save(self, path: str | Path, target: str | Device = "cpu") -> None:
         """Write the space to the file `path`, in egraph-serialize's JSON: what extraction-gym reads. `ef.load_space`

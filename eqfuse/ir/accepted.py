@@ -5,6 +5,7 @@ In: whatever stands where an array is expected. Out: a plain ndarray of a suppor
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,13 @@ def ndarray(value: Any, what: str) -> np.ndarray:
     if type(value) is np.ndarray:
         return value
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:  # of a torch tensor that needs a gradient
         raise TraceError(f"{what} is not an array: {error}") from None
+    if array.dtype == object and not array.ndim and not isinstance(value, numbers.Number):
+        name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        raise TraceError(f"{what} is of type {name}, not an array or a number")
+    return array
 
 
 def supported_array(value: Any, what: str) -> np.ndarray:

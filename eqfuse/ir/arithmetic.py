@@ -151,7 +151,8 @@ def refusal(error: Exception, dtype: str, what: str) -> EqfuseError:
     """NumPy's `error` of converting the Python number that `what` describes to `dtype`, as one of ours."""
     too_large, misfit = isinstance(error, OverflowError), isinstance(error, TypeError)
     kind = RangeError if too_large else DtypeError if misfit else ShapeError
-    return kind(f"{error}: {what} meets {dtype}. Cast the array first, or give the number a dtype: np.int64(…)")
+    wider = "float64" if dtype in ("int64", "uint64") else "int64"
+    return kind(f"{error}: {what} meets {dtype}. Cast the array first, or give the number a dtype: np.{wider}(…)")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+import threading
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -402,3 +403,23 @@ def test_a_library_is_left_alone_wherever_libraries_are_installed(folder: str, t
     monkeypatch.syspath_prepend(str(home))
     library = importlib.import_module(name)
     np.testing.assert_array_equal(ef.jit(lambda x: library.twice(x))(X), 2 * X)
+
+
+def test_a_generator_from_which_another_thread_draws_meanwhile_is_left_alone() -> None:
+    shared = np.random.default_rng(0)
+    begun, done = threading.Event(), threading.Event()
+
+    def drawing() -> None:
+        while not done.wait(0):
+            shared.random()
+            begun.set()
+
+    thread = threading.Thread(target=drawing)
+    thread.start()
+    begun.wait()
+    try:
+        for n in range(20):
+            ef.trace(lambda x: x + shared.normal(), np.zeros(n))
+    finally:
+        done.set()
+        thread.join()

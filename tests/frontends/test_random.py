@@ -319,6 +319,16 @@ def test_a_generator_seeded_inside_takes_traced_arrays(made: Callable[[], Any], 
         np.testing.assert_allclose(result, plain)
 
 
+def test_what_a_seeded_generator_draws_can_be_written_to() -> None:
+    def function(x: Any) -> Any:
+        noise = default_rng(0).random(4)
+        noise[0] = x.sum()
+        noise += x[1]
+        return noise
+
+    np.testing.assert_allclose(ef.jit(function)(X), function(X))
+
+
 def test_a_loop_does_not_draw_the_same_at_each_step_from_a_generator_made_before_it() -> None:
     def noisy(x: Any) -> Any:
         rng = default_rng(0)

@@ -10,6 +10,7 @@ import dis
 import gc
 import pickle
 import random
+import threading
 import types
 from abc import ABC, abstractmethod
 from collections import deque
@@ -165,7 +166,15 @@ class ArrayElements(Holder):
 
 
 class Generator(Holder):
-    """The state of a random generator."""
+    """The state of a random generator. While other threads run, which may draw from it too, nobody knows who changed
+    it: it is left alone."""
+
+    def __init__(self, path: str, thing: Any) -> None:
+        self.shared = _others_run()
+        super().__init__(path, thing)
+
+    def changed(self) -> list[Any]:
+        return [] if self.shared or _others_run() else super().changed()
 
     def read(self) -> Items:
         if isinstance(self.thing, random.Random):
@@ -268,6 +277,11 @@ def _during(outside: Outside, attempt: Callable[[Outside], tuple[T, Trace]]) -> 
     except BaseException:
         outside.restore()
         raise
+
+
+def _others_run() -> bool:
+    own = threading.current_thread()
+    return any(thread is not own and not thread.name.startswith("eqfuse") for thread in threading.enumerate())
 
 
 def _settled(value: Any, path: str, memo: dict[int, Any]) -> Any:
