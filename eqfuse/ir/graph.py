@@ -132,6 +132,10 @@ class Signature(Protocol):
     def pure(self) -> bool:
         """Are the leaves of the arguments the graph's inputs, and its outputs the results?"""
 
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The inputs that a call changes in place: the graph's last outputs are what they become."""
+
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of the arguments."""
 

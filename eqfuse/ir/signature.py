@@ -10,7 +10,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -20,6 +20,7 @@ from eqfuse.ir.arithmetic import Arithmetic
 from eqfuse.ir.graph import Fed
 from eqfuse.ir.pytree import LEAF, LEAVES, Structure, flatten, paths, unflatten
 from eqfuse.ir.strides import Strides, strides_of
+from eqfuse.machine.device_arrays import bounds, place_of
 
 if TYPE_CHECKING:
     from eqfuse.frontends.numpy.random import RandomCall
@@ -109,8 +110,12 @@ class CallSignature:
         final = list(outputs)
         for i, place in zip(self.written, range(len(final) - len(self.written), len(final)), strict=True):
             array = fed.arrays[i]
-            fetched = hasattr(final[place], "get") and not hasattr(array, "get")  # CuPy's arrays, when asked to
-            array[...] = final[place].get() if fetched else final[place]
+            try:
+                array[...] = final[place]
+            except TypeError as error:  # of JAX's arrays
+                raise TraceError(
+                    f"the function changes the argument {self._name(i)} in place, which its library refuses: {error}"
+                ) from None
             final[place] = array
         return self.select(fed, final)
 
@@ -138,6 +143,7 @@ class NamedSignature:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     pure = True
+    written: ClassVar[tuple[int, ...]] = ()
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         given = dict(zip(self.inputs, args, strict=False))
@@ -178,9 +184,9 @@ def _other_layout(array: Any, strides: Strides) -> str:
 
 def _sharing(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
     """The pairs of arrays that share memory, by their places."""
-    bounds = sorted((*_bounds(a), i) for i, a in enumerate(arrays) if _lies_somewhere(a))
+    spans = sorted((*_bounds(a), i) for i, a in enumerate(arrays) if _lies_somewhere(a))
     before: list[tuple[int, int]] = []  # where an array ends, and which it is
-    for start, stop, i in bounds:
+    for start, stop, i in spans:
         before = [(end, j) for end, j in before if end > start]
         for _, j in before:
             if _overlap(arrays[i], arrays[j]):
@@ -189,17 +195,12 @@ def _sharing(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
 
 
 def _lies_somewhere(array: Any) -> bool:
-    return isinstance(array, np.ndarray) or hasattr(getattr(array, "data", None), "ptr")
+    return isinstance(array, np.ndarray) or place_of(array) is not None
 
 
 def _bounds(array: Any) -> tuple[int, int]:
     """The addresses of an array's first byte and of the one behind its last, here or on a GPU."""
-    if isinstance(array, np.ndarray):
-        return byte_bounds(array)
-    reach = [(n - 1) * step if array.size else 0 for n, step in zip(array.shape, array.strides, strict=True)]
-    start = array.data.ptr
-    end = start + sum(r for r in reach if r > 0) + (array.dtype.itemsize if array.size else 0)
-    return start + sum(r for r in reach if r < 0), end
+    return byte_bounds(array) if isinstance(array, np.ndarray) else bounds(array)
 
 
 def _overlap(a: Any, b: Any) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.ir.view_strides import contiguous
+from eqfuse.machine.device_arrays import byte_strides
 from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
@@ -33,10 +34,12 @@ _TURNING = frozenset(("transpose", "sliding_window", "broadcast_to", "flat"))  #
 
 
 def strides_of(array: Any) -> Strides:
-    """The strides of an array with data."""
-    if array.flags.c_contiguous:
-        return None
-    return tuple(s if n > 1 else 0 for n, s in zip(array.shape, array.strides, strict=True))
+    """The strides of an array with data, here or on a device."""
+    if isinstance(array, (np.ndarray, np.generic)):
+        strides = None if array.flags.c_contiguous else array.strides
+    else:
+        strides = byte_strides(array)
+    return strides and tuple(s if n > 1 else 0 for n, s in zip(array.shape, strides, strict=True))
 
 
 def in_columns(shape: Shape, itemsize: int) -> Strides:

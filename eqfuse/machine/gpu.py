@@ -10,7 +10,7 @@ import functools
 import importlib
 import threading
 from collections.abc import Callable, Hashable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -53,6 +53,19 @@ class Gpu(Protocol):
     def holds(self, array: Any) -> bool:
         """Does `array` lie on the device?"""
 
+    @property
+    def devices(self) -> int:
+        """How many there are."""
+
+    def device_of(self, array: Any) -> int:
+        """The number of the device on which `array` lies, one of `arrays`."""
+
+    def on(self, device: int) -> AbstractContextManager[Any]:
+        """Within it, this is the current device."""
+
+    def adopt(self, array: Any) -> Any:
+        """An array of `arrays` over the memory of one of another library, for which the current stream waits."""
+
     def address(self, array: Any) -> int: ...
 
     def copy(self, target: Any, source: Any) -> None:
@@ -89,10 +102,11 @@ class CupyGpu:
 
     def current_stream(self) -> tuple[Hashable, Hashable]:
         cuda = self.arrays.cuda
+        device = cuda.runtime.getDevice() if self.devices > 1 else 0
         stream = cuda.get_current_stream().ptr
         if stream == cuda.runtime.streamPerThread:  # one name for a stream of each thread
-            return cuda.runtime.getDevice(), (stream, threading.get_ident())
-        return cuda.runtime.getDevice(), stream
+            return device, (stream, threading.get_ident())
+        return device, stream
 
     def module(self, source: str, strict: bool) -> Any:
         if not strict:
@@ -113,6 +127,19 @@ class CupyGpu:
 
     def holds(self, array: Any) -> bool:
         return isinstance(array, self.arrays.ndarray)
+
+    @functools.cached_property
+    def devices(self) -> int:
+        return self.arrays.cuda.runtime.getDeviceCount()
+
+    def device_of(self, array: Any) -> int:
+        return array.device.id
+
+    def on(self, device: int) -> AbstractContextManager[Any]:
+        return self.arrays.cuda.Device(device)
+
+    def adopt(self, array: Any) -> Any:
+        return self.arrays.from_dlpack(array) if hasattr(array, "__dlpack__") else self.arrays.asarray(array)
 
     def address(self, array: Any) -> int:
         return array.data.ptr

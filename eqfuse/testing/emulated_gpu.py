@@ -8,7 +8,9 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -153,9 +155,23 @@ def _replayed(captured: Sequence[Callable[[], None]]) -> None:
         work()
 
 
-class EmulatedGpu:
-    """One device with one stream."""
+class _Shared:
+    """What an array shares by DLPack, with memory that is the host's."""
 
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._array.__dlpack__(stream=1)
+
+
+class EmulatedGpu:
+    """One device with one stream, the legacy default one."""
+
+    devices = 1
     arrays = StandIn("cupy", np, _marked, LAUNCHES.record)
     special = StandIn("special", scipy.special, _marked, LAUNCHES.record)
 
@@ -181,6 +197,18 @@ class EmulatedGpu:
 
     def holds(self, array: Any) -> bool:
         return isinstance(array, DeviceArray)
+
+    def device_of(self, array: DeviceArray) -> int:
+        return 0
+
+    def on(self, device: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def adopt(self, array: Any) -> DeviceArray:
+        if hasattr(array, "__dlpack__"):
+            return np.from_dlpack(_Shared(array)).view(DeviceArray)
+        told = dict(array.__cuda_array_interface__)
+        return np.asarray(SimpleNamespace(__array_interface__=told)).view(DeviceArray)
 
     def address(self, array: DeviceArray) -> int:
         return array.ctypes.data

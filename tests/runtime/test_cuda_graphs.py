@@ -356,7 +356,7 @@ def cupy_gpu(log: list[str], fails: bool) -> CupyGpu:
     cuda = SimpleNamespace(
         MemoryPool=lambda: SimpleNamespace(malloc=None), Stream=lambda non_blocking: FakeStream(log, fails),
         using_allocator=using_allocator, get_current_stream=lambda: SimpleNamespace(ptr=0),
-        runtime=SimpleNamespace(getDevice=lambda: 0, streamPerThread=2),
+        runtime=SimpleNamespace(getDeviceCount=lambda: 1, streamPerThread=2),
     )  # fmt: skip
     return CupyGpu(SimpleNamespace(cuda=cuda), None)  # type: ignore[arg-type]
 

@@ -214,6 +214,9 @@ class OnAGpu:
         self.flags = SimpleNamespace(c_contiguous=array.flags.c_contiguous)
         self.data = SimpleNamespace(ptr=array.ctypes.data)
 
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
 
 def test_arrays_on_a_gpu_are_refused_where_one_that_is_changed_shares_memory_with_another():
     def step(x: Any, y: Any) -> Any:

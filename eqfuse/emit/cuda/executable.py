@@ -1,8 +1,8 @@
 """What runs a plan on a GPU: its kernels as CUDA functions and library calls, bound to device memory.
 
-In: a `Plan` for a GPU. Out: `CudaExecutable`: its source and memory need no GPU, only a call does. CuPy in, CuPy out;
-NumPy arguments are copied to the device, and the results back when no argument lay there. Calls on one stream share
-memory, which the order of the stream makes safe.
+In: a `Plan` for a GPU. Out: `CudaExecutable`: its source and memory need no GPU, only a call does. It runs where its
+arguments lie, and gives arrays of the library of the first on a device; NumPy arguments are copied to the device, and
+the results back when no argument lay there. Calls on one stream share memory, which the order of the stream makes safe.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.emit.cuda.arguments import as_kind, device_of, taken
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.graphs import Graphs, refuse
 from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel
@@ -22,7 +23,7 @@ from eqfuse.emit.cuda.launches import Bound, Launches
 from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.executable import Executable, constant_values
-from eqfuse.ir.accepted import ndarray
+from eqfuse.errors import TargetUnavailable
 from eqfuse.ir.graph import Graph
 from eqfuse.machine.gpu import Gpu, cupy_gpu, ready
 from eqfuse.machine.nvrtc import STRICT
@@ -65,14 +66,30 @@ class CudaExecutable(Executable):
         self._has_graphs = False
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _Loaded] = {}  # by device
+        written = plan.graph.signature.written if plan.graph.signature else ()
+        others = len(plan.outputs) - len(written)
+        self._updated = [*[None] * others, *written] if written else []  # the argument that each output replaces
         self._free: dict[Hashable, list[Callable[..., tuple[Any, ...]]]] = {}  # by device and stream; in no call's use
         self.peak_bytes = self._layout.nbytes + sum(f.schedule.workspace_bytes for f in self.functions if f)
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         gpu = self._gpu or cupy_gpu()
-        given, held = self._given(gpu, arrays)
+        if gpu.devices > 1:
+            device = self._device(gpu, arrays)
+            if device is not None and device != gpu.current_stream()[0]:
+                with gpu.on(device):
+                    return self._results(gpu, arrays, *self._given(gpu, arrays))
+        given, first = self._given(gpu, arrays)
+        if gpu.holds(first) and not self._updated:
+            return self._call(gpu, given)
+        return self._results(gpu, arrays, given, first)
+
+    def _results(self, gpu: Gpu, arrays: Sequence[Any], given: list[Any], first: Any) -> tuple[Any, ...]:
+        """The outputs as the library of `first` has them, or that of the argument that one replaces."""
         outputs = self._call(gpu, given)
-        return outputs if held else tuple(map(gpu.download, outputs))
+        replaced = self._updated or [None] * len(outputs)
+        return tuple([as_kind(gpu, output, first if i is None else arrays[i])
+                      for output, i in zip(outputs, replaced, strict=True)])  # fmt: skip
 
     def on_device(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, on the device."""
@@ -140,21 +157,36 @@ class CudaExecutable(Executable):
             times = [max(1, min(MOST_TIMES, int(TIMED / seconds))) for seconds in taken]
         return [statistics.median(seconds) for seconds in zip(*rounds[1:], strict=True)]
 
-    def _given(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[list[Any], bool]:
-        """The arguments on the device, and whether one of them lay there."""
+    def _given(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
+        """The arguments on the device, and the first of them that lay there, if any did."""
         self._counted(arrays)
-        given, any_held = [], False
+        given, first = [], None
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
-            held = gpu.holds(array)
-            argument = array if held else ndarray(array, f"the argument {self._name(v)!r}")
+            argument = array if (held := gpu.holds(array)) else taken(gpu, array, self._name(v))
             if argument.shape != shape or argument.dtype != dtype:
                 self._refuse(v, argument)
-            if held:
-                any_held = True
-                given.append(ready(gpu, array))
+            if held or type(argument) is not np.ndarray:
+                given.append(ready(gpu, argument))
+                if first is None:
+                    first = array
             else:
                 given.append(gpu.upload(argument))
-        return given, any_held
+        return given, first
+
+    def _device(self, gpu: Gpu, arrays: Sequence[Any]) -> int | None:
+        """The device on which the arguments lie, as far as they lie on one. TargetUnavailable where they lie on two."""
+        self._counted(arrays)
+        places = {self._name(v): device_of(gpu, array, self._name(v))
+                  for array, (v, _, _) in zip(arrays, self._expected, strict=True)}  # fmt: skip
+        lying = {name: place for name, place in places.items() if place is not None}
+        one = next(iter(lying), None)
+        for name, place in lying.items():
+            if place != lying[one]:
+                raise TargetUnavailable(
+                    f"the argument {one!r} lies on cuda:{lying[one]}, {name!r} on cuda:{place}: copy one of them to "
+                    "the other's device, where the program then runs"
+                )
+        return lying.get(one)
 
     def _call(self, gpu: Gpu, given: Sequence[Any]) -> tuple[Any, ...]:
         here = gpu.current_stream()

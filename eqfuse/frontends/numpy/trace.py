@@ -14,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from eqfuse.dtypes import supported, tensor_dtype
+from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import EqfuseError, ShapeError, TraceError, users_line_of
 from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.number import Number
@@ -42,6 +42,7 @@ from eqfuse.ir.signature import (
 )
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.ir.symbolic import SymbolicSpec, symbolic_shape
+from eqfuse.machine.device_arrays import dtype_of, place_of
 from eqfuse.ops.types import TensorType
 
 
@@ -257,8 +258,8 @@ def leaf_type(leaf: Any, name: str) -> TensorType:
     if isinstance(leaf, (np.ndarray, np.generic)):
         array = supported_array(leaf, f"the argument {name!r}")
         return TensorType(array.dtype, array.shape)
-    if type(leaf).__module__.split(".")[0] == "cupy":
-        return TensorType(supported(leaf.dtype, f"the argument {name!r}"), leaf.shape)
+    if place_of(leaf) is not None:
+        return TensorType(tensor_dtype(dtype_of(leaf), f"the argument {name!r}"), tuple(leaf.shape))
     if isinstance(leaf, SymbolicSpec):
         raise TraceError(
             f"the argument {name!r} is {leaf}: a graph holds numbers for its extents. ef.compile takes symbols"
@@ -283,7 +284,8 @@ def layout_of(leaf: Any) -> Strides:
     """How an argument lies in memory: numbers, and `Spec`s that do not say, in C order."""
     if isinstance(leaf, Spec):
         return leaf.strides
-    return strides_of(leaf) if not isinstance(leaf, Tracer) and hasattr(leaf, "strides") else None
+    lies = not isinstance(leaf, Tracer) and (isinstance(leaf, (np.ndarray, np.generic)) or place_of(leaf) is not None)
+    return strides_of(leaf) if lies else None
 
 
 def _outputs(

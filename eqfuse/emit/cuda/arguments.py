@@ -1,0 +1,66 @@
+"""Arguments as arrays of the device, and results as arrays of the library that the arguments are of.
+
+In: an argument, of the host, of CuPy or of a library that shares its arrays. Out: CuPy's arrays, and the way back. Next
+stop: `executable.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eqfuse.errors import TargetUnavailable, TraceError
+from eqfuse.ir.accepted import ndarray
+from eqfuse.machine.device_arrays import REFUSALS, Place, importer, place_of
+from eqfuse.machine.gpu import Gpu
+
+
+def taken(gpu: Gpu, array: Any, name: str) -> Any:
+    """The argument `name`, no array of `gpu`: over the same memory where it lies on a CUDA device, else on the host."""
+    place = _place(array, name)
+    return ndarray(array, f"the argument {name!r}") if place is None else _adopted(gpu, array, name)
+
+
+def device_of(gpu: Gpu, array: Any, name: str) -> int | None:
+    """The number of the CUDA device on which the argument `name` lies. None for the host."""
+    if gpu.holds(array):
+        return gpu.device_of(array)
+    place = _place(array, name)
+    if place is not None and place.number is None:
+        return gpu.device_of(_adopted(gpu, array, name))
+    return None if place is None else place.number
+
+
+def as_kind(gpu: Gpu, result: Any, like: Any) -> Any:
+    """`result`, an array of `gpu`, as the library of the array `like` has it; on the host where `like` lies there, or
+    is None."""
+    if gpu.holds(like):
+        return result
+    if place_of(like) is None:
+        return gpu.download(result)
+    imported = importer(like)
+    if imported is None:
+        return result
+    try:
+        return imported(result)
+    except REFUSALS as error:
+        library = type(like).__module__.partition(".")[0]
+        raise TraceError(
+            f"{library} does not take a result of {result.dtype.name}: {error}. Pass arrays of CuPy, as by "
+            "cupy.from_dlpack: then the results are of it too"
+        ) from None
+
+
+def _place(array: Any, name: str) -> Place | None:
+    place = place_of(array)
+    if place is not None and not place.is_cuda:
+        raise TargetUnavailable(
+            f"the argument {name!r} lies on {place}, the program runs on a CUDA device: copy it there, or to the host"
+        )
+    return place
+
+
+def _adopted(gpu: Gpu, array: Any, name: str) -> Any:
+    try:
+        return gpu.adopt(array)
+    except REFUSALS as error:
+        raise TraceError(f"the argument {name!r} cannot be read where it lies: {error}") from None
