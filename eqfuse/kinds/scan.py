@@ -11,6 +11,7 @@ from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 
 NAME = "scan"
+SCANS = "eqfuse.emit.cuda.scheduling.scan:scan_schedule"
 
 
 def accept(call: Call) -> State | str | None:
@@ -54,6 +55,6 @@ def merge(a: State, b: State) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"c": LOOPS}, emitters=EMITTERS, merge=merge, reduces=True, has_levels=True,
+    NAME, accept, schedules={"c": LOOPS, "cuda": SCANS}, emitters=EMITTERS, merge=merge, reduces=True, has_levels=True,
     colour="#8fb8a4",
 )  # fmt: skip

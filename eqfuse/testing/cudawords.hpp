@@ -192,6 +192,8 @@ static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() {}
 static inline void __trap() { eqf::fail("__trap()"); }
+// Blocks run one after another: what a block waits for has been done before it, or never is.
+static inline void __nanosleep(unsigned) { eqf::fail("waits for what no block before it has done"); }
 
 // Nothing interrupts a fibre, so a plain read, change and write is atomic.
 namespace eqf {

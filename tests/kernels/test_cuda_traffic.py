@@ -89,6 +89,14 @@ def cascades() -> Iterator[tuple[str, Graph]]:
     yield "row", body([x], reduced("sum", mul(centred, centred)))
 
 
+def scans() -> Iterator[tuple[str, Graph]]:
+    for shape, axis in (((6, 300), -1), ((70, 40), -2), ((1, 30_000), -1), ((12_000, 4), -2), ((2, 1500), -1)):
+        x = read(0, shape)
+        yield "scan", body([x], add(node("cumsum", (mul(x, x),), (axis,)), x))
+    x = read(0, (3, 700))
+    yield "scan", body([x], reduced("max", node("cumsum", (softmax(x),), (-1,))), mul(x, x))
+
+
 def maps() -> Iterator[tuple[str, Graph]]:
     for of in MAPS.values():
         yield "map", _body(of(read(0, (6, 40))))
@@ -103,7 +111,8 @@ def random(seed: int, count: int) -> Iterator[tuple[str, Graph]]:
 BODIES = {
     "rows that stay in registers": lambda: rows((6, 300), (2, 1500)), "maps": maps, "random": lambda: random(5, 12),
     "rows of which the reads do": lambda: rows((1, 40_000)), "rows that do not": lambda: rows((1, 70_000)),
-    "cascades": cascades, "emitted": emitted, "products": products, "many random": lambda: random(6, many(30)),
+    "cascades": cascades, "scans": scans, "emitted": emitted, "products": products,
+    "many random": lambda: random(6, many(30)),
 }  # fmt: skip
 
 
@@ -172,6 +181,6 @@ def test_the_bodies_take_every_way_through_the_passes() -> None:
 def test_a_thread_holds_what_its_schedule_says() -> None:
     for graph, schedule, cuda in itertools.chain.from_iterable(map(kernels_of, BODIES)):
         if isinstance(schedule, RowsSchedule):
-            declared = re.findall(r"^    ([\w<> ]+) h\d+\[(\d+)\];", cuda.source, re.MULTILINE)
+            declared = re.findall(r"^    ([\w<> ]+) (?:h|scanned)\d+\[(\d+)\];", cuda.source, re.MULTILINE)
             wanted = [(computed(n.dtype), str(max(1, schedule.items))) for n in schedule.held]
             assert sorted(declared) == sorted(wanted), graph

@@ -79,7 +79,8 @@ class Cupy:
     """What `Products` asks of CuPy."""
 
     cuda = SimpleNamespace(
-        get_current_stream=lambda: SimpleNamespace(ptr=7), runtime=SimpleNamespace(getDevice=lambda: 0, getDeviceCount=lambda: 1)
+        get_current_stream=lambda: SimpleNamespace(ptr=7),
+        runtime=SimpleNamespace(getDevice=lambda: 0, getDeviceCount=lambda: 1),
     )
 
     def __init__(self) -> None:

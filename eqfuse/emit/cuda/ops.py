@@ -8,12 +8,13 @@ as it is until it is stored or cast.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
 
 from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Node
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _STORED: dict[np.dtype, str] = {
@@ -145,6 +146,8 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
     if op in REDUCTIONS:
         return dtypes[0].kind != "c" or op not in ORDERED
+    if op in SCANS:
+        return result.kind != "c"
     return op in ("cast", *INDEX_MAPS) or _template(op, dtypes) is not None
 
 
@@ -199,6 +202,10 @@ def stored_cast(source: np.dtype, target: np.dtype, text: str) -> str:
 
 PLACES = {"argmax": "max", "argmin": "min"}
 ORDERED = ("max", "min", *PLACES)
+SCANS = ("cumsum", "cumprod", "accumulate")
+# by ufunc; the reduction that a scan runs, or what changes nothing, as C text or "" for an infinity
+_FOLDS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+_LOGIC = {"logical_and": "true", "logical_or": "false", "logical_xor": "false"}
 REDUCTIONS = ("sum", "prod", "any", "all", *ORDERED)
 
 
@@ -219,6 +226,21 @@ def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
     logical = "{a} || {b}" if op == "max" else "{a} && {b}"
     step = logical if source.kind == "b" else f"eqf_{op}<{T}>({{a}}, {{b}})"
     return Reduction(T, _worst(op, source), step)
+
+
+def scan(n: Node) -> Reduction:
+    """The row of the reduction that the scan `n` runs. UnsupportedOp where there is none."""
+    name = {"cumsum": "add", "cumprod": "multiply"}.get(n.op) or n.attr("ufunc")
+    source, T = n.args[0].dtype, computed(n.dtype)
+    if source.kind == "b" and name in _LOGIC:
+        return Reduction(T, _LOGIC[name], expression(name, [source, source], ["{a}", "{b}"]))
+    if name == "logaddexp":
+        return Reduction(T, _worst("max", n.dtype), expression(name, [n.dtype, n.dtype], ["{a}", "{b}"]))
+    if name not in _FOLDS or n.dtype.kind == "c":
+        raise UnsupportedOp(f"the cuda table (eqfuse/emit/cuda/ops.py) has no scan by {name!r} of {source.name}")
+    found = reduction(_FOLDS[name], source, n.dtype)
+    signed = name == "add" and T in ("float", "double")  # which keeps the sign of a zero that comes first
+    return replace(found, identity=f"-({T})0") if signed else found
 
 
 def _worst(op: str, dtype: np.dtype) -> str:

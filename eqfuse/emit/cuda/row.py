@@ -13,6 +13,7 @@ from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Indices, Parameters
 from eqfuse.emit.cuda.neighbours import side_by_side
 from eqfuse.emit.cuda.row_elements import RowElements
+from eqfuse.emit.cuda.scans import Scans
 from eqfuse.emit.cuda.scheduling.passes import values_behind
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.split_rows import SplitRows
@@ -46,8 +47,9 @@ class _Writer:
         self.layout, self.block, self.rows, self.columns = rows.layout, rows.block, rows.rows, rows.columns
         self.splits, self.width = schedule.splits, rows.width
         self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), rows)
-        self.at = "[v]" if self.elements.rows > 1 else ""  # of the rows side by side
+        self.at = self.elements.at
         self.parts = SplitRows(schedule, self.elements, self._combine)
+        self.scans = Scans(schedule, self.elements, self._combine)
 
     def _indices(self) -> Indices:
         indices = Indices()
@@ -82,25 +84,29 @@ class _Writer:
         """Where the thread finds its elements."""
         index, width = self.parameters.integer, self.elements.rows
         lane = "threadIdx.y" if self.layout == "column" else "threadIdx.x"
-        group = f"({index})blockIdx.x" + {
+        whose, part = ("group", "part") if self.scans.shares else ("blockIdx.x", "blockIdx.y")
+        group = f"({index}){whose}" + {
             "column": f" * {self.block[0]} + threadIdx.x", "block": "", "warp": f" * {self.block[1]} + threadIdx.y",
         }[self.layout]  # fmt: skip
         if width > 1:
             group = f"({group}) * {width}"
-        part = self.schedule.per_split
-        last = f"min(first + {part}, ({index}){self.columns})" if self.splits > 1 else f"{self.columns}"
+        size = self.schedule.per_split
+        last = f"min(first + {size}, ({index}){self.columns})" if self.splits > 1 else f"{self.columns}"
         lines = [
+            *self.scans.begun(),
             f"const {index} row_or_more = {group};",
             f"const bool live = row_or_more < {self.rows};",
             f"const {index} row{'_' * (width > 1)} = live ? row_or_more : {self.rows - width};"
             "  // spare threads write nothing",
-            f"const {index} first = {f'({index})blockIdx.y * {part}' if self.splits > 1 else '0'};",
+            f"const {index} first = {f'({index}){part} * {size}' if self.splits > 1 else '0'};",
             f"const {index} end = {last};",
             f"const int lane = {lane};",
         ]
         if self.layout == "block" or (self.layout == "column" and self.block[1] > 1):
             word = {8: "unsigned long long", 16: "Vec<unsigned, 4>"}.get(self.widest, "unsigned")
             count = math.prod(self.block) * self.at_once if self.layout == "column" else 32
+            if self.scans.names:
+                count = max(count, self.scans.shared)
             lines.append(f"__shared__ {word} shared[{count}];")
         return lines
 
@@ -131,6 +137,8 @@ class _Writer:
         schedule, width, index, e = self.schedule, self.width, self.parameters.integer, self.elements
         turn = "k" if index == "int" else f"({index})k"
         lines, first, place = p.inner, "col", f"{turn} * {schedule.rows.stride} + lane"
+        if self.scans.names and self.layout == "column":  # a thread takes elements side by side
+            place = f"lane * {schedule.turns} + {turn}"
         if e.rows > 1:
             lines = [*p.reads, *e.of_rows(lines), *p.writes]
         elif width > 1:
@@ -149,8 +157,14 @@ class _Writer:
         ]
 
     def _reducing_pass(self, number: int, reductions: Sequence[Node]) -> _PassLines:
-        before, after, begun, e = [], [], [], self.elements
+        before, after, begun, e = list[str](), list[str](), list[str](), self.elements
+        scans = [n for n in reductions if n in self.scans.names]
+        for n in scans:
+            before += self.scans.before(n)
+            e.inner.append(self.scans.step(n, e.value(n.args[0], self.full_index)))
         for j, n in enumerate(reductions):
+            if n in scans:
+                continue
             how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
             name, value = f"a{number}_{j}{self.at}", e.value(n.args[0], self.full_index)
             before.append(f"{how.kind} a{number}_{j}{f'[{e.rows}]' if self.at else f' = {how.identity}'};")
@@ -161,7 +175,10 @@ class _Writer:
             self.parts.names[n] = name
         if self.at:
             before += e.of_rows(begun)
-        if self.splits > 1:
+        if scans:
+            after += self.scans.after(scans, number < len(self.schedule.reductions) - 1)
+            e.held |= {(n, self.full_index): self.scans.names[n] for n in scans}
+        elif self.splits > 1:
             after += self.parts.left(reductions, self.leader)
             if number == len(self.schedule.reductions) - 1:
                 after += self.parts.joined()
@@ -171,7 +188,7 @@ class _Writer:
 
     def _rounded(self, reductions: Sequence[Node]) -> list[str]:
         """The results as exact as the program has them."""
-        names = [(n, self.elements.results[n][0]) for n in reductions]
+        names = [(n, self.elements.results[n][0]) for n in reductions if n in self.elements.results]
         return [f"{name} = {text};" for n, name in names if (text := self.elements.rounded(n, name)) != name]
 
     def _combine(self, name: str, how: ops.Reduction) -> list[str]:

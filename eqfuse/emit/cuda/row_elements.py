@@ -38,6 +38,7 @@ class RowElements(Elements):
         self.results: dict[Node, tuple[str, Index]] = {}
         self.computed: dict[tuple[Node, Index], tuple[str, list[str]]] = {}
         self.held: dict[tuple[Node, Index], str] = {}
+        self.at = "[v]" if self.rows > 1 else ""  # of the rows side by side
 
     def declared(self, kind: str, name: str, varies: bool) -> list[str]:
         if self.rows == 1 or varies:
@@ -97,9 +98,9 @@ class RowElements(Elements):
             if at != index:
                 raise UnsupportedOp(f"the cuda target cannot read {n.op} of another row")
             return name
-        if n not in self.kept or (n, index) not in self.computed:
-            return None
         if (n, index) not in self.held:
+            if n not in self.kept or (n, index) not in self.computed:
+                return None
             name, lines = self.computed[n, index]
             self.held[n, index] = f"h{len(self.held)}"
             lines.append(f"h{len(self.held) - 1}[{self.place}] = {name};")

@@ -43,14 +43,19 @@ class IterationSpace:
 
 
 def space_of(reductions: Iterable[Node]) -> IterationSpace:
-    found = {(n.args[0].shape, n.attr("axes")) for n in reductions}
+    found = {(n.args[0].shape, _over(n)) for n in reductions}
     if len(found) != 1:
         raise UnsupportedOp("a cuda row or reduce kernel has reductions over one set of axes of one space")
     return IterationSpace(*found.pop())
 
 
+def _over(n: Node) -> tuple[int, ...]:
+    axes: tuple[int, ...] = (n.attr("axis"),) if row(n.op).role is Role.SCAN else n.attr("axes")
+    return axes
+
+
 def levels(body: Graph) -> tuple[tuple[Node, ...], ...]:
-    """Reductions by the pass that can compute them: each needs the passes before it."""
+    """Reductions and scans by the pass that can compute them: each needs the passes before it."""
     return _merged([_with_itself(o) for o in body.outputs])
 
 
@@ -83,7 +88,7 @@ def _facts_of(n: Node) -> _PassFacts:
 def _with_itself(n: Node) -> tuple[tuple[Node, ...], ...]:
     """The reductions of `n`, by pass."""
     below = _facts_of(n).levels
-    return (*below, (n,)) if row(n.op).role is Role.REDUCTION else below
+    return (*below, (n,)) if row(n.op).role in (Role.REDUCTION, Role.SCAN) else below
 
 
 def _merged(several: list[tuple[tuple[Node, ...], ...]]) -> tuple[tuple[Node, ...], ...]:
@@ -196,8 +201,8 @@ def _united(regions: list[_Reads]) -> _Reads:
 
 
 def _is_at_hand(n: Node) -> bool:
-    """Is `n` the result of a reduction, or a number?"""
-    return row(n.op).role is Role.REDUCTION or (n.op == "const" and n.type.size == 1)
+    """Is `n` the result of a reduction or a scan, or a number?"""
+    return row(n.op).role in (Role.REDUCTION, Role.SCAN) or (n.op == "const" and n.type.size == 1)
 
 
 def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node]]:

@@ -38,7 +38,8 @@ class RowsSchedule(CudaSchedule):
     """`reductions` by pass; one more pass writes. `splits` blocks share a row, `per_split` elements each; a thread has
     `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is. `asked`:
     bytes that it reads for each element, and `finest`, of the array of which these are fewest.
-    `cascade`: how what blocks have reduced is joined, where later reductions need earlier ones."""
+    `cascade`: how what blocks have reduced is joined, where later reductions need earlier ones. `scans`, among the
+    reductions: running values, which a thread keeps in registers too."""
 
     space: IterationSpace
     rows: RowBlocks
@@ -51,6 +52,7 @@ class RowsSchedule(CudaSchedule):
     asked: int
     finest: int
     cascade: Cascade | None = field(default=None, repr=False, compare=False)
+    scans: tuple[Node, ...] = ()
     passes: Passes = field(repr=False, compare=False)  # kept, as other bodies begin with the same ones
 
     @property
