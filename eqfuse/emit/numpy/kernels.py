@@ -19,11 +19,12 @@ from eqfuse.emit.numpy.conv import conv_kernel
 from eqfuse.emit.numpy.library import block_copies_kernel, library_kernel
 from eqfuse.emit.numpy.loops import loop_kernel
 from eqfuse.emit.numpy.panel import panel_kernel
-from eqfuse.emit.numpy.reduce import reduce_kernel
+from eqfuse.emit.numpy.reduce import cascade_kernel, reduce_kernel
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     BlockedConvolution,
     BlockedWindows,
+    CascadeOfParts,
     LibraryCall,
     NumpySchedule,
     TiledReduction,
@@ -114,6 +115,8 @@ def source_of(body: Graph, schedule: NumpySchedule) -> Source:
             return block_copies_kernel(schedule)
         case Tiles():
             return panel_kernel(schedule)
+        case CascadeOfParts():
+            return cascade_kernel(schedule)
         case TiledReduction():
             return reduce_kernel(schedule)
         case BlockedConvolution():

@@ -12,8 +12,17 @@ from eqfuse.emit.numpy.tile import StageText, tile_indices
 
 def panel_kernel(schedule: Tiles) -> Source:
     """The whole kernel: arrays behind their views, values that all tiles share, then the tiles."""
-    stage, source = schedule.stage, Source(schedule.body)
-    text = StageText(source, stage)
+    source = Source(schedule.body)
+    text = StageText(source, schedule.stage)
+    share_tiles(source, text, schedule.threads)
+    text.second_copies()
+    source.writes_gaps = text.writes_gaps
+    return source
+
+
+def share_tiles(source: Source, text: StageText, threads: int) -> None:
+    """The function of the tiles of one stage, and the call that shares them out."""
+    stage = text.stage
     made, shorter, nbytes = text.scratch(0)
     source.line("def tiles(numbers):")
     if made:
@@ -26,7 +35,4 @@ def panel_kernel(schedule: Tiles) -> Source:
         source.line("if j - i != size:", 3)
         source.block(["size = j - i", *shorter], 4)
     text.write(3)
-    source.share(schedule.tiles, schedule.threads, stage.multiplies, nbytes)
-    text.second_copies()
-    source.writes_gaps = text.writes_gaps
-    return source
+    source.share(stage.cut.count, threads, stage.multiplies, nbytes)

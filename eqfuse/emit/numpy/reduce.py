@@ -1,16 +1,17 @@
 """Reductions whose results leave the kernel, cut along a reduced axis: partial results, joined in a fixed order.
 
-In: a `TiledReduction`. Out: `Source`. How the axis is cut depends on shapes and the number of threads alone, so results
-do not vary from run to run.
+In: a `TiledReduction`, or a `CascadeOfParts`, whose reductions need one another. Out: `Source`. How the axis is cut
+depends on shapes and the number of threads alone, so results do not vary from run to run.
 """
 
 from __future__ import annotations
 
 from eqfuse.emit.numpy.ops import JOINS
-from eqfuse.emit.numpy.schedule import TiledReduction
+from eqfuse.emit.numpy.panel import share_tiles
+from eqfuse.emit.numpy.schedule import CascadeOfParts, TiledReduction
 from eqfuse.emit.numpy.source import Source, copies, straight
 from eqfuse.emit.numpy.tile import StageText
-from eqfuse.ir.graph import Node
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes
 
 
@@ -50,6 +51,21 @@ def reduce_kernel(schedule: TiledReduction) -> Source:
     return source
 
 
+def cascade_kernel(schedule: CascadeOfParts) -> Source:
+    """The kernel whose tiles reduce parts of rows, which it joins at last."""
+    parts, source = schedule.parts, Source(schedule.body)
+    text = StageText(source, schedule.stage)
+    operands: dict[Node, str] = {}
+    for k, (o, stand) in enumerate(zip(parts.body.outputs, parts.stands, strict=True)):
+        source.line(f"q{k} = empty({o.shape}, {source.dtype(o.dtype)})")
+        operands[stand] = f"q{k}.reshape({stand.shape})"
+    text.write_into({o: f"q{k}" for k, o in enumerate(parts.body.outputs)})
+    share_tiles(source, text, schedule.threads)
+    _finish(source, parts.rest, operands, {})
+    source.kernel_bytes += sum(o.type.nbytes for o in parts.body.outputs)
+    return source
+
+
 def _epilogue(source: Source, schedule: TiledReduction) -> None:
     """Lines that join the partial results and do what follows them, on whole (small) arrays."""
     body, rest = schedule.body, schedule.rest
@@ -59,11 +75,15 @@ def _epilogue(source: Source, schedule: TiledReduction) -> None:
     for k, (n, stand) in enumerate(schedule.joined.items()):
         operands[stand] = f"q{k}_all"
         source.line(f"q{k}_all = {JOINS[n.op]}.reduce(q{k}, 0).reshape({n.shape})")
+    _finish(source, rest, operands, {stand: operands[stand] for stand in schedule.written.values()})
+
+
+def _finish(source: Source, rest: Graph, operands: dict[Node, str], places: dict[Node, str]) -> None:
+    """Lines that compute `rest` on whole arrays, of which `operands` are at hand, and `places` written."""
     nodes = [n for n in rest.nodes if computes(n)]
     for a in (a for n in nodes for a in n.args):
         if not computes(a) and a not in operands:
             operands[a] = f"({source.view(a)})"
-    places: dict[Node, str] = {stand: operands[stand] for stand in schedule.written.values()}
     for o, place in zip(rest.outputs, source.writes, strict=True):
         if computes(o):
             places.setdefault(o, place)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
+from eqfuse.emit.numpy.cascades import Parts
 from eqfuse.emit.numpy.cost.schedule import schedule_price
 from eqfuse.emit.numpy.slide import Pooled, Unrolled
 from eqfuse.emit.numpy.stage import Stage
@@ -117,6 +118,17 @@ class TiledReduction(NumpySchedule):
 
     def __str__(self) -> str:
         return f"{super().__str__()}, in {self.stage.cut.count} parts that are joined"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CascadeOfParts(NumpySchedule):
+    """Reductions of which later ones need earlier ones, by `parts` of rows, which tiles take as rows of their own."""
+
+    stage: Stage
+    parts: Parts
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, parts of rows that are joined"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.dtypes import ADDED
+from eqfuse.emit.numpy.cascades import Parts, in_parts
 from eqfuse.emit.numpy.gathers import aside, may_cut, parts_last_axis, share_read, shares
 from eqfuse.emit.numpy.library import library_calls
 from eqfuse.emit.numpy.ops import JOINS, WINDOWED
@@ -20,6 +21,7 @@ from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     BlockedConvolution,
     BlockedWindows,
+    CascadeOfParts,
     LibraryCall,
     NumpySchedule,
     TiledReduction,
@@ -138,6 +140,9 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     depth = max((n.args[0].shape[-1] for n in products), default=0)  # the rows of a left operand pass the cache too
     row_elements = max(depth, *(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values))
     target = tile_elements(body, device)
+    parts = in_parts(body, target) if row_elements > target and not products else None
+    if parts is not None and isinstance(tiles := _tiled(parts.body, device), Tiles):
+        return _cascade(body, parts, tiles, device)
     reductions = reductions_last(body)
     if reductions and not products and _cut_along_reduced(panel, target, device.threads, is_lone_reduction(body)):
         axis = panel.whole.index(True)
@@ -231,6 +236,16 @@ def reductions_last(body: Graph) -> list[Node] | None:
             after.add(n)
     space = found[0].args[0].shape
     return found if all(o in after or (computes(o) and o.shape == space) for o in body.outputs) else None
+
+
+def _cascade(body: Graph, parts: Parts, tiles: Tiles, device: Device) -> CascadeOfParts:
+    """The body by parts of its rows, which are rows of `tiles`."""
+    names = {o: f"y{k}" for k, o in enumerate(parts.body.outputs)}
+    stage = Stage(parts.body, tiles.stage.panel, tiles.stage.cut, written=names)
+    nodes = [n for n in parts.rest.nodes if computes(n)]
+    once = _whole_calls(body, nodes, parts.rest.outputs, [o for o in parts.rest.outputs if computes(o)], False)
+    shared = _shared(body, stage, device.threads, once=once)
+    return CascadeOfParts(**_traffic(body, shares(body)), **shared, stage=stage, parts=parts)
 
 
 def _cut_along_reduced(panel: Panel, target: int, threads: int, alone: bool) -> bool:
