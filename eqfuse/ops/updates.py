@@ -27,16 +27,34 @@ def apart(a: Ranges, b: Ranges) -> bool:
 
 
 def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
-    """Slices that hold what `slices` leave of an array: no more than that where these have no steps and leave few
-    boxes."""
+    """Slices that hold what `slices` leave of an array: no more than that where these have no steps, or fill one
+    another's gaps, and leave few boxes."""
     whole = tuple((0, extent, 1) for extent in shape)
     boxes = [whole]
-    for cut in slices:
+    for cut in _filled(slices):
         if all(step == 1 for _, _, step in cut):
             boxes = [part for box in boxes for part in _without(box, cut)]
         if len(boxes) > _MOST_BOXES:
             return [whole]
     return boxes
+
+
+def _filled(slices: Sequence[Ranges]) -> list[Ranges]:
+    """`slices`, those that differ along one axis alone, and together leave no gaps there, as one."""
+    found: list[Ranges] = []
+    alike: dict[tuple[int, Ranges], list[tuple[int, int, int]]] = {}
+    for cut in slices:
+        steps = [axis for axis, (_, _, step) in enumerate(cut) if step > 1]
+        if len(steps) == 1:
+            (axis,) = steps
+            alike.setdefault((axis, (*cut[:axis], (0, 0, cut[axis][2]), *cut[axis + 1 :])), []).append(cut[axis])
+        else:
+            found.append(cut)
+    for (axis, others), ranges in alike.items():
+        indices = sorted({i for each in ranges for i in range(*each)})
+        if indices and indices[-1] - indices[0] + 1 == len(indices):
+            found.append((*others[:axis], (indices[0], indices[-1] + 1, 1), *others[axis + 1 :]))
+    return found
 
 
 def _without(box: Ranges, cut: Ranges) -> list[Ranges]:

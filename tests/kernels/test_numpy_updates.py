@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqfuse as ef
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.ops.updates import uncovered
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C
 
 Ranges = tuple[tuple[int, int, int], ...]
 
@@ -38,9 +42,23 @@ def slices(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Ranges]]:
     return shape, [(*cell, *rest) for cell in draw(st.permutations(cells))[: draw(st.integers(1, 30))]]
 
 
+BASES, LAWS = st.sampled_from(("nothing", "argument", "computed")), st.sampled_from(("none", "all"))
+
+
 @settings(max_examples=60, deadline=None)
-@given(slices(), st.sampled_from(("nothing", "argument", "computed")), st.sampled_from(("none", "all")))
+@given(slices(), BASES, LAWS)
 def test_values_computed_for_slices_are_found_there(drawn: Any, base: str, laws: str) -> None:
+    check(DEVICES["cpu"], drawn, base, laws)
+
+
+@needs_compiler
+@settings(max_examples=12, deadline=None)
+@given(slices(), BASES, LAWS)
+def test_values_that_c_computes_for_slices_are_found_there(drawn: Any, base: str, laws: str) -> None:
+    check(C, drawn, base, laws)
+
+
+def check(device: ef.Device, drawn: Any, base: str, laws: str) -> None:
     shape, written = drawn
 
     def program(x: Any) -> Any:
@@ -51,8 +69,63 @@ def test_values_computed_for_slices_are_found_there(drawn: Any, base: str, laws:
         return made
 
     x = np.random.default_rng(0).standard_normal(shape)
-    compiled = ef.compile(program, x, laws=laws, extractor="greedy-priority")
+    compiled = ef.compile(program, x, laws=laws, extractor="greedy-priority", target=device)
     np.testing.assert_allclose(compiled(x), program(x), rtol=1e-12)
+
+
+def heat(u: Any) -> Any:
+    new = u.copy()
+    new[1:-1, 1:-1] += 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1])
+    new[0], new[-1] = new[1], new[-2]
+    return new
+
+
+def turned_pairs(x: Any) -> Any:
+    y, angle = np.empty_like(x), np.arange(len(x))[:, None] * 0.01
+    even, odd = x[:, ::2], x[:, 1::2]
+    y[:, ::2] = even * np.exp(-angle) - odd * angle
+    y[:, 1::2] = odd * np.exp(-angle) + even * angle
+    return y
+
+
+def in_thirds(x: Any) -> Any:
+    y = np.zeros_like(x)
+    for k in range(3):
+        y[k::3, 1:] = np.tanh(x[k::3, :-1]) + k
+    return y
+
+
+def quick_functions(x: Any) -> Any:
+    y = np.zeros_like(x)
+    y[:, ::2] = np.sin(x[:, ::2] * 100) * x[:, 1::2]
+    return y
+
+
+@needs_compiler
+@pytest.mark.parametrize("fn", [heat, turned_pairs, in_thirds])
+def test_c_writes_slices_with_gaps_where_they_stay(fn: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((300, 400))
+    compiled = ef.compile(fn, x, target=C)
+    np.testing.assert_allclose(compiled(x), fn(x), rtol=1e-11, atol=1e-12)
+    assert compiled.peak_bytes < x.nbytes // 20 and ", into v" in compiled.source()
+
+
+@needs_compiler
+def test_functions_that_are_tried_quickly_first_write_what_lies_together() -> None:
+    """Whether arrays lie apart is asked of whole ones."""
+    x = np.random.default_rng(0).standard_normal((300, 400))
+    compiled = ef.compile(quick_functions, x, target=C)
+    np.testing.assert_allclose(compiled(x), quick_functions(x), rtol=1e-11, atol=1e-12)
+    assert ", into v" not in compiled.source()
+
+
+def test_slices_that_fill_one_anothers_gaps_leave_nothing() -> None:
+    shape = (7, 12)
+    assert uncovered(shape, [((0, 7, 1), (0, 12, 2)), ((0, 7, 1), (1, 12, 2))]) == []
+    assert uncovered(shape, [((k, 7, 3), (0, 12, 1)) for k in (2, 0, 1)]) == []
+    assert uncovered(shape, [((0, 7, 1), (0, 12, 3)), ((0, 7, 1), (1, 12, 3))]) == [((0, 7, 1), (0, 12, 1))]
+    assert uncovered(shape, [((0, 7, 2), (0, 12, 2)), ((1, 7, 2), (1, 12, 2))]) == [((0, 7, 1), (0, 12, 1))]
+    assert uncovered(shape, [((0, 7, 1), (0, 10, 2)), ((0, 7, 1), (1, 10, 2))]) == [((0, 7, 1), (10, 12, 1))]
 
 
 @given(slices())

@@ -11,11 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.c.kernels import CKernel, emit_kernel, loaded, modules
+from eqfuse.emit.c.kernels import CKernel, emit_kernel, emit_spread, loaded, modules
+from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.executable import in_order
 from eqfuse.emit.numpy.executable import NumpyExecutable
 from eqfuse.emit.numpy.kernels import NumpyKernel
+from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.views import strides_after
+from eqfuse.plan.in_place import PlacedSlice
 from eqfuse.plan.plan import Kernel, Plan
+
+
+def _strides(part: PlacedSlice) -> tuple[int, ...]:
+    """In elements, of a value that is written as a part of another."""
+    found = strides_after(part.views[0].args[0].type, part.views)
+    assert found is not None, "a slice is a view, and a reshape where its elements lie together"
+    return found
 
 
 class CExecutable(NumpyExecutable):
@@ -67,10 +78,22 @@ class CExecutable(NumpyExecutable):
         made = emitted.copied(function, constants)
         return {f"panels{kernel.writes[0]}_{i}": array for i, array in enumerate(made)}
 
-    def _with_gaps(self, kernel: Kernel) -> NumpyKernel:
-        found = emit_kernel(kernel, self.plan.device, gaps=True)
-        assert isinstance(found, NumpyKernel)
-        return found
+    def _with_gaps(self, i: int, kernel: Kernel, parts: Sequence[PlacedSlice | None]) -> NumpyKernel:
+        before = self._emitted[i]
+        assert before is not None
+        if not isinstance(before.schedule, LoopsSchedule):
+            found = emit_kernel(kernel, self.plan.device, gaps=True)
+            assert isinstance(found, NumpyKernel)
+            return found
+        ordered = [contiguous(self.plan.types[v].shape) for v in kernel.writes]
+        strides = [lie if p is None else _strides(p) for lie, p in zip(ordered, parts, strict=True)]
+        if strides == ordered:
+            return before
+        made = emit_spread(kernel, self.plan.device, self.plan.numerics != "approximate", strides)
+        (module,) = modules([made])
+        self.text = f"{self.text}\n{module.text}"
+        views = {k.writes[0] for k in self.plan.kernels if k.is_view}
+        return made.called(loaded([module])[made.name], [at for at, v in enumerate(kernel.reads) if v in views])
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         accepted = [*super()._accepted(arrays)]

@@ -24,7 +24,7 @@ from eqfuse.emit.c.product import writer as product_writer
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.scatter import writer as scatter_writer
 from eqfuse.emit.c.scatter.schedule import ScatterSchedule
-from eqfuse.emit.c.schedule import LoopsSchedule
+from eqfuse.emit.c.schedule import LoopsSchedule, spread_schedule
 from eqfuse.emit.c.sliding import writer as sliding_writer
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
 from eqfuse.emit.c.writer import Text, write
@@ -97,6 +97,7 @@ class CKernel:
         source = Source(parameters.body)
         source.inline = True
         source.writes_last = isinstance(self.schedule, (LoopsSchedule, ProductSchedule))
+        source.writes_gaps = type(self.schedule) is LoopsSchedule and self.schedule.may_spread
         source.names |= {self.name: function, "in_order": in_order}
         names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]
         names += [source.leaf(const(literal.array)) for literal in parameters.constants]
@@ -162,6 +163,13 @@ def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True, gaps: bool 
         found.names["in_order"] = in_order
         found.returned = f"in_order({found.returned})"
     return NumpyKernel(found.text(), found, schedule)
+
+
+def emit_spread(kernel: Kernel, device: Device, rounds: bool, strides: Sequence[Sequence[int]]) -> CKernel:
+    """The map `kernel` where its results have gaps between their elements, which lie with these `strides`."""
+    name = "_".join([function_name(kernel), *("_".join(map(str, lie)) for lie in strides)])
+    schedule = spread_schedule(kernel.body, device, strides)
+    return CKernel(name, write(schedule, name, rounds), schedule)
 
 
 def module_text(kernels: Collection[CKernel]) -> str:

@@ -103,12 +103,12 @@ def pushed(body: Graph) -> Graph:
         raise UnsupportedOp("its views would repeat its work too often: store a result first") from None
 
 
-def place_of(output: Node, space: Shape, axes: Sequence[int]) -> Access:
-    """Where an output over `space`, of which `axes` are reduced, is written."""
+def place_of(output: Node, space: Shape, axes: Sequence[int], strides: Sequence[int] = ()) -> Access:
+    """Where an output over `space`, of which `axes` are reduced, is written: with `strides`, or in order."""
     shape = tuple(1 if a in axes else n for a, n in enumerate(space))
     if output.shape not in (space, shape):
         raise UnsupportedOp(f"a c kernel over {space} writes results of that shape or of {shape}")
-    return aligned(0, contiguous(output.shape), output.shape, space)
+    return aligned(0, strides or contiguous(output.shape), output.shape, space)
 
 
 def with_passes(forms: Sequence[Form], nest: Nest, writes: bool = True) -> tuple[Form, ...]:

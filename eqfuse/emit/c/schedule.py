@@ -19,6 +19,7 @@ from eqfuse.emit.c.cells import is_map
 from eqfuse.emit.c.forms import Form, forms_of
 from eqfuse.emit.c.loops import Loops, place_of, pushed, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
+from eqfuse.emit.c.ops import QUICK
 from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
 from eqfuse.emit.c.rates import bytes_of, joining_seconds, work_of
 from eqfuse.emit.c.splits import Split, of_scans, split_of
@@ -74,6 +75,11 @@ class LoopsSchedule(Loops, CompiledSchedule):
         return -(-self.units // max(1, self.chunk))
 
     @property
+    def may_spread(self) -> bool:
+        """May its results have gaps between their elements? What asks whether arrays lie apart takes them for whole."""
+        return not self.nest.reduced and not any(n.op in QUICK for n in self.body.nodes)
+
+    @property
     def is_by_rows(self) -> bool:
         return self.nest.is_of_short_rows and set(self.seams) <= {*self.nest.inside}
 
@@ -115,10 +121,16 @@ def _alone(body: Graph, device: Device) -> Schedule:
     return loops if loops.price(device).seconds < calls.price(device).seconds else calls
 
 
-def _loops(body: Graph, device: Device) -> LoopsSchedule:
+def spread_schedule(body: Graph, device: Device, strides: Sequence[Sequence[int]]) -> LoopsSchedule:
+    """The schedule of a map whose results have gaps between their elements, which lie with these `strides`."""
+    return _loops(body, device, strides)
+
+
+def _loops(body: Graph, device: Device, strides: Sequence[Sequence[int]] = ()) -> LoopsSchedule:
     graph = pushed(body)
     space, axes = _space(graph)
-    written = tuple([place_of(o, space, axes) for o in graph.outputs])
+    strides = strides or [()] * len(graph.outputs)
+    written = tuple([place_of(o, space, axes, lie) for o, lie in zip(graph.outputs, strides, strict=True)])
     forms = forms_of(graph, space)
     split = _split(graph, space, axes, forms, written, device)
     nest, cascade = split.nest, split.cascade

@@ -20,7 +20,7 @@ from eqfuse.emit.numpy.library import with_constant_places
 from eqfuse.emit.numpy.program import BoundCall, Routine
 from eqfuse.ir.accepted import ndarray
 from eqfuse.plan.buffers import layout
-from eqfuse.plan.in_place import updates
+from eqfuse.plan.in_place import PlacedSlice, updates
 from eqfuse.plan.memory import Arena, arenas, outside_bytes
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -54,7 +54,7 @@ class NumpyExecutable(Executable):
         placed = updates(plan, gaps | shared, shared, carried, last, loops, anywhere)
         self.kept = placed.kept
         for i in gaps.intersection(part.maker for part in placed.parts.values()):
-            self._emitted[i] = self._with_gaps(kernels[i])
+            self._emitted[i] = self._with_gaps(i, kernels[i], [placed.parts.get(v) for v in kernels[i].writes])
         self._layout = layout(plan, placed, returned, workspaces, carried)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._constants)
         self._ready: list[BoundCall] = []  # bound to small arenas, while no call uses them
@@ -64,8 +64,8 @@ class NumpyExecutable(Executable):
         """What runs each kernel; None for a view."""
         return [None if k.is_view else emit_kernel(k, self.plan.device) for k in kernels]
 
-    def _with_gaps(self, kernel: Kernel) -> NumpyKernel:
-        """What runs `kernel` where its result has gaps between its rows."""
+    def _with_gaps(self, i: int, kernel: Kernel, parts: Sequence[PlacedSlice | None]) -> NumpyKernel:
+        """What runs `kernel`, number `i`, where its results are `parts` of others, with gaps between their elements."""
         return emit_kernel(kernel, self.plan.device, gaps=True)
 
     def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
