@@ -30,7 +30,7 @@ def accept(call: Call) -> State | str | None:
         base, given, space = None, [*call.states], call.types[0].shape
         known = call.types[0].dtype != np.uint64 and _emits(call, "cast", call.types[1:] or call.types, call.out)
     elif call.row.name == "histogram" and uniform_bins(call.types[0].dtype, call.attrs) is not None:
-        base, given, space = None, [*call.states], call.types[0].shape
+        base, given, space = None, [*call.states], call.types[0].shape[:1]
         known = all(t.dtype in (np.float32, np.float64) for t in call.types[1:])
         known = known and all(_emits(call, "cast", [t], call.out) for t in call.types)
     else:

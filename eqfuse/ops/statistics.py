@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -167,26 +167,41 @@ def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
 MOST_BINS = 1 << 20  # whose place is at most one from what it is in float32 by the distance from the first edge
 
 
-def uniform_bins(points: np.dtype, attrs: tuple) -> tuple[np.ndarray, np.float64, np.float64] | None:
-    """The edges of a ``histogram`` of one axis whose elements are counted in known bins of one width, if it is one: all
-    of them, the first, and how far one is from the next, which NumPy multiplies and adds in float64."""
-    (count, *others), (limits, *_), density, _weighted = attrs
-    if others or count is None or limits is None or density or count > MOST_BINS:
+class UniformBins(NamedTuple):
+    """Bins of one width: all edges, the first, and how far one is from the next, which NumPy multiplies and adds in
+    float64."""
+
+    edges: np.ndarray
+    start: np.float64
+    step: np.float64
+
+
+def uniform_bins(points: np.dtype, attrs: tuple) -> list[UniformBins] | None:
+    """The bins of every axis of a ``histogram`` whose elements are counted in known bins of one width, if it is one."""
+    counts, ranges, density, _weighted = attrs
+    if density or None in counts or None in ranges or math.prod(counts) > MOST_BINS:
         return None
     if points.kind not in "iuf" or (points.kind == "f" and points.itemsize not in (4, 8)):
         return None
+    found = [_bins_of_axis(points, *axis, len(counts) > 1) for axis in zip(counts, ranges, strict=True)]
+    return None if None in found else [bins for bins in found if bins is not None]
+
+
+def _bins_of_axis(points: np.dtype, count: int, limits: tuple[float, float], is_of_many: bool) -> UniformBins | None:
+    """Those of one axis. Of many the edges are those of `np.linspace`, in float64."""
     low, high = np.float64(limits[0]), np.float64(limits[1])
     first, last = (low, high) if low < high else (low - 0.5, high + 0.5)
+    dtype = np.dtype(np.float64) if is_of_many or points.kind != "f" else points
     with np.errstate(all="ignore"):
         step = (last - first) / count
-        made = (np.arange(count) * step + first).astype(np.float64 if points.kind != "f" else points)
+        made = (np.arange(count) * step + first).astype(dtype)
         try:
-            edges = np.histogram_bin_edges(np.empty(0, points), count, limits)
+            edges = np.histogram_bin_edges(np.empty(0, dtype if is_of_many else points), count, limits)
         except ValueError:
             return None
         scale = count / (edges[-1] - edges[0])
     fits = made.dtype == edges.dtype and np.array_equal(made, edges[:-1]) and bool((edges[:-1] < edges[1:]).all())
-    return (edges, first, step) if fits and 0 < scale < math.inf else None
+    return UniformBins(edges, first, step) if fits and 0 < scale < math.inf else None
 
 
 def _bin_edges(types: Types, attrs: tuple) -> TensorType:

@@ -206,3 +206,52 @@ def test_other_weights_are_numpys(weight: Any) -> None:
     x, w = ef.spec((4000,), np.float64), ef.spec((4000,), weight)
     program = ef.compile(lambda x, w: np.histogram(x, 9, (0.0, 1.0), weights=w)[0], x, w, target=C)
     assert "scatter" not in [k.kind for k in program.report.kernels]
+
+
+def near_edges(dtype: str, bins: int, limits: tuple[float, float], count: int) -> np.ndarray:
+    """Numbers at every edge and beside it, and `count` numbers more, shuffled."""
+    edges = np.linspace(*limits, bins + 1)
+    near = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), [np.nan, np.inf, -np.inf]])
+    found = np.concatenate([near, RNG.normal(size=count) * (limits[1] - limits[0])])
+    RNG.shuffle(found)
+    return np.nan_to_num(found, posinf=99, neginf=-99).astype(dtype) if dtype[0] == "i" else found.astype(dtype)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_histograms_of_two_axes_count_what_numpy_counts(dtype: str, weighted: bool) -> None:
+    bins, ranges, count = (7, 9), ((-3, 4), (-0.3, 0.7)), 3000
+    x, y = (near_edges(dtype, b, limits, count)[:count] for b, limits in zip(bins, ranges, strict=True))
+    w = RNG.integers(-9, 9, count).astype(np.float64)
+
+    def counted(x: Any, y: Any, w: Any) -> Any:
+        return np.histogram2d(x * 1, y, bins, ranges, weights=w * 2 if weighted else None)
+
+    program = ef.compile(counted, x, y, w, target=C)
+    assert "scatter" in [k.kind for k in program.report.kernels]
+    assert program.peak_bytes < 4 * x.nbytes
+    for got, want in zip(program(x, y, w), counted(x, y, w), strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype
+
+
+@needs_compiler
+def test_a_histogram_of_the_columns_of_a_matrix() -> None:
+    points = RNG.standard_normal((4000, 3))
+
+    def counted(points: Any) -> Any:
+        return np.histogramdd(points, (3, 4, 5), ((-1, 1), (0.0, 2.0), (-2.5, 2.5)))[0]
+
+    program = ef.compile(counted, points, target=C)
+    assert [k.kind for k in program.report.kernels] == ["scatter"]
+    np.testing.assert_array_equal(program(points), counted(points))
+
+
+@pytest.mark.parametrize("given", [{"bins": 5}, {"bins": 5, "range": ((0, 1), None)},
+                                   {"bins": (3, np.array([0.0, 0.2, 1.0])), "range": ((0, 1), (0, 1))},
+                                   {"bins": 5, "range": ((0, 1), (0, 1)), "density": True}])  # fmt: skip
+def test_two_axes_whose_bins_are_not_all_known_and_of_one_width_are_numpys(given: Any) -> None:
+    x = ef.spec((4000,), np.float64)
+    program = ef.compile(lambda x, y: np.histogram2d(x, y, **given)[0], x, x, target=C)
+    assert "scatter" not in [k.kind for k in program.report.kernels]

@@ -1,15 +1,17 @@
-"""Where a histogram of bins of one width counts an element, as NumPy finds it: by its distance from the first edge, put
-right by the edges beside it, which are computed as NumPy computes them.
+"""Where a histogram of bins of one width counts an element, along each of its axes, as NumPy finds it: by its distance
+from the first edge, put right by the edges beside it, which are computed as NumPy computes them.
 
 In: the operator. Out: nodes for the place and for what is added there, over the elements. Next stop: `schedule.py`.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from eqfuse.ir.graph import Node, const, node
-from eqfuse.ops.statistics import packed, uniform_bins
+from eqfuse.ops.statistics import UniformBins, packed, uniform_bins
 
 PLACE, WIDE = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -17,11 +19,33 @@ PLACE, WIDE = np.dtype(np.int64), np.dtype(np.float64)
 def counted(n: Node) -> tuple[Node, Node, Node]:
     """The result before anything is counted, in which the edges stand behind the counts; the place of each element; and
     what it adds there, 1 or its weight, and 0 where it lies in no bin."""
-    found = uniform_bins(n.args[0].dtype, n.attrs)
-    assert found is not None
-    edges, start, step = found
-    count, x = edges.size - 1, _cast(n.args[0], edges.dtype)
-    base = const(packed(np.zeros(count, n.dtype), edges.astype(n.dtype)))
+    axes = uniform_bins(n.args[0].dtype, n.attrs)
+    assert axes is not None
+    counts = math.prod([bins.edges.size - 1 for bins in axes])
+    base = const(packed(*[part.astype(n.dtype) for part in (np.zeros(counts), *[bins.edges for bins in axes])]))
+    found = [_in_bins(_column(n.args[0], at, len(axes)), bins) for at, bins in enumerate(axes)]
+    (place, kept), *others = found
+    for bins, (along, inside) in zip(axes[1:], others, strict=True):
+        place = node("add", (node("multiply", (place, _number(bins.edges.size - 1))), along))
+        kept = node("bitwise_and", (kept, inside))
+    added = _cast(kept, n.dtype)
+    if len(n.args) > 1:
+        added = node("where", (kept, _cast(n.args[1], n.dtype), const(np.zeros((), n.dtype))))
+    return base, place, added
+
+
+def _column(points: Node, at: int, count: int) -> Node:
+    """The coordinates of the points along one of so many axes."""
+    if count == 1:
+        return points
+    rows = points.shape[0]
+    return node("reshape", (node("slice", (points,), (((0, rows, 1), (at, at + 1, 1)),)),), ((rows,),))
+
+
+def _in_bins(x: Node, bins: UniformBins) -> tuple[Node, Node]:
+    """In which of the bins each element lies, and whether it lies in one; else in the first."""
+    edges, start, step = bins
+    count, x = edges.size - 1, _cast(x, edges.dtype)
     first, last = const(edges[0]), const(edges[-1])
     kept = node("bitwise_and", (node("greater_equal", (x, first)), node("less_equal", (x, last))))
     inside = node("where", (kept, x, first))
@@ -35,10 +59,7 @@ def counted(n: Node) -> tuple[Node, Node, Node]:
     place = node("subtract", (place, _cast(node("less", (inside, edge(place))), PLACE)))
     after = node("add", (place, _number(1)))
     above = node("bitwise_and", (node("greater_equal", (inside, edge(after))), node("less", (after, _number(count)))))
-    added = _cast(kept, n.dtype)
-    if len(n.args) > 1:
-        added = node("where", (kept, _cast(n.args[1], n.dtype), const(np.zeros((), n.dtype))))
-    return base, node("add", (place, _cast(above, PLACE))), added
+    return node("add", (place, _cast(above, PLACE))), kept
 
 
 def _cast(n: Node, dtype: np.dtype) -> Node:

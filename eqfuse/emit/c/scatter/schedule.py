@@ -5,6 +5,7 @@ In: a body of kind scatter, and a device. Out: `ScatterSchedule`. Next stop: `wr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -101,7 +102,7 @@ def update_of(n: Node) -> Update:
         return Update(base, indices, values, "add", Access(0, (0,)), 1, length, wraps=False)
     if n.op == "histogram":
         base, places, values = counted(n)
-        return Update(base, places, values, "add", Access(0, (0,)), 1, n.attr("bins")[0], wraps=False)
+        return Update(base, places, values, "add", Access(0, (0,)), 1, math.prod(n.attr("bins")), wraps=False)
     base, indices, values = n.args
     axis: int = n.attr("axis")
     mode: str = n.attr("mode")
