@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Sequence
+from itertools import accumulate
+
+from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import Expr, cast, flipped, later, reshape, rows_along, spread_to, total
 from eqfuse.gradients.row import Changes, DerivativeRow, constant, joint
-from eqfuse.ir.graph import Node, node
+from eqfuse.ir.graph import Node, const, node
 
 
 def _extreme_tangent(n: Node, d: Changes) -> Node | None:
@@ -16,13 +22,20 @@ def _extreme_tangent(n: Node, d: Changes) -> Node | None:
     return (total(chosen * Expr(d[0]), axes) / total(chosen, axes)).node
 
 
+_PARTS = 8  # of a long product, each of which is read twice
+
+
 def _product_tangent(n: Node, d: Changes) -> Node | None:
     """Each element's change, times the product of all before it and that of all behind: no zero is divided by, so that
-    the tangent has its tangent too."""
+    the tangent has its tangent too. A long product is one of parts, elements of which are multiplied first."""
     if d[0] is None:
         return None
     axes = n.attr("axes")
     x, change = rows_along(Expr(n.args[0]), axes), rows_along(Expr(d[0]), axes)
+    if x.shape[-1] >= _PARTS**2:
+        parts = _parts(x, 1)
+        terms = [of * c for of, c in zip(_others(parts), _parts(change, 0), strict=True)]
+        x, change = functools.reduce(operator.mul, parts), functools.reduce(operator.add, terms)
     before = _running_product(later(x, -1, 1, 1))
     behind = flipped(_running_product(later(flipped(x, -1), -1, 1, 1)), -1)
     return reshape(total(before * behind * change, [-1]), n.shape).node
@@ -30,6 +43,22 @@ def _product_tangent(n: Node, d: Changes) -> Node | None:
 
 def _running_product(x: Expr) -> Expr:
     return Expr(node("cumprod", (x.node,), (-1,)))
+
+
+def _parts(x: Expr, fill: float) -> list[Expr]:
+    """Pieces of the last axis, of one extent: the last one with `fill` behind."""
+    extent, size = x.shape[-1], -(-x.shape[-1] // _PARTS)
+    whole = [(0, m, 1) for m in x.shape[:-1]]
+    found = [tidy.slice_(x.node, [*whole, (at, min(at + size, extent), 1)]) for at in range(0, extent, size)]
+    widths = [(0, 0)] * (x.rank - 1)
+    return [Expr(tidy.pad(part, const(fill, x.dtype), [*widths, (0, size - part.shape[-1])])) for part in found]
+
+
+def _others(parts: Sequence[Expr]) -> list[Expr]:
+    """For each of the `parts` the product of the others, element by element."""
+    before = [*accumulate(parts[:-1], operator.mul)]
+    behind = [*accumulate(parts[:0:-1], operator.mul)][::-1]
+    return [behind[0], *(a * b for a, b in zip(before, behind[1:], strict=False)), before[-1]]
 
 
 ROWS: dict[str, DerivativeRow] = {

@@ -87,3 +87,16 @@ KINKS: list[tuple[Any, float, float]] = [
 def test_at_a_kink_the_derivative_is_what_jax_chooses(fn: Any, at: float, wanted: float) -> None:
     with np.errstate(all="ignore"):
         assert ef.grad(fn)(at) == wanted
+
+
+@pytest.mark.parametrize("count", [64, 65, 71, 90])
+def test_a_long_product_changes_by_the_products_of_all_others_whatever_is_zero(count: int) -> None:
+    rng = np.random.default_rng(count)
+    x, step = rng.uniform(0.8, 1.2, count), rng.normal(size=count)
+    x[count // 3] = 0
+    once = np.array([np.prod(np.delete(x, i)) for i in range(count)])
+    twice = np.array([[0 if i == j else np.prod(np.delete(x, [i, j])) for j in range(count)] for i in range(count)])
+    of_product = ef.grad(np.prod)
+    np.testing.assert_allclose(of_product(x), once, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(ef.jvp(of_product, (x,), (step,))[1], twice @ step, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(ef.grad(lambda x: (of_product(x) * step).sum())(x), twice @ step, rtol=1e-11, atol=1e-13)
