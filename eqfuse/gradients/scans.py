@@ -19,19 +19,54 @@ def _suffix_sums(n: Node, ct: Expr) -> Expr:
     return flipped(Expr(n.over([flipped(ct, axis).node])), axis)
 
 
+_BLOCK = 8  # elements that follow one another, whose products are taken first
+
+
 def _running_product_tangent(n: Node, d: Changes) -> Node | None:
-    """Each product changes by those of all others with one change: a recurrence by doubling spans, in which no zero is
-    divided by."""
+    """Each product changes by those of all others with one change, and no zero is divided by."""
     if d[0] is None:
         return None
-    axis = n.attr("axis")
-    p, c = Expr(n.args[0]), Expr(d[0])
-    span = 1
-    while span < n.shape[axis]:
-        c = c * later(p, axis, span, 1) + p * later(c, axis, span, 0)
-        p = p * later(p, axis, span, 1)
-        span *= 2
-    return c.node
+    return _change_of_products(Expr(n.args[0]), Expr(d[0]), n.attr("axis")).node
+
+
+def _change_of_products(p: Expr, c: Expr, axis: int) -> Expr:
+    """What the running products of `p` change by, which changes by `c`: a recurrence by doubling spans; where they are
+    many, of blocks, and within each block one by one."""
+    extent = p.shape[axis]
+    if extent < _BLOCK**2:
+        span = 1
+        while span < extent:
+            c = c * later(p, axis, span, 1) + p * later(c, axis, span, 0)
+            p = p * later(p, axis, span, 1)
+            span *= 2
+        return c
+    products, changes = [_of_blocks(p, axis, 0, 1)], [_of_blocks(c, axis, 0, 0)]
+    for i in range(1, _BLOCK):
+        x, change = _of_blocks(p, axis, i, 1), _of_blocks(c, axis, i, 0)
+        changes.append(changes[-1] * x + products[-1] * change)
+        products.append(products[-1] * x)
+    before = later(Expr(node("cumprod", (products[-1].node,), (axis,))), axis, 1, 1)
+    change = later(_change_of_products(products[-1], changes[-1], axis), axis, 1, 0)
+    found = [change * of + before * c for of, c in zip(products, changes, strict=True)]
+    at = p.rank + axis
+    single = (*p.shape[:at], found[0].shape[at], 1, *p.shape[at + 1 :])
+    joined = Expr(tidy.concat([reshape(x, single).node for x in found], axis))
+    whole = reshape(joined, (*p.shape[:at], found[0].shape[at] * _BLOCK, *p.shape[at + 1 :]))
+    return Expr(tidy.slice_(whole.node, [(0, m, 1) for m in p.shape]))
+
+
+def _of_blocks(x: Expr, axis: int, number: int, fill: float) -> Expr:
+    """Element `number` of each block of `x` along `axis`, `fill` behind its end."""
+    at, extent = x.rank + axis, x.shape[axis]
+    blocks = -(-extent // _BLOCK)
+    widths = [(0, 0)] * x.rank
+    widths[at] = (0, blocks * _BLOCK - extent)
+    parted = (*x.shape[:at], blocks, _BLOCK, *x.shape[at + 1 :])
+    ranges = [(0, m, 1) for m in parted]
+    ranges[at + 1] = (number, number + 1, 1)
+    padded = Expr(tidy.pad(x.node, const(fill, x.dtype), widths))
+    chosen = Expr(tidy.slice_(reshape(padded, parted).node, ranges))
+    return reshape(chosen, (*x.shape[:at], blocks, *x.shape[at + 1 :]))
 
 
 def _running_extreme_tangent(n: Node, change: Expr) -> Node:

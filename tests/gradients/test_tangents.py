@@ -100,3 +100,19 @@ def test_a_long_product_changes_by_the_products_of_all_others_whatever_is_zero(c
     np.testing.assert_allclose(of_product(x), once, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(ef.jvp(of_product, (x,), (step,))[1], twice @ step, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(ef.grad(lambda x: (of_product(x) * step).sum())(x), twice @ step, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("count", [64, 70, 600])
+def test_long_running_products_change_by_the_products_of_all_others_whatever_is_zero(count: int) -> None:
+    rng = np.random.default_rng(count)
+    x, step, weights = rng.uniform(0.8, 1.2, count), rng.normal(size=count), rng.normal(size=count)
+    x[count // 3] = 0
+    slopes = np.zeros((count, count))
+    for i in range(count):
+        slopes[i:, i] = np.cumprod(np.concatenate([x[:i], [1.0], x[i + 1 :]]))[i:]
+    gradient = ef.grad(lambda x: (np.cumprod(x) * weights).sum())
+    np.testing.assert_allclose(ef.jvp(np.cumprod, (x,), (step,))[1], slopes @ step, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(gradient(x), weights @ slopes, rtol=1e-9, atol=1e-12)
+    forward = ef.jvp(gradient, (x,), (step,))[1]
+    np.testing.assert_allclose(forward, difference(gradient, [x], [step]), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(ef.grad(lambda x: (gradient(x) * step).sum())(x), forward, rtol=1e-9, atol=1e-12)
