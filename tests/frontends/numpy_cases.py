@@ -36,7 +36,7 @@ MOVES: dict[str, tuple[Case, ...]] = {
     "np.column_stack": (lambda x: np.column_stack([x, x]), lambda x: np.column_stack([x[0], x[-1], I])),
     "np.compress": (
         lambda x: np.compress([True, False], x), lambda x: np.compress([0, 1, 1], x, axis=-1),
-        lambda x: np.compress([[True]], x),
+        lambda x: np.compress([[True]], x), lambda x: np.compress([True, False], x.sum(), axis=0),
     ),
     "np.concatenate": (
         lambda x: np.concatenate((x, x)), lambda x: np.concatenate((x, x, x[..., :1]), axis=-1),

@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.errors import DtypeError, ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import common, lift
-from eqfuse.frontends.numpy.reductions import negative_axes
+from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import constant_of
@@ -156,7 +156,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) 
     chosen = constant_of(condition, "the condition of np.compress", _INSTEAD)
     if chosen.ndim != 1:
         raise ShapeError("condition must be a 1-d array")
-    x, along = _axis(lift(a), axis)
+    x, along = one_axis(lift(a), axis)
     return lazy.take(x, np.flatnonzero(chosen), along)
 
 
