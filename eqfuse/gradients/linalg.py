@@ -56,10 +56,6 @@ def _diagonal(x: Expr) -> Expr:
     return reshape(total(x * _unit(x), [-1]), x.shape[:-1])
 
 
-def _trace(x: Expr) -> Expr:
-    return reshape(total(_diagonal(x), [-1]), x.shape[:-2])
-
-
 def _row(x: Expr) -> Expr:
     return reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
 
@@ -108,15 +104,25 @@ def _inverse_tangent(n: Node, d: Changes) -> Node | None:
     return None if d[0] is None else (-(Expr(n) @ Expr(d[0]) @ Expr(n))).node
 
 
+def _inverse(a: Expr) -> Expr:
+    return Expr(node("inv", (a.node,)))
+
+
+def _change_of_log(n: Node, change: Node) -> Expr:
+    """What the logarithm of the determinant changes by: the trace of the inverse times the change of the matrix."""
+    products = swapped(_inverse(Expr(n.args[0]))) * Expr(change)
+    return reshape(total(products, [-2, -1]), products.shape[:-2])
+
+
 def _det_tangent(n: Node, d: Changes) -> Node | None:
-    return None if d[0] is None else (Expr(n) * _trace(_solve(Expr(n.args[0]), Expr(d[0])))).node
+    return None if d[0] is None else (Expr(n) * _change_of_log(n, d[0])).node
 
 
 def _slogdet_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     sign, _ = _parts(n)
-    change = _trace(_solve(Expr(n.args[0]), Expr(d[0])))
+    change = _change_of_log(n, d[0])
     if n.dtype.kind != "c":
         return _packed([zeros(sign.node), change], n)
     part = real(change)
@@ -128,7 +134,8 @@ def _cholesky_tangent(n: Node, d: Changes) -> Node | None:
         return None
     upper = n.attr("upper")
     factor = h(Expr(n)) if upper else Expr(n)
-    inner = _solve(factor, h(_solve(factor, _symmetric(Expr(d[0])))))
+    inverse = _inverse(factor)  # used twice: dearer than one solution, and cheaper than two
+    inner = inverse @ _symmetric(Expr(d[0])) @ h(inverse)
     order = factor.shape[-1]
     halved = _matrix(np.tri(order, k=-1) + np.eye(order) / 2, factor)
     change = factor @ (h(inner) * halved)
@@ -238,7 +245,7 @@ def _norm(x: Expr, order: str) -> Expr:
 
 def _condition(n: Node) -> Node:
     a, order = Expr(n.args[0]), n.attr("order")
-    return reshape(_norm(a, order) * _norm(Expr(node("inv", (a.node,))), order), n.shape).node
+    return reshape(_norm(a, order) * _norm(_inverse(a), order), n.shape).node
 
 
 def _least_squares(n: Node) -> Node:
