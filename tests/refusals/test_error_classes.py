@@ -202,3 +202,29 @@ def test_the_line_is_the_users_wherever_a_library_is_installed(folder: str, tmp_
     with pytest.raises(ef.TraceError) as refused:
         ef.trace(lambda x: library.sign(x), np.float32(1))
     assert str(refused.value.where).startswith(__file__)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, out: np.sum(x, 0, out=out), lambda x, out: x.max(0, out=out), lambda x, out: np.mean(x, 0, out=out),
+    lambda x, out: x.any(0, out=out), lambda x, out: np.median(x, 0, out=out), lambda x, out: np.ptp(x, 0, out),
+    lambda x, out: np.add.reduce(x, 0, out=out), lambda x, out: np.take(x, 1, 0, out=out),
+    lambda x, out: np.einsum("ij->j", x, out=out), lambda x, out: np.nanmax(x, 0, out=out),
+    lambda x, out: np.stack([x[0]], out=out),
+])  # fmt: skip
+def test_a_result_goes_into_an_array_of_its_own_shape_where_numpy_asks_for_it(call: Callable[..., Any]) -> None:
+    x, wide = np.arange(6.0).reshape(2, 3), np.zeros((2, 3))
+    with pytest.raises(ValueError):
+        call(x, wide)
+    with pytest.raises(ef.ShapeError):
+        ef.trace(call, x, wide)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, out: np.sqrt(x, out=out, where=x > 1), lambda x, out: np.add(x, 0.5, out=out, where=x > 1),
+])  # fmt: skip
+def test_a_result_that_does_not_fit_by_the_casting_rule_is_refused_with_a_mask_too(call: Callable[..., Any]) -> None:
+    x = np.arange(3.0)
+    with pytest.raises(TypeError):
+        call(x, np.zeros(3, np.int64))
+    with pytest.raises(errors.DtypeError):
+        ef.trace(call, x, np.zeros(3, np.int64))

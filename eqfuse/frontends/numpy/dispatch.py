@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqfuse.errors import EqfuseError, TraceError, UnsupportedOp, as_ours, is_users_own
+from eqfuse.dtypes import castable
+from eqfuse.errors import EqfuseError, ShapeError, TraceError, UnsupportedOp, as_ours, is_users_own
 from eqfuse.frontends.numpy import refused
 from eqfuse.frontends.numpy.laid_out import lay_out
 from eqfuse.frontends.numpy.masked import MASKED
@@ -59,15 +60,16 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
     where = kwargs.pop("where", True)
     if where is not True and method == "reduce":
         kwargs["where"] = where
-    if method in ("reduce", "accumulate", "reduceat"):
+    folds = method in ("reduce", "accumulate", "reduceat")
+    if folds:
         _fold_in(out, kwargs)
     results = _call(name, implementation, inputs, kwargs)
     if where is not True and method == "__call__":
-        results = _chosen(where, results, out)
+        results = _chosen(where, results, out, kwargs.get("casting", "same_kind"))
         kwargs["where"] = where
     if out is None:
         lay_out(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs, results)
-    return _into(name, out, results, kwargs.get("casting", "same_kind"))
+    return _into(name, out, results, kwargs.get("casting", "same_kind"), exact=folds)
 
 
 @of_arrays
@@ -93,9 +95,13 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     results = _call(name, implementation, args, kwargs)
     if out is None:
         lay_out(function, args, kwargs, results)
-    return _into(name, out, results, kwargs.get("casting", "same_kind"))
+    return _into(name, out, results, kwargs.get("casting", "same_kind"), exact=function not in _SPREAD)
 
 
+_SPREAD = (  # functions that broadcast their results into ``out=``
+    np.clip, np.fix, np.isposinf, np.isneginf, np.percentile, np.quantile, np.nanmedian, np.nanpercentile,
+    np.nanquantile,
+)  # fmt: skip
 _FOLDS = (np.sum, np.prod, np.cumsum, np.cumprod, np.cumulative_sum, np.cumulative_prod)
 
 
@@ -146,20 +152,26 @@ def tracers(tree: Any) -> Iterator[Tracer | Number]:
             yield from tracers(child)
 
 
-def _chosen(where: Any, results: Any, out: Any) -> Any:
-    """`results` where the mask says so, else what `out` held (without `out`, NumPy leaves it undefined: zero here)."""
+def _chosen(where: Any, results: Any, out: Any, casting: str) -> Any:
+    """`results` where the mask says so, else what `out` held (without `out`, NumPy leaves it undefined: zero here).
+    What does not fit there by the rule `casting` stays as it is, to be refused."""
     several = isinstance(results, tuple)
     made = results if several else (results,)
     before = out if isinstance(out, tuple) else (out,) * len(made)
-    kept = [
-        elementwise("where", where, lift(r).astype(b.dtype) if isinstance(b, Tracer) else r, 0 if b is None else b)
-        for r, b in zip(made, before, strict=True)
-    ]
+    kept = []
+    for r, b in zip(made, before, strict=True):
+        if not isinstance(b, Tracer):
+            kept.append(elementwise("where", where, r, 0 if b is None else b))
+        elif castable(lift(r).dtype, b.dtype, casting):
+            kept.append(elementwise("where", where, lift(r).astype(b.dtype), b))
+        else:
+            kept.append(r)
     return tuple(kept) if several else kept[0]
 
 
-def _into(name: str, out: Any, results: Any, casting: str) -> Any:
-    """Write `results` into the arrays given as ``out=`` and return those; without them, `results` themselves."""
+def _into(name: str, out: Any, results: Any, casting: str, exact: bool) -> Any:
+    """Write `results` into the arrays given as ``out=`` and return those; without them, `results` themselves. `exact`:
+    they must have the same shape."""
     if out is None or (isinstance(out, tuple) and all(o is None for o in out)):
         return results
     several = isinstance(results, tuple)
@@ -171,6 +183,8 @@ def _into(name: str, out: Any, results: Any, casting: str) -> Any:
             continue
         if not isinstance(place, Tracer):
             raise _plain(name)
+        if exact and place.shape != lift(result).shape:
+            raise ShapeError(f"{name}: its result of shape {lift(result).shape} goes into out= of shape {place.shape}")
         place.become(lift(result), casting)
         delivered.append(place)
     return tuple(delivered) if several else delivered[0]
