@@ -22,6 +22,18 @@ def loaded(text: str, opset: int, known: dict[str, Any] | None = None) -> Any:
 
 
 CASES: dict[str, tuple[int, str, list[Any], Any]] = {
+    "the nearest element of a smaller image, before opset 11, is the one above": (
+        10,
+        """(float[2, 4] x) => (float[N, M] y) <float[2] scales = {0.6, 0.6}> { y = Resize (x, scales) }""",
+        [np.arange(1, 9, dtype=F).reshape(2, 4)],
+        np.array([[1, 3]], F),
+    ),
+    "the nearest element of a larger image, before opset 11, is the one below": (
+        10,
+        """(float[2] x) => (float[N] y) <float[1] scales = {2.5}> { y = Resize (x, scales) }""",
+        [NUMBERS[:2]],
+        np.array([0, 0, 0, 1, 1], F),
+    ),
     "padding repeats what is left where elements are taken away": (
         19,
         """(float[5] x) => (float[N] y) <int64[2] widths = {3, -2}> { y = Pad <mode = "wrap"> (x, widths) }""",

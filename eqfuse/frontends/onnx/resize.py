@@ -77,8 +77,11 @@ def resize(
 @operator("Resize", "Upsample", since=9)
 def resize_by_scales(x: Any, scales: Any, *, mode: str = "nearest") -> Any:
     return resize(
-        x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+        x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode=_BEFORE_11
     )
+
+
+_BEFORE_11 = "that of opset 10, whose test of a smaller image takes the element above, of a larger one the one below"
 
 
 @operator("Upsample", since=7)
@@ -110,12 +113,12 @@ Coefficients = Callable[[float, float], np.ndarray]  # of the ratio between two 
 def _coefficients(mode: str, nearest: str, a: float, antialias: int) -> Coefficients:
     if mode == "nearest":
         chosen = {
-            "round_prefer_floor": lambda r: r > 0.5, "round_prefer_ceil": lambda r: r >= 0.5,
-            "floor": lambda r: r == 1, "ceil": lambda r: True,
+            "round_prefer_floor": lambda r, s: r > 0.5, "round_prefer_ceil": lambda r, s: r >= 0.5,
+            "floor": lambda r, s: r == 1, "ceil": lambda r, s: True, _BEFORE_11: lambda r, s: s < 1 or r == 1,
         }.get(nearest)  # fmt: skip
         if chosen is None:
             raise UnsupportedOp(f"Resize has no nearest_mode {nearest!r}")
-        return lambda ratio, _: np.array([not chosen(ratio), chosen(ratio)], float)
+        return lambda ratio, scale: np.array([not chosen(ratio, scale), chosen(ratio, scale)], float)
     if mode == "linear":
         return _sampled(1, lambda d: np.clip(1 - d, 0, 1), antialias)
     if mode == "cubic":
