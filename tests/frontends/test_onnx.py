@@ -225,3 +225,11 @@ def test_a_transposed_convolution_of_steps_multiplies_no_zeros_between_elements(
     x, w = (np.random.default_rng(0).standard_normal(n.shape).astype(np.float32) for n in graph.inputs)
     wanted = np.einsum("ncij,cfab->nfiajb", x, w).reshape(1, 3, 10, 12)
     np.testing.assert_allclose(ef.meaning(graph, x, w), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("declared", ["5, 3", "N, 4", "6"])
+def test_an_output_of_another_shape_than_the_model_declares_is_told_of(declared: str) -> None:
+    text = f'<ir_version: 10, opset_import: ["": 21]> main (float[N, 3] x) => (float[{declared}] y) {{ y = Relu (x) }}'
+    with pytest.warns(UserWarning, match=r"'y' has the shape \(2, 3\), and is declared as") as told:
+        ef.from_onnx(onnx.parser.parse_model(text), N=2)
+    assert told[0].filename == __file__

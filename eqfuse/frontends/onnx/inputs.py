@@ -99,9 +99,14 @@ def _whole(title: str, i: Any, sizes: Any) -> tuple[int, ...]:
     """The shape that the user gives to an input."""
     what = f"{title}: the shape of {i.name!r}"
     shape = tuple(_extent(n, what) for n in sizes)
-    if not _fits(i, shape):
-        raise ShapeError(f"{what} is {shape}, and the model declares ({', '.join(map(_written, _dims(i)))})")
+    if not fits(i, shape):
+        raise ShapeError(f"{what} is {shape}, and the model declares {declared_shape(i)}")
     return shape
+
+
+def declared_shape(i: Any) -> str:
+    """The shape of an input or an output as the model declares it."""
+    return f"({', '.join(map(_written, _dims(i)))})"
 
 
 def _written(d: Any) -> str:
@@ -109,8 +114,8 @@ def _written(d: Any) -> str:
     return (d.dim_param or "?") if n is None else str(n)
 
 
-def _fits(i: Any, shape: Sequence[int]) -> bool:
-    """May the input have this shape?"""
+def fits(i: Any, shape: Sequence[int]) -> bool:
+    """May the input or output have this shape?"""
     if not i.type.tensor_type.HasField("shape"):
         return True
     return len(_dims(i)) == len(shape) and all(
@@ -136,7 +141,7 @@ def given_value(title: str, declared: Any, value: Any) -> np.ndarray:
     if isinstance(value, (bool, int, float, list, tuple)) and _holds(dtype, array):
         array = array.astype(dtype)
     array = supported_array(array, what)
-    if array.dtype != dtype or not _fits(declared, array.shape):
+    if array.dtype != dtype or not fits(declared, array.shape):
         raise ShapeError(f"{what} is {TensorType(array.dtype, array.shape)}, which the model does not declare")
     return array
 

@@ -6,18 +6,19 @@ inside the model are known. The nodes run in `nodes.py`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import ShapeError, TraceError, UnsupportedOp, user_level
 from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
 from eqfuse.frontends.onnx.file import checked
-from eqfuse.frontends.onnx.inputs import given_value, input_types
+from eqfuse.frontends.onnx.inputs import declared_shape, fits, given_value, input_types
 from eqfuse.frontends.onnx.nodes import Loader
 from eqfuse.frontends.onnx.table import dtype_of
 from eqfuse.ir.graph import Graph, Node, input_node
@@ -67,4 +68,10 @@ def _output(title: str, declared: Any, x: Any) -> Node:
     dtype = dtype_of(declared.type.tensor_type.elem_type, f"{title}: the output {declared.name!r}")
     if x.dtype != dtype:
         raise ShapeError(f"{title}: the output {declared.name!r} is {x.dtype}, and is declared as {dtype}")
+    if not fits(declared, x.shape):
+        warnings.warn(
+            f"{title}: the output {declared.name!r} has the shape {x.shape}, and is declared as "
+            f"{declared_shape(declared)}",
+            stacklevel=user_level(),
+        )
     return x.node
