@@ -103,6 +103,7 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "deleting what is not there": lambda x, i, u, b, c: np.delete(x, 9),
     "inserting where nothing is": lambda x, i, u, b, c: np.insert(x, 99, 0),
     "an assignment to a scalar": lambda x, i, u, b, c: operator.setitem(x[0, 0], (), 1),
+    "an assignment into a scalar": lambda x, i, u, b, c: operator.setitem(x[0, 0], (..., 0), 1),
     "the length of a scalar": lambda x, i, u, b, c: len(x.sum()),
     "an iteration over a scalar": lambda x, i, u, b, c: list(x.sum()),
     "a number beyond uint8": lambda x, i, u, b, c: u + 300,

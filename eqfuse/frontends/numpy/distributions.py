@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import sys
+import types
+from functools import cache, lru_cache
 from typing import Any
 
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
@@ -18,14 +20,18 @@ _HELD = "_random_state"
 def drawing() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The attributes of the distributions that `scipy.stats` has, and what stands in for their generators."""
     stats = sys.modules.get("scipy.stats")
-    made: dict[int, dict[str, Any]] = {}
-    found = []
-    for value in list(vars(stats).values()) if stats is not None else []:
-        generator = _generator(value)
-        if generator is not None:
-            stand_in = made.setdefault(id(generator), {_HELD: TracedGenerator(generator, generator)})
-            found.append((vars(value), stand_in))
-    return found
+    return [] if stats is None else [(held, _stand_in(held[_HELD])) for held in _holders(stats, len(vars(stats)))]
+
+
+@cache
+def _holders(stats: types.ModuleType, _names: int) -> list[dict[str, Any]]:
+    """The attributes of all that holds a generator in `stats`, which has so many names."""
+    return [vars(value) for value in list(vars(stats).values()) if _generator(value) is not None]
+
+
+@lru_cache(16)
+def _stand_in(generator: Any) -> dict[str, Any]:
+    return {_HELD: TracedGenerator(generator, generator)}
 
 
 def frozen(value: Any) -> Any:

@@ -274,6 +274,8 @@ class NdarrayFace(Operators):
         return ARRAY["index"](self, key)
 
     def __setitem__(self: Any, key: Any, value: Any) -> None:
+        if self.scalar:
+            self.assign(value)  # which refuses it, whatever the key
         ARRAY["assign_items"](self, key, value)
 
     # methods
