@@ -29,9 +29,13 @@ std::vector<std::vector<Copy>> copies[MAX_THREADS];
 #ifdef EQF_COUNTED
 static void crosses();
 static void starts();
+static void waits(bool after);  // at a barrier
 #else
 static void crosses() {}
 static void starts() {}
+static void waits(bool) {}
+void fences() {}
+void meets_blocks(bool) {}
 #endif
 
 #ifdef __x86_64__
@@ -84,7 +88,9 @@ int barrier(int predicate, int line) {
     current->state = BLOCK;
     current->line = line;
     current->vote = predicate != 0;
+    waits(false);
     leave();
+    waits(true);
     return votes;
 }
 

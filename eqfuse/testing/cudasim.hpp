@@ -93,6 +93,8 @@ struct Launch {
 void run(void (*body)(void*), void* arguments, const Launch&);
 void fail(const char* format, ...);
 int barrier(int predicate, int line);
+void fences();                // what a thread does that blocks may pass on data by
+void meets_blocks(bool now);  // an atomic operation begins, or ends
 // Waits until every lane of `mask` has come with the same mask; afterwards snap[] holds what each of them brought.
 unsigned meet(unsigned mask, unsigned long long value, int line);
 unsigned ballot(unsigned mask, int predicate, int line);

@@ -29,7 +29,8 @@ FLAGS = ("-std=c++17", "-O1", "-fPIC", "-w", "-fvisibility=hidden", "-ffp-contra
          "-fsanitize=alignment,bounds,signed-integer-overflow,shift,float-cast-overflow,integer-divide-by-zero",
          "-fsanitize-undefined-trap-on-error")  # fmt: skip
 # g++ calls the hooks of cudacount.hpp, and leaves out no read
-COUNTED = ("-DEQF_COUNTED", "-fsanitize=thread", "-fno-threadsafe-statics", "-O0")
+COUNTED = ("-DEQF_COUNTED", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fno-threadsafe-statics",
+           "-O0")  # fmt: skip
 CUDA_HEADERS = ("cuda_fp16.h", "cuda_bf16.h")  # their contents are in cudawords.hpp
 LARGEST_DYNAMIC_SHARED = 227 * 1024
 _KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+'

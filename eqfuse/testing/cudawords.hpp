@@ -188,7 +188,7 @@ template <class T> T __ldcg(const T* p) { return *p; }
 template <class T> T __ldca(const T* p) { return *p; }
 template <class T> void __stcs(T* p, T v) { *p = v; }
 template <class T> void __stcg(T* p, T v) { *p = v; }
-static inline void __threadfence() {}
+static inline void __threadfence() { eqf::fences(); }
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() {}
 static inline void __trap() { eqf::fail("__trap()"); }
@@ -199,8 +199,10 @@ static inline void __nanosleep(unsigned) { eqf::fail("waits for what no block be
 namespace eqf {
 template <class T> struct Same { using type = T; };
 template <class T, class F> T change(T* p, F next) {
+    meets_blocks(true);
     T old = *p;
     *p = next(old);
+    meets_blocks(false);
     return old;
 }
 }  // namespace eqf

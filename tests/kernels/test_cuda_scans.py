@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -172,23 +170,3 @@ def test_scans_without_a_row_and_of_too_long_rows_are_calls_of_cupy():
     long = read(0, (1, 70_000))
     with pytest.raises(UnsupportedOp, match="too long"):
         emit_kernel(kernel("scan", body([long], drawdown(long, -1))), H100)
-
-
-@emulated
-@pytest.mark.parametrize("case", ["weighted 3x1300 ", "distribution 70x130 along columns", *SHARED[:2]])
-def test_a_missing_barrier_shows(case):
-    graph, cuda = CASES[case], of_shared_rows(case) if case in SHARED else emitted(case)
-    wanted = launched(cuda, module_source([cuda.source]), graph)
-    barriers = [m.span() for m in re.finditer(r"__syncthreads\(\);", cuda.source)]
-    hidden = []
-    for start, end in barriers:
-        if not re.search(r"\ball\[" if cuda.source[end : end + 2] == " }" else r"\b(every|all)\[", cuda.source[end:]):
-            continue  # nothing passes there any more
-        source = cuda.source[:start] + cuda.source[end:]
-        try:
-            found = [launched(cuda, module_source([source]), graph, 2, seed) for seed in range(3)]
-        except cudasim.CudaSimError:
-            continue
-        if all(np.array_equal(a, b) for got in found for a, b in zip(got, wanted, strict=True)):
-            hidden.append(cuda.source[start - 300 : end + 100])
-    assert barriers and not hidden, hidden

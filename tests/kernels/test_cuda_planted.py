@@ -1,0 +1,138 @@
+"""Bugs planted into CUDA kernels of every kind whose threads or blocks pass on data: each shows on the emulator."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from eqfuse.cost.profiles import device
+from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source, source_of
+from eqfuse.emit.cuda.scheduling.contract import product_schedule
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.testing import cudasim
+from eqfuse.testing.cudasim import CpuRawKernel, CudaSimError
+from tests.kernels import test_cuda_contract, test_cuda_scans, test_cuda_tiles
+from tests.support.kernels import body, data, kernel, layer_norm, mul, number, read, reduced, softmax
+from tests.support.some import some
+
+pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+H100 = device("h100")
+SEEDS = range(3)
+BARRIER, FENCE = "__syncthreads();", "__threadfence();"
+
+
+def variance(x: Node) -> Node:
+    centred = node("subtract", (x, mul(reduced("sum", x), number(1 / x.shape[-1]))))
+    return reduced("sum", mul(centred, centred))
+
+
+def squares(x: Node, axis: int) -> Node:
+    return reduced("sum", mul(x, x), axis)
+
+
+def of(kind: str, shape: tuple[int, ...], root: Callable[[Node], Node]) -> tuple[Graph, CudaKernel]:
+    x = read(0, shape)
+    graph = body([x], root(x))
+    found = emit_kernel(kernel(kind, graph), H100)
+    assert isinstance(found, CudaKernel)
+    return graph, found
+
+
+def scans(case: str) -> tuple[Graph, CudaKernel]:
+    return test_cuda_scans.CASES[case], test_cuda_scans.of_shared_rows(case)
+
+
+def product(case: str) -> tuple[Graph, CudaKernel]:
+    graph = test_cuda_contract.emitted(case)[0].body
+    found = source_of(graph, product_schedule(graph, H100), "product")
+    assert isinstance(found, CudaKernel)
+    return graph, found
+
+
+def tiles() -> tuple[Graph, CudaKernel]:
+    graph = test_cuda_tiles.turned(72, 67, np.float32)
+    return graph, test_cuda_tiles.emitted(graph)
+
+
+KERNELS = {
+    "a block a row": lambda: of("row", (3, 1300), layer_norm),
+    "rows side by side": lambda: of("row", (300, 40), lambda x: softmax(x, -2)),
+    "a sum that blocks share": lambda: of("reduce", (1, 40_000), lambda x: squares(x, -1)),
+    "sums of columns that blocks share": lambda: of("reduce", (4000, 24), lambda x: squares(x, -2)),
+    "a cascade": lambda: of("row", (2, 12_000), variance),
+    "a scan that blocks share": lambda: scans("weighted 2x3100 "),
+    "a scan of columns that blocks share": lambda: scans("weighted 40x2000 along columns"),
+    "a scan of a block a row": lambda: of("scan", (3, 1300), lambda x: test_cuda_scans.weighted(x, -1)),
+    "scans of rows side by side": lambda: of("scan", (130, 70), lambda x: test_cuda_scans.distribution(x, -2)),
+    "tiles": tiles,
+    "a product": lambda: product("bias and relu"),
+}
+
+
+@functools.cache
+def made(case: str) -> tuple[Graph, CudaKernel]:
+    return KERNELS[case]()
+
+
+def launched(case: str, source: str, seed: int = 0, counted: bool = False) -> list[np.ndarray]:
+    graph, cuda = made(case)
+    given, workspace = data(graph), [np.zeros(n, dtype) for dtype, n in cuda.workspace]
+    outs = [np.full(o.shape, 7, o.dtype) for o in graph.outputs]
+    function = CpuRawKernel(module_source([source]), cuda.name, counted)
+    arguments = cuda.arguments(outs, given, cuda.constants, workspace)
+    if counted:
+        function.traffic(cuda.grid, cuda.block, arguments)
+    else:
+        function(cuda.grid, cuda.block, arguments, seed=seed)
+    return outs
+
+
+def without(source: str, words: str) -> list[tuple[int, str]]:
+    """The text without one of its `words`, and where that stood."""
+    spans = [m.span() for m in re.finditer(re.escape(words), source)]
+    return [(start, source[:start] + source[end:]) for start, end in spans]
+
+
+def is_needed(source: str, at: int) -> bool:
+    """Does the barrier there keep threads from one another? Not where memory may be used again that nobody uses, nor
+    where one thread alone has written what it marks."""
+    after = source[at + len(BARRIER) :]
+    alone = re.match(r"\s*if \(threadIdx.x == 0 && threadIdx.y == 0\)", after) and "Several<" not in source
+    again = r"\ball\[" if after.startswith(" }") else r"\b(all|every)\["  # `every` lies behind what warps join
+    used = re.search(again, source[:at].rpartition(BARRIER)[2])
+    ends = re.match(r"\s*}", after) and not re.search(again, after.partition(BARRIER)[0])
+    return not alone and not (used and ends)
+
+
+@pytest.mark.parametrize("case", some([case for case in KERNELS if case != "a cascade"], 2))
+def test_a_missing_barrier_shows(case):
+    source = made(case)[1].source
+    wanted = launched(case, source)
+    planted = [(at, text) for at, text in without(source, BARRIER) if is_needed(source, at)]
+    assert planted
+    hidden = []
+    for at, text in planted:
+        try:
+            found = [launched(case, text, seed) for seed in SEEDS]
+            if any(not np.array_equal(a, b) for got in found for a, b in zip(got, wanted, strict=True)):
+                continue
+            launched(case, text, counted=True)
+        except CudaSimError:
+            continue
+        hidden.append(source[at - 200 : at + 150])
+    assert not hidden, "\n---\n".join(hidden)
+
+
+@pytest.mark.parametrize("case", some([case for case in KERNELS if "share" in case or case == "a cascade"], 3))
+def test_a_missing_fence_shows(case):
+    source = made(case)[1].source
+    launched(case, source, counted=True)
+    planted = without(source, FENCE)
+    assert len(planted) == 2
+    for _, text in planted:
+        with pytest.raises(CudaSimError, match="without a fence"):
+            launched(case, text, counted=True)
