@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eqfuse.errors import TraceError
+
 # DLPack's numbers for kinds of memory
 _CUDA = frozenset({2, 13})  # of a GPU, or managed
 _HOST = frozenset({1, 3, 11})  # of the host, or pinned there: NumPy reads it
@@ -47,9 +49,14 @@ def place_of(array: Any) -> Place | None:
 
 
 def dtype_of(array: Any) -> np.dtype:
-    """Its dtype; torch's have names of their own. TypeError where NumPy has none of that name."""
+    """Its dtype; torch's have names of their own. TraceError where NumPy has none of that name."""
     dtype = array.dtype
-    return dtype if isinstance(dtype, np.dtype) else np.dtype(str(dtype).rpartition(".")[2])
+    if isinstance(dtype, np.dtype):
+        return dtype
+    try:
+        return np.dtype(str(dtype).rpartition(".")[2])
+    except TypeError:
+        raise TraceError(f"an array on a device has dtype {dtype}, which NumPy has not: convert it first") from None
 
 
 def byte_strides(array: Any) -> tuple[int, ...] | None:

@@ -136,6 +136,10 @@ def test_kernels_that_scan_spill_no_registers(arch):
             except UnsupportedOp:
                 continue
             kernels[cuda.name] = cuda
+    for dtype in ("float32", "float16", "float64"):
+        x = read(0, (16_384, 1024), dtype)
+        cuda = emit_kernel(kernel("scan", body([x], both(x, -2))), H100)
+        kernels[cuda.name] = cuda
     code = module_source([cuda.source for cuda in kernels.values()])
     for name, used in nvrtc.compile_cuda(code, arch).resources.items():
         threads = int(np.prod(kernels[name].block))

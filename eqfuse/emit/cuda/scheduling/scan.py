@@ -28,7 +28,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
 
 SHARING = 512  # threads of a block that shares a row with others
-SHARED_BYTES = 128  # that such a thread keeps in registers, at most
+SHARED_BYTES = 160  # that such a thread keeps in registers, at most
 MOST_PARTS = 8192  # of a row; the last block reads the sums of all
 
 
@@ -56,9 +56,10 @@ class ScansSchedule(RowsSchedule):
         return (4 + -(-self.splits // self.rows.stride)) * LATENCY if self.splits > 1 else 0.0
 
     def price(self, device: Device, work: Work | None = None) -> Price | None:
-        """Sums of earlier parts are read by every later block, from the cache."""
+        """Sums of earlier parts, and their marks, are read by every later block, from the cache."""
         found = super().price(device, work)
         sums = sum(computed_dtype(n.dtype).itemsize for n in self.scans) * self.rows.rows
+        sums += np.dtype(np.uint32).itemsize * len(self.scans) * self.rows.groups
         again = self.splits * max(0, self.splits - 3) // 2 * sums
         return found and replace(found, seconds=found.seconds + again / 2 / device.bandwidth(again or 1))
 
@@ -123,6 +124,11 @@ def _blocks(rows: RowBlocks) -> list[RowBlocks]:
             for threads in more for across in some]  # fmt: skip
 
 
+def _resident(rows: RowBlocks) -> int:
+    """Blocks of 1,024 threads in all; of 8 rows side by side, half as many, for which ptxas has registers enough."""
+    return max(1, (512 if rows.side_by_side and rows.width > 4 else 1024) // math.prod(rows.block))
+
+
 def _way(
     body: Graph, rows: RowBlocks, reductions: tuple[tuple[Node, ...], ...], scans: tuple[Node, ...], turns: int,
     most: int,
@@ -142,7 +148,7 @@ def _way(
     reads = tuple([passes.elements.get(n, 0) * n.dtype.itemsize for n in body.inputs])
     return ScansSchedule(
         reads, tuple(o.type.nbytes for o in body.outputs), 1, grid=(rows.groups * splits, 1), block=rows.block,
-        resident=max(1, 1024 // math.prod(rows.block)) if splits > 1 else 1, workspace=(*parts, *marks), space=space,
+        resident=_resident(rows) if splits > 1 else 1, workspace=(*parts, *marks), space=space,
         rows=rows, reductions=reductions, held=(*scans, *passes.held), splits=splits,
         per_split=turns * rows.turn if splits > 1 else rows.columns, items=items, unrolled=True, asked=sum(asked),
         finest=min(asked, default=0), passes=passes, scans=scans,
