@@ -84,7 +84,7 @@ class _Value(NamedTuple):
     is_piece: bool = False
 
     def argument(self, index: int) -> _Value:
-        return self._replace(n=self.n.args[index], is_piece=False)
+        return _Value(self.n.args[index], self.starts, self.path, self.lift, self.seams)
 
 
 class _CellNode(NamedTuple):
@@ -333,7 +333,7 @@ class _CellWalk:
 
     def _entered(self, value: _Value, path: tuple[int, ...], shape: Shape, read: Read) -> tuple[Node, Read]:
         made = input_node(".".join(map(str, path)), TensorType(read.leaf.dtype, shape))
-        return made, read._replace(seams=value.seams & self.parted)
+        return made, Read(read.leaf, read.access, value.seams & self.parted, read.extent, read.stride)
 
 
 def _merged(readers: list[dict[Node, _Spot]]) -> dict[Node, _Spot]:

@@ -8,7 +8,7 @@ have another form, but for small cells, whose strides stand in the table too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -85,24 +85,24 @@ def _reads_in(first: Cell, cell: Cell, is_loose: bool) -> dict[Node, Read] | Non
     which the cell has one index are those of the others; of a loose form others may differ."""
     if cell.body.outputs != first.body.outputs:
         return None
-    ones = [(axis, low) for axis, (low, high) in enumerate(cell.box) if high - low == 1]
+    ones = {axis: low for axis, (low, high) in enumerate(cell.box) if high - low == 1}
     found = {}
     for n, read in cell.reads.items():
-        strides = first.reads[n].access.strides
-        if read.access.strides != strides:
-            read = _with_strides(read, ones, strides)
-            if not is_loose and read.access.strides != strides:
+        strides, own = first.reads[n].access.strides, read.access.strides
+        if own != strides:
+            if not is_loose and any(a != strides[axis] and axis not in ones for axis, a in enumerate(own)):
                 return None
+            read = _with_strides(read, ones, strides)
         found[n] = read
     return found
 
 
-def _with_strides(read: Read, ones: Sequence[tuple[int, int]], strides: Sequence[int]) -> Read:
+def _with_strides(read: Read, ones: Mapping[int, int], strides: Sequence[int]) -> Read:
     offset, own = read.access.offset, [*read.access.strides]
-    for axis, low in ones:
+    for axis, low in ones.items():
         offset += (own[axis] - strides[axis]) * low
         own[axis] = strides[axis]
-    return read._replace(access=Access(offset, tuple(own)))
+    return Read(read.leaf, Access(offset, tuple(own)), read.seams, read.extent, read.stride)
 
 
 def forms_of(body: Graph, space: Shape) -> list[Form]:

@@ -135,14 +135,15 @@ def _with_passes(form: Form, nest: Nest, hold: bool, writes: bool) -> Form:
 def _varying(form: Form, nest: Nest) -> dict[Node, frozenset[int]]:
     """The dimensions along which each value differs."""
     found: dict[Node, frozenset[int]] = {}
-    kept, arrays = frozenset(range(len(nest.dims))) - nest.reduced, form.arrays
+    every, arrays = frozenset(range(len(nest.dims))), form.arrays
+    kept = every - nest.reduced
     for n in form.body.nodes:
         if n in arrays:
             found[n] = form.varies(n, nest)
         elif is_load(n):
             found[n] = frozenset()
         elif is_scan(n):
-            found[n] = frozenset(range(len(nest.dims)))
+            found[n] = every
         else:
             found[n] = kept if is_reduction(n) else frozenset().union(*[found[a] for a in n.args])
     return found

@@ -17,6 +17,8 @@ from eqfuse.ops import TABLE, Role, row
 from eqfuse.ops.row import PriceClass
 
 REDUCING = frozenset(op.name for op in TABLE.values() if op.role is Role.REDUCTION)
+SCANNING = frozenset(op.name for op in TABLE.values() if op.role is Role.SCAN)
+GATHERING = frozenset(op.name for op in TABLE.values() if op.role is Role.GATHER)
 LOADED = frozenset(op.name for op in TABLE.values() if not op.computes)
 
 CHEAP = (PriceClass.FREE, PriceClass.SIMPLE, PriceClass.LOGIC)
@@ -63,7 +65,7 @@ def is_reduction(n: Node) -> bool:
 
 def is_scan(n: Node) -> bool:
     """Does each element of `n` depend on those before it?"""
-    return row(n.op).role is Role.SCAN
+    return n.op in SCANNING
 
 
 def scanned(n: Node) -> int:
@@ -95,7 +97,7 @@ def is_load(n: Node) -> bool:
 
 def is_gather(n: Node) -> bool:
     """Are elements of an array taken by places that are computed?"""
-    return row(n.op).role is Role.GATHER
+    return n.op in GATHERING
 
 
 def is_number(n: Node) -> bool:
@@ -111,20 +113,21 @@ def passes_of(
     are dear to compute are kept from the pass that computes them to those that read them again. `writes`: the passes
     write the results too."""
     stage_of = stages(body)
-    last = max((stage_of[n] for n in body.nodes if is_reduction(n)), default=0)
+    reducing = [n for n in body.nodes if is_reduction(n)]
+    last = max([stage_of[n] for n in reducing], default=0)
     made: list[Pass] = []
     kept: dict[Node, int] = {}
     done: set[Node] = set()
     dear: set[Node] = set()  # what is done, and held where it is read again
     for stage in range(last + 1):
-        reductions = tuple(n for n in body.nodes if is_reduction(n) and stage_of[n] == stage + 1)
+        reductions = tuple([n for n in reducing if stage_of[n] == stage + 1])
         outputs = tuple(j for j, o in enumerate(body.outputs) if writes and stage_of[o] == stage)
         roots = [*(n.args[0] for n in reductions), *(body.outputs[j] for j in outputs)]
         nodes, taken = _met(body, roots, dear)
         kept |= {n: kept.get(n, _first(made, n)) for n in taken}
-        fresh = {n for n in nodes if not is_load(n)} - done
-        done |= fresh
-        if hold:
+        if hold and stage < last:
+            fresh = {n for n in nodes if not is_load(n)} - done
+            done |= fresh
             dear |= {n for n in fresh if differs(n) and _is_dear(n, differs)}
         made.append(Pass(nodes, reductions, outputs, taken))
     found = [replace(p, held=tuple(n for n, at in kept.items() if at == i)) for i, p in enumerate(made)]
@@ -135,7 +138,7 @@ def stages(body: Graph) -> dict[Node, int]:
     """How many passes are over before each value is known."""
     found: dict[Node, int] = {}
     for n in body.nodes:
-        found[n] = max((found[a] for a in n.args), default=0) + is_reduction(n)
+        found[n] = max([found[a] for a in n.args], default=0) + (n.op in REDUCING)
     return found
 
 
@@ -150,22 +153,15 @@ def _met(body: Graph, roots: Iterable[Node], at_hand: Set[Node]) -> tuple[tuple[
     stack = list(roots)
     while stack:
         n = stack.pop()
-        if n in met or is_reduction(n):
+        if n in met or n.op in REDUCING:
             continue
         if n in at_hand:
             taken[n] = None
             continue
         met.add(n)
-        if not is_load(n):
+        if n.op not in LOADED:
             stack += n.args
-    views = {a for n in met if is_load(n) for a in _below(n)}
-    return tuple(n for n in body.nodes if n in met and n not in views - met), tuple(taken)
-
-
-def _below(n: Node) -> Iterable[Node]:
-    while n.args:
-        (n,) = n.args
-        yield n
+    return tuple([n for n in body.nodes if n in met]), tuple(taken)
 
 
 def _is_dear(n: Node, differs: Callable[[Node], bool]) -> bool:

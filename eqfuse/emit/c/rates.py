@@ -16,7 +16,7 @@ from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.nest import SHORT, Nest
 from eqfuse.emit.c.ops import PLACES, is_prepared
-from eqfuse.emit.c.passes import is_gather, is_load, is_reduction, is_scan
+from eqfuse.emit.c.passes import GATHERING, REDUCING, is_load, is_scan
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.kinds.cascade import Cascade
 from eqfuse.kinds.elements import bytes_read
@@ -99,24 +99,26 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
     """Seconds of one thread for the whole space by this form, in full vectors, and operations."""
     seconds, flops = 0.0, 0
     counts: dict[tuple[frozenset[int], bool], int] = {}
+    varying, arrays, threads = form.varying, form.arrays, device.threads
     for turns, nodes, moved in _loops_of(form):
         seconds += turns * sum(_moved(n, nest, device) for n in moved)
         for n in nodes:
-            dims = form.varying[n.args[is_gather(n)]] if is_reduction(n) or is_gather(n) else form.varying[n]
-            key = dims, is_load(n)
+            op, args, loaded = n.op, n.args, is_load(n)
+            gathers = op in GATHERING
+            key = varying[args[gathers]] if gathers or op in REDUCING else varying[n], loaded
             count = counts.get(key)
             if count is None:
                 count = counts[key] = _times(nest, *key)
-            if not is_load(n):
+            if not loaded:
                 flops += round(turns * count)
-                dtype = n.dtype if n.op == "where" else n.args[0].dtype
-                times, base = additions(n.op, dtype, not form.varying[n.args[-1]])
+                dtype = n.dtype if op == "where" else args[0].dtype
+                times, base = additions(op, dtype, not varying[args[-1]])
                 if is_scan(n):
                     times = _of_scan(n, nest)
-                seconds += turns * count * times * device.threads / device.scalar_rate(base)
-            elif n in form.arrays and abs(nest.runs.step(form.arrays[n].access)) > 1:
+                seconds += turns * count * times * threads / device.scalar_rate(base)
+            elif n in arrays and abs(nest.runs.step(arrays[n].access)) > 1:
                 wide = {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64")
-                seconds += turns * count * device.element_seconds("transpose", wide) * device.threads
+                seconds += turns * count * device.element_seconds("transpose", wide) * threads
     return seconds, flops
 
 
