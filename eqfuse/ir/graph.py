@@ -82,7 +82,9 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = (), typ
         return found
     made = Node()
     made.op, made.args = op, args
-    made.attrs = tuple([supported(a, f"an attribute of {op}") if isinstance(a, np.dtype) else a for a in attrs])
+    made.attrs = attrs and tuple(
+        [supported(a, f"an attribute of {op}") if isinstance(a, np.dtype) else a for a in attrs]
+    )
     made.type = type or row(op).type([a.type for a in args], made.attrs)
     with _lock:
         return _interned.setdefault(key, made)

@@ -8,16 +8,19 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from pathlib import Path
 
-_STATM = Path("/proc/self/statm")
+_STATM = "/proc/self/statm"
 
 
 def resident() -> int:
     """Bytes of this process that are in memory. Where the system does not tell (anywhere but on Linux) the most that
     there ever were; 0 on Windows."""
     if _tells():
-        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        file = os.open(_STATM, os.O_RDONLY)
+        try:
+            return int(os.read(file, 256).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        finally:
+            os.close(file)
     if sys.platform == "win32":
         return 0
     import resource
@@ -28,4 +31,4 @@ def resident() -> int:
 
 @cache
 def _tells() -> bool:
-    return _STATM.exists()
+    return os.path.exists(_STATM)

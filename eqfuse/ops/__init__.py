@@ -29,13 +29,13 @@ FAMILIES = (
     fft, loops,
 )  # fmt: skip
 TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS}
-_WITHIN = {op.name: op for op in (loops.STOPPED, *loops.CUSTOM)}
+_ROWS = {op.name: op for op in (loops.STOPPED, *loops.CUSTOM, *TABLE.values())}
 
 
 def row(name: str) -> Op:
     """The row of operator `name`; UnsupportedOp when there is none."""
     try:
-        return TABLE.get(name) or _WITHIN[name]
+        return _ROWS[name]
     except KeyError:
         raise UnsupportedOp(f"the operator table (eqfuse/ops) has no row {name!r}") from None
 

@@ -74,6 +74,7 @@ class WorkTable:
         self._calls: list[int] = []
         self._whole: list[float] = []
         self._shared: list[float] = []
+        self._sums: dict[int, tuple[int, float]] = {}  # flops and seconds of sets of operators
 
     def enter(self, work: Work) -> int:
         """The number of one more operator, which costs `work`."""
@@ -98,11 +99,14 @@ class WorkTable:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
         flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
         for times, mask in works.items():
-            members = bits(mask)
-            flops += int(sum(map(self._flops.__getitem__, members)) * times)
-            seconds += sum(map(self._seconds.__getitem__, members)) * times
+            found = self._sums.get(mask)
+            if found is None:
+                found = self._sums[mask] = self._summed(bits(mask))
+            flops += int(found[0] * times)
+            seconds += found[1] * times
             if self._compiled:
                 continue
+            members = bits(mask)
             whole = sum(map(self._whole.__getitem__, members), whole)
             shared = sum(map(self._shared.__getitem__, members), shared)
             if times != WHOLE:
@@ -111,3 +115,7 @@ class WorkTable:
                 once += of_few
                 calls += sum(map(self._calls.__getitem__, members)) - of_few
         return Work(flops, seconds, calls, whole, once, shared)
+
+    def _summed(self, members: list[int]) -> tuple[int, float]:
+        """The flops and the seconds of all `members`."""
+        return sum(map(self._flops.__getitem__, members)), sum(map(self._seconds.__getitem__, members))
