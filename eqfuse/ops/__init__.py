@@ -29,15 +29,15 @@ FAMILIES = (
     fft, loops,
 )  # fmt: skip
 TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS}
-_ROWS = {op.name: op for op in (loops.STOPPED, *loops.CUSTOM, *TABLE.values())}
+_WITHIN = {op.name: op for op in (loops.STOPPED, *loops.CUSTOM)}
 
 
 def row(name: str) -> Op:
     """The row of operator `name`; UnsupportedOp when there is none."""
-    try:
-        return _ROWS[name]
-    except KeyError:
-        raise UnsupportedOp(f"the operator table (eqfuse/ops) has no row {name!r}") from None
+    found = TABLE.get(name) or _WITHIN.get(name)
+    if found is None:
+        raise UnsupportedOp(f"the operator table (eqfuse/ops) has no row {name!r}")
+    return found
 
 
 __all__ = ["TABLE", "Op", "Role", "row"]

@@ -84,9 +84,10 @@ def numpy_emission(op: Op) -> bool:
 
 
 def cuda_emission(op: Op) -> bool:
-    """In a kernel, by a call of CuPy, or as a loop of the host's; few special functions may run on the host."""
+    """In a kernel, by a call of CuPy, or as a loop of the host's; few special functions may run on the host. Slices are
+    read and written by indices."""
     if op.name not in UFUNCS:
-        return op.name in calls.CALLS or op.name in LOOPS or op.name in (*LEAVES, "slice")
+        return op.name in calls.CALLS or op.name in LOOPS or op.name in (*LEAVES, "slice", "slice_scatter")
     inside = any(cuda.emits(op.name, [d] * op.arity, d) for d in TENSORS)  # type: ignore[operator]
     return inside or UFUNC_NAMES[op.name] in cupy_names.LOOPS or op.name in SPECIAL
 
