@@ -96,7 +96,7 @@ def ways(body: Graph) -> list[ScansSchedule]:
     wide = (*body.inputs, *filter(space.is_full, body.outputs))
     access = ACCESS // max(n.dtype.itemsize for n in wide)
     if not scans or len(space.wide(True)) != 1 or 0 in space.shape:
-        raise UnsupportedOp("a cuda kernel scans along one axis, which has more than one element, arrays that have some")
+        raise UnsupportedOp("a cuda kernel scans arrays with elements, along one axis that has more than one")
     held = rows_of(space.shape, space.axes, access, access, "held")
     found = []
     for rows in _blocks(held):
