@@ -77,6 +77,17 @@ def columns_and_rows_of_rows(x: Any, column: Any, row: Any) -> Any:
     return column[1:-1] * (y[2:, 2:] - 2 * y[1:-1, 1:-1] + y[:-2, :-2])
 
 
+def fluxes_by_a_column(u: Any, column: Any) -> Any:
+    weight = np.sqrt(np.abs(column)) + 1
+
+    def flux(a: Any, b: Any, w: Any) -> Any:
+        return w * np.sqrt(np.abs(a - b)) / (1 + np.abs(a * b))
+
+    x = flux(u[1:-1, 1:], u[1:-1, :-1], weight[1:-1])
+    y = flux(u[1:, 1:-1], u[:-1, 1:-1], weight[1:])
+    return x[:, 1:] - x[:, :-1] + y[1:] - y[:-1]
+
+
 def rolled(u: Any) -> Any:
     before, after = np.roll(u, 1, 1), np.roll(u, -1, 1)
     r = (u - before) / (after - u + 1e-6)
@@ -110,6 +121,7 @@ CASES: dict[str, tuple[Any, list[tuple[tuple[int, ...], str]]]] = {
     **{f"{dtype}": (of_integers, [((5, 1200), dtype)]) for dtype in ("int16", "int32", "int64")},
     "truth values": (of_truth_values, [((5, 1200), "float64")]),
     **{f"{f.__name__} of {m} rows of {n}": (f, [((m, n), "float32")]) for f in BOTH for m, n in SIZES},
+    "fluxes by a column": (fluxes_by_a_column, [((600, 300), "float32"), ((600, 1), "float32")]),
     "rows, and a column and a row": (
         columns_and_rows_of_rows, [((200, 300), "float32"), ((200, 1), "float32"), ((300,), "float32")]
     ),

@@ -47,8 +47,8 @@ class Lines(Scans):
     def of_pass(self, number: int) -> list[str]:
         """The lines of pass `number` for a cell of a unit; of a kernel by rows, for one element."""
         p = self.form.passes[number]
-        if self.schedule.seams:  # what is known in one cell is not known in the next
-            self.names = {at: name for at, name in self.names.items() if at[1] == "top"}
+        if self.schedule.seams:
+            self._forget()
         places: dict[str, list[str]] = {"top": self.top, "unit": [], "mid": [], "column": [], "inner": []}
         strips = [line for strip in self.form.strips for line in self._strip(strip, places)]
         for n in p.taken:
@@ -84,8 +84,9 @@ class Lines(Scans):
 
     def _strip(self, strip: Strip, places: dict[str, list[str]]) -> list[str]:
         """The loops that fill `strip`. What a row computes once goes to `places`; of rows to come, into their loop."""
-        known = {at: name for at, name in self.names.items() if at[1] == "top"}
         unit: list[str] = [] if strip.rows else places["unit"]
+        if strip.rows:
+            self._forget()
         inner: list[str] = []
         for n in strip.taken:
             self.enter(n, "inner", inner, self._in_strip(n, unit))
@@ -101,11 +102,15 @@ class Lines(Scans):
         kind, over = ops.computed(strip.value.dtype), self._over_strip(inner, strip.before, strip.ahead)
         if not strip.rows:
             return [f"{kind} {name}[{strip.width}];", *over]
-        self.names = {at: text for at, text in self.names.items() if at[1] == "top"} | known
+        self._forget()
         self.top += [f"{kind} {name}[{(strip.rows + 1) * strip.width}];", f"long {name}_next = 0;"]
         row = NAMES[self.nest.counted[0]]
         head = f"for (long ahead = {name}_next > {row} ? {name}_next : {row}; ahead <= {row} + {strip.rows}; ahead++)"
         return [*loop(head, [f"const long {row} = ahead;", *unit, *over]), f"{name}_next = {row} + {strip.rows + 1};"]
+
+    def _forget(self) -> None:
+        """What is known of one row or cell is not known of another."""
+        self.names = {at: name for at, name in self.names.items() if at[1] == "top"}
 
     def _in_strip(self, n: Node, unit: list[str]) -> str:
         """An element of the strip of `n`; the lines that find its row go to `unit`."""
