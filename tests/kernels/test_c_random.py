@@ -141,7 +141,10 @@ class Maps(Stages):
 
 
 class Neighbours(Drawing):
-    """Values are read at several shifts along the last axes, and what is made of these again."""
+    """Values are read at several shifts along the last axes, and what is made of these again; some are columns."""
+
+    def leaf(self) -> Node:
+        return self.input((*self.whole[:-1], 1), self.dtype) if self.rng.random() < 0.3 else super().leaf()
 
     def body(self) -> Graph:
         rows, extent = int(self.rng.integers(20, 40)), int(self.rng.integers(80, 140))
