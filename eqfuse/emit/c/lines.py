@@ -59,7 +59,7 @@ class Lines(Scans):
             own = self.place(n)
             if is_load(n):
                 self._load(n, own, places, read)
-            elif (n, own) not in self.names or own not in ("top", "unit"):
+            elif not self._is_known(n, own):
                 self._compute(n, own, places)
                 if own == "column" and n in read["inner"]:
                     self._keep_column(n, number, places["column"])
@@ -94,7 +94,7 @@ class Lines(Scans):
             own = self.place(n)
             if is_load(n):
                 self._load(n, own, {**places, "unit": unit, "inner": inner}, {})
-            elif (n, own) not in self.names or own not in ("top", "unit"):
+            elif not self._is_known(n, own):
                 self._compute(n, own, {**places, "unit": unit, "inner": inner})
         name = self.counts.name("v")
         self.strips |= dict.fromkeys(strip.shifts, (name, strip))
@@ -107,6 +107,10 @@ class Lines(Scans):
         row = NAMES[self.nest.counted[0]]
         head = f"for (long ahead = {name}_next > {row} ? {name}_next : {row}; ahead <= {row} + {strip.rows}; ahead++)"
         return [*loop(head, [f"const long {row} = ahead;", *unit, *over]), f"{name}_next = {row} + {strip.rows + 1};"]
+
+    def _is_known(self, n: Node, own: str) -> bool:
+        """Has `n` a name where it is known to all loops of a unit?"""
+        return own in ("top", "unit") and (n, own) in self.names
 
     def _forget(self) -> None:
         """What is known of one row or cell is not known of another."""
@@ -162,7 +166,7 @@ class Lines(Scans):
         if own == "column":
             for place in (at for at in read if n in read[at]):
                 self.enter(n, place, places[place], *self.element(n))
-        elif (n, own) not in self.names or own not in ("top", "unit"):
+        elif not self._is_known(n, own):
             self.enter(n, own, places[own], *self.element(n))
 
     def _compute(self, n: Node, own: str, places: dict[str, list[str]]) -> None:

@@ -123,7 +123,7 @@ def passes_of(
         reductions = tuple([n for n in reducing if stage_of[n] == stage + 1])
         outputs = tuple(j for j, o in enumerate(body.outputs) if writes and stage_of[o] == stage)
         roots = [*(n.args[0] for n in reductions), *(body.outputs[j] for j in outputs)]
-        nodes, taken = _met(body, roots, dear)
+        nodes, taken = needed(body, roots, dear)
         kept |= {n: kept.get(n, _first(made, n)) for n in taken}
         if hold and stage < last:
             fresh = {n for n in nodes if not is_load(n)} - done
@@ -146,7 +146,7 @@ def _first(passes: list[Pass], n: Node) -> int:
     return next(i for i, p in enumerate(passes) if n in p.nodes)
 
 
-def _met(body: Graph, roots: Iterable[Node], at_hand: Set[Node]) -> tuple[tuple[Node, ...], ...]:
+def needed(body: Graph, roots: Iterable[Node], at_hand: Set[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """What must be loaded or computed for `roots`, in order, and what is `at_hand`. So are results of reductions."""
     met: set[Node] = set()
     taken: dict[Node, None] = {}

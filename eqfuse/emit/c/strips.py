@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from eqfuse.dtypes import kind
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.nest import Nest
-from eqfuse.emit.c.passes import Strip, is_gather, is_load, is_number, is_reduction, is_scan
+from eqfuse.emit.c.passes import Strip, is_gather, is_load, is_number, is_reduction, is_scan, needed
 from eqfuse.emit.c.rates import MOVED, additions
 from eqfuse.ir.graph import Node
 
@@ -182,22 +182,6 @@ def _in_reach(places: Sequence[Shift], rows: int) -> bool:
     return spans[0] <= rows and spans[1] <= REACH
 
 
-def _cone(roots: Iterable[Node], kept: Collection[Node]) -> tuple[dict[Node, None], dict[Node, None]]:
-    """What must be loaded or computed for `roots` where `kept` are at hand, and those of `kept` that are read."""
-    met: dict[Node, None] = {}
-    taken: dict[Node, None] = {}
-    stack = list(roots)
-    while stack:
-        n = stack.pop()
-        if n in kept:
-            taken[n] = None
-        elif n not in met:
-            met[n] = None
-            if not is_load(n):
-                stack += n.args
-    return met, taken
-
-
 @dataclass(frozen=True, eq=False)
 class _Choice:
     """A form with `groups` in strips."""
@@ -212,8 +196,7 @@ class _Choice:
 
     def computed(self, roots: Iterable[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
         """What is loaded or computed for `roots`, in the order of the body, and what is read from strips."""
-        met, taken = _cone(roots, self._kept)
-        return tuple([n for n in self.form.body.nodes if n in met]), tuple(taken)
+        return needed(self.form.body, roots, self._kept)
 
     def without_idle(self) -> _Choice:
         """Without groups that save nothing beside the others."""
