@@ -35,7 +35,7 @@ def _whole(fuser: _Fuser) -> Extractor:
 
 
 def _after_algebra(fuser: _Fuser) -> Extractor:
-    return lambda segment, device, allowance: fuser(simplified(segment), device)
+    return lambda segment, device, allowance: fuser(simplified(segment, allowance), device)
 
 
 EXTRACTORS: dict[str, Extractor] = {

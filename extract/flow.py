@@ -59,7 +59,7 @@ def search(
     candidates where the `allowance` ended before they were found."""
     grammar = Grammar(segment, device, allowance=allowance)
     unfused_cover(grammar)  # decides what kernels are judged by
-    equal = {s.graph.outputs: s for s in (segment, simplified(segment))}
+    equal = {s.graph.outputs: s for s in (segment, simplified(segment, allowance))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
         found = cheapest(grammar)
         equal.setdefault(found.graph.outputs, found)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph.space import Segment
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, node
@@ -18,7 +19,7 @@ from eqfuse.ops.literal import Literal
 
 Key = Hashable
 _MORE_ROUNDS = 4  # of the laws, for a body with a view at a place saturation never built
-_MORE_NODES = 5_000  # in each of them
+MORE_NODES = 5_000  # in each of them; of all the steps of a derivation
 
 _FUSION = """
 (sort Bodies) (sort Kernel)
@@ -81,7 +82,7 @@ def prove(
         if all(engine.equal(wanted, got) for wanted, got in goals):
             return
         if attempt < _MORE_ROUNDS:
-            engine.round(_MORE_NODES)
+            engine.round(MORE_NODES)
             engine.run(_FUSE)
     wrong = next(i for i, goal in enumerate(goals) if not engine.equal(*goal))
     raise EqfuseError(
@@ -93,13 +94,15 @@ def prove(
 class Derivation:
     """Rewriting one law after another, each step found equal by the e-graph of a `Segment` where it is taken.
 
-    What stands on a replaced value stands on its class, which stays the same: nothing is proved twice.
+    What stands on a replaced value stands on its class, which stays the same: nothing is proved twice. Once its rounds
+    have made as many nodes as they may, or the `allowance` is spent, only what the e-graph holds by then is found.
     """
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, allowance: Allowance = UNLIMITED) -> None:
         engine = segment._engine
         assert engine is not None, "nothing was saturated"
-        self._engine = engine
+        self._engine, self._allowance = engine, allowance
+        self._room = MORE_NODES
         engine.begin_proof(_FUSION)
         self._names = {n: engine.name(n) for n in (*segment.graph.inputs, *segment.graph.nodes)}
 
@@ -113,10 +116,16 @@ class Derivation:
         others = engine.others(by)
         held = engine.same(pairs)
         for _ in range(_MORE_ROUNDS):
-            if all(held):
+            if all(held) or self._room <= 0 or self._allowance.spent():
                 break
-            engine.round(_MORE_NODES, resting=others)
+            before = engine.size
+            changed = engine.round(self._room, self._allowance, others).updated
+            self._room -= engine.size - before
             held = engine.same(pairs)
+            if engine.cut:
+                self._room = 0
+            elif not changed:
+                break
         return held
 
     def take(self, new: Mapping[Node, Node]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph.proof import Derivation
 from eqfuse.egraph.space import Segment
 from eqfuse.extract.programs.as_written import rewritten
@@ -21,18 +22,18 @@ SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too
 MERGED = 32 << 20  # bytes of a product that XLA's DotMerger merges with others of one operand (its default)
 
 
-def simplified(segment: Segment) -> Segment:
+def simplified(segment: Segment, allowance: Allowance = UNLIMITED) -> Segment:
     """`segment` with its program rewritten by the laws of `PASS` that were admitted when it was saturated, and then
     with products that share an operand merged.
 
-    A step that the e-graph does not find equal, because its budget ended before, is not taken.
+    A step that the e-graph does not find equal, because its budget or the `allowance` ended before, is not taken.
     """
     laws = {law.name: law for law in segment.laws if law.name in SIMPLIFIER and replaceable(law)}
     chosen = [(law, name.endswith("~")) for name in PASS if (law := laws.get(name.removesuffix("~"))) is not None]
     if not chosen:
         return segment
     commutes = {law.name.removesuffix("_commutes") for law in segment.laws if law.name.endswith("_commutes")}
-    program = _Rewriting(segment)
+    program = _Rewriting(segment, allowance)
     for _ in range(SWEEPS):
         before = program.written
         for law, backwards in chosen:
@@ -52,16 +53,16 @@ def simplified(segment: Segment) -> Segment:
 class _Rewriting:
     """A program that is rewritten step by step."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, allowance: Allowance) -> None:
         self.written = Written(segment.graph)
-        self._segment = segment
+        self._segment, self._allowance = segment, allowance
         self._steps: Derivation | None = None
 
     def take(self, changes: Mapping[Node, Node], by: Collection[str]) -> None:
         """Replace nodes by what was `changes` for them, where the laws `by` hold it equal."""
         if not changes:
             return
-        self._steps = self._steps or Derivation(self._segment)
+        self._steps = self._steps or Derivation(self._segment, self._allowance)
         held = self._steps.hold(list(changes.items()), by)
         taken = {old: made for (old, made), holds in zip(changes.items(), held, strict=True) if holds}
         if taken:

@@ -1,6 +1,9 @@
 """Greedy baselines do what the systems they copy do, no more and no less; the algebraic pass before them, and the
 ablations."""
 
+import itertools
+import operator
+
 import numpy as np
 import pytest
 
@@ -8,7 +11,9 @@ import eqfuse as ef
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
 from eqfuse.benches.corpus.suite import GRAPHS
+from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.profiles import DEVICES, datasheet
+from eqfuse.egraph.proof import MORE_NODES
 from eqfuse.egraph.space import Space
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.extract.covers.nearest import NEAR
@@ -226,6 +231,25 @@ def test_the_pass_is_the_same_for_a_space_that_was_saved_and_loaded(tmp_path):
 def test_without_laws_the_pass_does_nothing():
     (segment,) = space(lambda x: (x * 1).T.T, (64, 32), laws="none").segments
     assert simplified(segment) is segment
+
+
+def test_a_pass_ends_once_its_rounds_have_made_the_nodes_that_they_may(monkeypatch):
+    """Where saturation was cut short, the values of thirty sums of constants are met in ever more ways."""
+
+    def sums(x):
+        return tuple(itertools.accumulate((0.5 * i for i in range(30)), operator.add, initial=x))
+
+    def grown(allowance: Allowance) -> tuple[int, int]:
+        (segment,) = space(sums, (1000,), dtype=np.float64).segments
+        engine, rounds = segment._engine, []
+        before, run = engine.size, engine.round
+        monkeypatch.setattr(engine, "round", lambda *given: rounds.append(1) or run(*given))
+        simplified(segment, allowance)
+        return engine.size - before, len(rounds)
+
+    nodes, rounds = grown(UNLIMITED)
+    assert rounds and nodes < 2 * MORE_NODES
+    assert grown(Allowance(until=0.0))[1] == 0
 
 
 @pytest.mark.parametrize("id", [id for id in CONTROLS if id != "N11"])
