@@ -21,7 +21,7 @@ from eqfuse.rewrites.checking import smt
 from eqfuse.rewrites.checking.agreement import Comparison, Counterexample, compare
 from eqfuse.rewrites.checking.cases import LawCase, drawn, pointwise
 from eqfuse.rewrites.checking.coverage import Coverage
-from eqfuse.rewrites.checking.data import SPREAD, STYLES, arrays, cancelling
+from eqfuse.rewrites.checking.data import SPREAD, STYLES, arrays, cancelling, styles_of
 from eqfuse.rewrites.checking.exhaust import Sweep, sweeps
 from eqfuse.rewrites.checking.shrink import smallest
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, Exactness, Guard, Law
@@ -191,8 +191,11 @@ def _of_rank(law: Law, rng: random.Random, rank: int) -> LawCase | None:
 
 
 def _compared(case: LawCase, rng: random.Random) -> Iterator[Comparison]:
+    styles = styles_of(case)
     for style in STYLES:
         draw = np.random.default_rng(rng.randrange(2**32))
+        if style not in styles:
+            continue
         data = arrays(case, style, draw)
         for again in range(1 + CANCELLED * (style == SPREAD and case.claimed != EXACT)):
             if again:

@@ -16,9 +16,11 @@ import numpy as np
 
 from eqfuse.dtypes import epsilon, kind
 from eqfuse.ir.evaluate import every_value
+from eqfuse.ops import row
 from eqfuse.ops.approximation import safe_range
 from eqfuse.ops.elementwise import complex_array
 from eqfuse.ops.facts import Fact, of_array
+from eqfuse.ops.row import Role
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.cases import LawCase
 from eqfuse.rewrites.language.law import Guard
@@ -27,6 +29,7 @@ Arrays = dict[str, np.ndarray]
 
 PLAIN, SPECIAL, ANY, SPREAD, EDGES, DISTINCT = "plain", "special", "any", "spread", "edges", "distinct"
 STYLES = (PLAIN, SPECIAL, ANY, SPREAD, EDGES, DISTINCT)
+_MOVES = (Role.VIEW, Role.PIECES)
 
 # from the simplest
 FLOAT_VALUES = (
@@ -34,6 +37,22 @@ FLOAT_VALUES = (
     -0.0, np.nan, np.inf, -np.inf,
 )  # fmt: skip
 _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
+
+
+def styles_of(case: LawCase) -> tuple[str, ...]:
+    """The styles that differ for `case`: no elements are alike in any, what only moves elements moves them whatever they
+    are, and magnitudes are those of real numbers."""
+    if not any(t.size for t in case.types.values()):
+        return (PLAIN,)
+    if not any(g.about_values for g in case.guards) and all(row(n.op).role in _MOVES for n in case.graph.operators):
+        return (ANY,)
+    if not any(_has_magnitudes(case, t) for t in case.types.values()):
+        return tuple(style for style in STYLES if style not in MAGNITUDES)
+    return STYLES
+
+
+def _has_magnitudes(case: LawCase, t: TensorType) -> bool:
+    return kind(t.dtype) == "f" and not case.truncates
 
 
 def arrays(case: LawCase, style: str, rng: np.random.Generator) -> Arrays:
@@ -118,7 +137,7 @@ def _spread(case: LawCase, rng: np.random.Generator) -> Arrays:
     within, alike, zeros = rng.random() < 0.5, rng.random() < 0.5, rng.random() < 0.2
     made = {}
     for name, t in case.types.items():
-        if kind(t.dtype) != "f" or case.truncates:
+        if not _has_magnitudes(case, t):
             continue
         least, most = _exponents(t.dtype, share)
         exponents = rng.integers(least, most + 1, t.shape if within else ())
@@ -131,7 +150,7 @@ def _spread(case: LawCase, rng: np.random.Generator) -> Arrays:
 
 def _distinct(case: LawCase, rng: np.random.Generator) -> Arrays:
     """Positive numbers, no two of one magnitude, nor of that of 1, from all over the safe range."""
-    types = {name: t for name, t in case.types.items() if kind(t.dtype) == "f" and not case.truncates}
+    types = {name: t for name, t in case.types.items() if _has_magnitudes(case, t)}
     count = sum(t.size for t in types.values())
     if not count:
         return {}
@@ -149,7 +168,7 @@ def _edges(case: LawCase, rng: np.random.Generator) -> Arrays:
     """Arrays of numbers as large, or as small, as the safe range has them, or near 1; mostly of one sign."""
     alike, made = rng.random() < 0.7, {}
     for name, t in case.types.items():
-        if kind(t.dtype) == "f" and not case.truncates:
+        if _has_magnitudes(case, t):
             signs = 1 if alike else rng.choice((-1, 1), t.shape)
             least, most = _exponents(t.dtype, 1.0)
             exponent = rng.choice((least, 0, most, most))
