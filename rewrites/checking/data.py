@@ -40,8 +40,8 @@ _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
 
 
 def styles_of(case: LawCase) -> tuple[str, ...]:
-    """The styles that differ for `case`: no elements are alike in any, what only moves elements moves them whatever they
-    are, and magnitudes are those of real numbers."""
+    """The styles that differ for `case`: no elements are alike in any, what only moves elements moves all alike, and
+    magnitudes are those of real numbers."""
     if not any(t.size for t in case.types.values()):
         return (PLAIN,)
     if not any(g.about_values for g in case.guards) and all(row(n.op).role in _MOVES for n in case.graph.operators):

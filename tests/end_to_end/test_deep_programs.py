@@ -66,6 +66,7 @@ def check(program: Callable[[Any, int], Any], depth: int, folder: Path) -> None:
     np.testing.assert_allclose(got, program(X, depth), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("program", PROGRAMS[::2])
 def test_depth_takes_none_of_pythons_stack(program: Callable[[Any, int], Any], tmp_path: Path) -> None:
     pytest.importorskip("onnx")

@@ -11,6 +11,7 @@ import eqfuse as ef
 from eqfuse.cli import main
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+pytestmark = pytest.mark.outside
 
 GELU = """<ir_version: 9, opset_import: ["": 21]>
 main (float[batch, 6] x, float[6, 8] w) => (float[batch, 8] y) { h = MatMul (x, w) y = Gelu (h) }"""

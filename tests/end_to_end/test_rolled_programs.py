@@ -96,6 +96,7 @@ def test_a_rolled_program_is_saved_cached_and_exported(tmp_path, monkeypatch):
             np.testing.assert_allclose(got, wanted, rtol=1e-9)
 
 
+@pytest.mark.outside
 def test_a_rolled_program_is_exported_to_onnx_as_a_loop(tmp_path):
     onnx = pytest.importorskip("onnx")
     ef.compile(walk, *WALK, target=CPU).to_onnx(tmp_path / "walk.onnx")

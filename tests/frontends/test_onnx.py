@@ -13,6 +13,7 @@ import eqfuse as ef
 from eqfuse.errors import EqfuseError, ShapeError, TargetUnavailable, TraceError, UnsupportedOp
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+pytestmark = pytest.mark.outside
 
 F = np.float32
 X = np.arange(12, dtype=F).reshape(3, 4) / 4 - 1

@@ -11,6 +11,7 @@ import eqfuse as ef
 from eqfuse.errors import EqfuseError, ShapeError
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+pytestmark = pytest.mark.outside
 
 F = np.float32
 NAN, INF = np.nan, np.inf

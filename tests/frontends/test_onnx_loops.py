@@ -13,6 +13,7 @@ from eqfuse.frontends.onnx import loops, recurrent
 from eqfuse.ops.loops import LOOPS
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+pytestmark = pytest.mark.outside
 
 F = np.float32
 X = np.arange(4, dtype=F)

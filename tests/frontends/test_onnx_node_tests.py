@@ -15,6 +15,7 @@ from eqfuse.errors import EqfuseError
 from eqfuse.frontends.onnx.table import UnknownValue
 
 onnx = pytest.importorskip("onnx", reason="the tests of ONNX's operators are part of the package onnx")
+pytestmark = pytest.mark.outside
 
 from tests.support.onnx_cases import OnnxTest, arguments, assert_expected, load, node_cases  # noqa: E402
 

@@ -24,6 +24,8 @@ from tests.frontends.onnx_random.models import random_model
 from tests.frontends.onnx_random.reduce import program, reduced
 from tests.frontends.onnx_random.table import TABLE as DRAWN
 
+pytestmark = pytest.mark.outside
+
 WAYS = (("reassociate", "all"), ("strict", "none"), ("strict", "all"), ("reassociate", "none"))
 START = secrets.randbits(32) if EXPLORING else 0
 

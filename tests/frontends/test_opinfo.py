@@ -13,6 +13,8 @@ import eqfuse as ef
 from eqfuse.errors import EqfuseError
 from tests.frontends.agreement import agrees
 
+pytestmark = pytest.mark.outside
+
 KINDS = ("UnaryUfuncInfo", "BinaryUfuncInfo", "ReductionOpInfo")
 DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 

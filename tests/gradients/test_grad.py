@@ -255,6 +255,7 @@ def test_the_gradient_of_a_softmax_does_not_go_through_its_shift() -> None:
         assert "equal" not in ops and ops.count("exp") == 1
 
 
+@pytest.mark.outside
 def test_a_model_is_differentiated_by_position_or_by_name() -> None:
     onnx = pytest.importorskip("onnx")
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 21]>

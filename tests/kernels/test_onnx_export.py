@@ -32,6 +32,7 @@ from tests.runtime.test_program import one_kernel_per_operator
 
 onnx = pytest.importorskip("onnx", reason="writing ONNX models needs the package onnx")
 ort = pytest.importorskip("onnxruntime", reason="running ONNX models needs the package onnxruntime")
+pytestmark = pytest.mark.outside
 
 SHORT = ef.Budget(nodes=1000, rounds=6)
 DTYPES = [d for d in dtypes.TENSORS if d.kind != "c" and d not in dtypes.ADDED]

@@ -13,6 +13,7 @@ from tests.support.loops import LOOPED
 
 pytest.importorskip("onnx", reason="writing ONNX models needs the package onnx")
 ort = pytest.importorskip("onnxruntime", reason="running ONNX models needs the package onnxruntime")
+pytestmark = pytest.mark.outside
 
 COMPLEX = ("mixed", "mixed, no trips")
 

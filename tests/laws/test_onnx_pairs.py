@@ -20,6 +20,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.rewrites import admitted, select
 
 onnx = pytest.importorskip("onnx", reason="the pairs are among the tests of the package onnx")
+pytestmark = pytest.mark.outside
 
 from tests.support.onnx_cases import load, node_cases  # noqa: E402
 

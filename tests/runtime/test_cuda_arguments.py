@@ -110,6 +110,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return library
 
 
+@pytest.mark.outside
 @emulated
 def test_arrays_of_torch_and_jax_give_results_of_the_same_library(torch, monkeypatch):
     wanted = scaled(ROWS, ROWS + 3)
@@ -128,6 +129,7 @@ def test_arrays_of_torch_and_jax_give_results_of_the_same_library(torch, monkeyp
         np.testing.assert_allclose(np.asarray(got), want, rtol=1e-5)
 
 
+@pytest.mark.outside
 @emulated
 @pytest.mark.usefixtures("on_emulator")
 def test_a_jitted_function_takes_arrays_of_torch_in_any_layout(torch):
@@ -210,6 +212,7 @@ def test_an_array_on_another_kind_of_device_is_refused_by_name():
             program_of(scaled)(ROWS, Shared(ROWS, (kind, 1)))
 
 
+@pytest.mark.outside
 @emulated
 def test_a_library_that_does_not_share_an_array_is_quoted(torch):
     x = torch.tensor(ROWS, requires_grad=True)

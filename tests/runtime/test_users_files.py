@@ -35,7 +35,9 @@ WRITERS: dict[str, Callable[[str | Path], None]] = {
 }
 
 
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.outside if "ONNX" in name else ()) for name in WRITERS]
+)
 def write(request: pytest.FixtureRequest) -> Callable[[str | Path], None]:
     return WRITERS[request.param]
 
