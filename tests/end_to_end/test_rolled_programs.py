@@ -41,7 +41,7 @@ CPU = DEVICES["cpu"]  # of fixed figures: whether a loop is cheaper depends on t
 WALK = RNG.normal(size=(40, 6)), RNG.normal(size=(6, 6)), RNG.normal(size=6)
 
 
-@pytest.mark.parametrize("build", [lambda: lstm(64), lambda: monte_carlo(250)])
+@pytest.mark.parametrize("build", [lambda: lstm(64), lambda: monte_carlo(400)])
 def test_a_long_loop_of_python_is_a_loop_of_few_kernels(build):
     fn, args = build()
     program = ef.compile(fn, *args, target=CPU)
@@ -143,11 +143,11 @@ def test_the_plan_of_a_rolled_program_serves_other_sizes():
         np.testing.assert_allclose(program(x), f(x), rtol=1e-9)
 
 
-def test_twenty_thousand_operators_are_a_few_kernels():
-    fn, args = lstm(720)
+def test_ten_thousand_operators_are_a_few_kernels():
+    fn, args = lstm(360)
     args = tuple(0.1 * a for a in args)  # a larger one is chaotic
     graph = ef.trace(fn, *args)
-    assert len(graph.operators) > 20_000
+    assert len(graph.operators) > 10_000
     program = ef.compile(graph, target=CPU)
     assert len(program.plan.graph.operators) < 10
     np.testing.assert_allclose(program(*args), fn(*args), rtol=1e-6, atol=1e-9)
