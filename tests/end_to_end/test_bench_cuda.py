@@ -15,6 +15,13 @@ from eqfuse.testing import cudasim
 pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 
 
+@pytest.fixture(autouse=True)
+def timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times of an emulator say nothing."""
+    monkeypatch.setattr(cuda, "BATCH", 0.0)
+    monkeypatch.setattr(cuda, "ROUNDS", 1)
+
+
 def test_a_dry_run_measures_and_judges_cases_and_shows_the_table_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,12 +52,19 @@ def verdict(case: OnnxTest, run: Any) -> str:
     return "passes"
 
 
-def test_every_node_test_passes_or_is_refused_for_a_reason_of_the_table() -> None:
+def compiled(case: OnnxTest) -> None:
+    numerics = "strict" if case.name in ROUNDED_OTHERWISE else "reassociate"
+    verdict(case, lambda graph: ef.compile(graph, numerics=numerics))
+
+
+def test_every_node_test_passes_or_is_refused_for_a_reason_of_the_table_and_one_in_sixty_when_compiled() -> None:
     found = Counter()
     wrong = []
-    for case in node_cases().values():
+    for at, case in enumerate(node_cases().values()):
         try:
             found[verdict(case, lambda graph: lambda *args: ef.meaning(graph, *args))] += 1
+            if at % 60 == 0:
+                compiled(case)
         except AssertionError as error:
             wrong.append(f"{case.name}: {error}")
     assert not wrong, "\n".join(wrong)
@@ -71,22 +78,6 @@ def test_the_readme_says_how_many_pass() -> None:
     text = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
     every = PASSES + sum(count for _, count in REASONS.values())
     assert f"Of ONNX 1.23's own {every:,} tests of operators, {PASSES:,} load and give the expected outputs" in text
-
-
-def compiled(case: OnnxTest) -> None:
-    numerics = "strict" if case.name in ROUNDED_OTHERWISE else "reassociate"
-    verdict(case, lambda graph: ef.compile(graph, numerics=numerics))
-
-
-def test_one_compiled_node_test_in_sixty_gives_its_outputs() -> None:
-    for case in list(node_cases().values())[::60]:
-        compiled(case)
-
-
-@pytest.mark.slow
-def test_one_in_sixty_four_of_the_compiled_node_tests_gives_its_outputs() -> None:
-    for case in list(node_cases().values())[::64]:
-        compiled(case)
 
 
 # ---- the models that come with the package
