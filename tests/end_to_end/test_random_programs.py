@@ -54,7 +54,7 @@ def tolerance(program: RandomProgram, arguments: tuple, wanted: np.ndarray, exac
 
 def test_random_programs_give_numpys_answer() -> None:
     @drawn_alike(0)
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, budget=SHORT)
@@ -65,7 +65,7 @@ def test_random_programs_give_numpys_answer() -> None:
 @needs_compiler
 def test_random_programs_as_c_give_numpys_answer() -> None:
     @drawn_alike(0)
-    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs())
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, budget=SHORT, target="c")
@@ -78,7 +78,7 @@ def test_random_programs_as_c_give_numpys_answer() -> None:
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
 def test_many_larger_random_programs_as_c_give_numpys_answer(numerics: str) -> None:
     @drawn_alike(101)
-    @settings(max_examples=many(60), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=many(40), deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs(steps=30))
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, numerics=numerics, target="c")
@@ -90,7 +90,7 @@ def test_many_larger_random_programs_as_c_give_numpys_answer(numerics: str) -> N
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
 def test_many_larger_random_programs_give_numpys_answer(numerics: str) -> None:
     @drawn_alike(100)
-    @settings(max_examples=many(60), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=many(40), deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs(steps=30))
     def run(program: RandomProgram) -> None:
         compare_with_numpy(program, numerics=numerics)

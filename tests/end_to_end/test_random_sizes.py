@@ -68,7 +68,7 @@ def test_random_programs_give_numpys_answer_at_every_size() -> None:
 @pytest.mark.slow
 def test_many_larger_random_programs_give_numpys_answer_at_every_size() -> None:
     @drawn_alike(300)
-    @settings(max_examples=many(25), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=many(16), deadline=None, suppress_health_check=list(HealthCheck))
     @given(programs(steps=30))
     def run(program: RandomProgram) -> None:
         compare_at_all_sizes(program)

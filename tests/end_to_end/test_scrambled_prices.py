@@ -16,7 +16,6 @@ from eqfuse.emit.numpy.calibrate import this_cpu
 from eqfuse.ir.pytree import flatten
 from tests.support.some import some
 
-SCRAMBLES = 6
 SHORT = ef.Budget(nodes=1000, rounds=6)
 EXAMPLES = {
     "transformer": programs.transformer(batch=2, tokens=5, width=8, heads=2),
@@ -56,17 +55,17 @@ def agree(function: Any, arguments: tuple, device: Device) -> None:
         np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=0, atol=near)
 
 
-@pytest.mark.parametrize("seed", some(range(SCRAMBLES), 3))
+@pytest.mark.parametrize("seed", some(range(4), 4))
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_demo_program_means_the_same_under_any_prices(name: str, seed: int) -> None:
     function, arguments = EXAMPLES[name].build(np.float32)
     agree(function, arguments, scrambled(seed))
 
 
-@pytest.mark.parametrize("seed", some(range(3), 3))
 @pytest.mark.parametrize("id", some(GRAPHS, 2))
-def test_a_suite_program_means_the_same_under_any_prices(id: str, seed: int) -> None:
+def test_a_suite_program_means_the_same_under_any_prices(id: str) -> None:
     function, types = GRAPHS[id].program(small=True)
+    seed = list(GRAPHS).index(id)
     rng = np.random.default_rng(seed)
     arguments = tuple(np.asarray(rng.standard_normal(t.shape)).astype(t.dtype) for t in types)
     agree(function, arguments, scrambled(100 + seed))

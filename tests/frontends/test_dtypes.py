@@ -98,9 +98,17 @@ ELEMENTWISE = sorted(  # (SciPy's polynomials would count up to the largest int6
 )
 
 
+def in_turn(at: int, *chosen: int) -> bool:
+    """Is a combination among the third that function number `at` is tried with? Three neighbours are with all."""
+    return (at + sum(chosen)) % 3 == 0
+
+
 @pytest.mark.parametrize("ufunc", ELEMENTWISE, ids=lambda f: f.__name__)
 def test_a_ufunc_of_every_combination_of_dtypes_does_what_numpy_does(ufunc):
-    for given_dtypes in product(dtypes.TENSORS, repeat=ufunc.nin):
+    for chosen in product(range(len(dtypes.TENSORS)), repeat=ufunc.nin):
+        if len({*chosen}) > 1 and not in_turn(ELEMENTWISE.index(ufunc), *chosen):
+            continue
+        given_dtypes = [dtypes.TENSORS[i] for i in chosen]
         if given_dtypes[0] in REFUSED.get(ufunc, ()):
             with pytest.raises(UnsupportedOp, match=f"{ufunc.__name__} of"):
                 trace(ufunc, ef.spec((2,), given_dtypes[0]))
@@ -122,7 +130,9 @@ SCALARS = (
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_with_a_scalar_of_any_kind_promotes_as_numpy_does(name):
     function = getattr(operator, name)
-    for dtype, scalar in product(dtypes.TENSORS, SCALARS):
+    for (i, dtype), (j, scalar) in product(enumerate(dtypes.TENSORS), enumerate(SCALARS)):
+        if name not in ("pow", "lshift", "rshift") and not in_turn(OPERATORS.index(name), i, j):
+            continue  # (these have no neighbours that promote alike)
         x = sample((3, 5), dtype)
         for fn in (lambda a, s=scalar: function(a, s), lambda a, s=scalar: function(s, a)):
             wrong = misfit(fn, x)
@@ -339,14 +349,14 @@ def agrees_whole(text: str, args: list[np.ndarray], numerics: str) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=room if dtypes.kind(w.dtype) in "fc" else 0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(mixed())
 def test_a_program_over_mixed_dtypes_agrees_with_numpy(drawn):
     agrees_whole(*drawn)
 
 
 @pytest.mark.slow
-@settings(max_examples=many(100), deadline=None)
+@settings(max_examples=many(60), deadline=None)
 @given(mixed())
 def test_many_programs_over_mixed_dtypes_agree_with_numpy(drawn):
     agrees_whole(*drawn)
