@@ -54,7 +54,8 @@ def test_a_readme_names_only_what_is_there(readme: Path) -> None:
 def test_docstrings_name_only_what_is_there() -> None:
     wrong = {}
     for module in MODULES:
-        texts = docstrings(ast.parse(module.read_text()))
+        code = module.read_text()
+        texts = docstrings(ast.parse(code)) if any(p.search(code) for p in (PATH, LINK, DOTTED)) else ()
         if found := [name for text in texts for name in missing(text, module.parent)]:
             wrong[str(module.relative_to(ROOT))] = found
     assert wrong == {}

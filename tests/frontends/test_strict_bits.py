@@ -10,7 +10,7 @@ import pytest
 import eqfuse as ef
 from tests.support.some import some
 
-CLIPPED = [(), (8,), (1,), (1, 1), (3, 8), (8, 3), (2, 3, 8)]
+CLIPPED = [(), (8,), (1, 1), (3, 8), (2, 3, 8)]
 BOUNDS = [(), (1,), (1, 1), (8,), (3, 8)]
 
 
@@ -18,6 +18,8 @@ BOUNDS = [(), (1,), (1, 1), (8,), (3, 8)]
 def test_strict_clip_keeps_the_zero_that_numpy_keeps(dtype):
     cases = []
     for shape, low, high in product(CLIPPED, BOUNDS, BOUNDS):
+        if low != high and () not in (low, high):
+            continue
         try:
             np.broadcast_shapes(shape, low, high)
         except ValueError:

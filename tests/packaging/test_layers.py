@@ -70,13 +70,15 @@ def _for_type_checkers(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-def _imports(tree: ast.AST) -> Iterator[ast.AST]:
-    waiting = [tree]
+def _imports(text: str) -> Iterator[ast.AST]:
+    """The nodes of a module that may import: expressions are looked into where they may call `import_module`."""
+    skipped = () if "import_module" in text else (ast.expr,)
+    waiting: list[ast.AST] = [ast.parse(text)]
     while waiting:
         node = waiting.pop()
         if not _for_type_checkers(node):
             yield node
-            waiting += ast.iter_child_nodes(node)
+            waiting += (child for child in ast.iter_child_nodes(node) if not isinstance(child, skipped))
 
 
 def _imported(node: ast.AST, modules: Collection[str]) -> set[str]:
@@ -101,7 +103,7 @@ MODULES = _modules()
 @cache
 def _imports_of(name: str) -> set[str]:
     """The modules that module `name` imports, but for those that it may import from above."""
-    nodes = _imports(ast.parse(MODULES[name].read_text()))
+    nodes = _imports(MODULES[name].read_text())
     above = {above for below, above in UPWARDS if below == name}
     return {module for node in nodes for module in _imported(node, MODULES)} - {name} - above
 

@@ -21,7 +21,7 @@ def _large() -> Iterator[str]:
         text, name = path.read_text(), path.relative_to(ROOT)
         if (lines := len(text.splitlines())) > LINES_OF_A_FILE and not _is_data(path):
             yield f"{name}: {lines} lines"
-        for n in _functions(ast.parse(text)):
+        for n in _functions(ast.parse(text)) if len(text.splitlines()) > LINES_OF_A_FUNCTION else ():
             if (lines := (n.end_lineno or 0) - n.lineno + 1) > LINES_OF_A_FUNCTION:
                 yield f"{name}: {n.name} has {lines} lines"
 

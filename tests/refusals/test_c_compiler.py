@@ -45,8 +45,8 @@ BAD = {
         f" >> kernel.c; {REAL} \"$@\""
     ),
     "writes an object that hangs": (
-        f"echo 'void start(void) __attribute__((constructor)); void start(void) {{ for (;;) __asm__(\"\"); }}'"
-        f" >> kernel.c; {REAL} \"$@\""
+        f"echo 'int pause(void); void start(void) __attribute__((constructor));"
+        f" void start(void) {{ for (;;) pause(); }}' >> kernel.c; {REAL} \"$@\""
     ),
 }  # fmt: skip
 
