@@ -179,14 +179,14 @@ def test_a_random_program_compiled_strictly_gives_numpys_infinities_too() -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_hundreds_of_random_programs_traced_mean_what_numpy_computes(part: int) -> None:
-    every(statements(steps=20), many(100), 100 + part, traced)
+    every(statements(steps=20), many(60), 100 + part, traced)
 
 
 @pytest.mark.slow
 def test_many_random_programs_of_small_numbers_give_numpys_answer() -> None:
-    every(statements(wild=False), many(20), 200, lambda p: compiled(p, budget=SHORT))
+    every(statements(wild=False), many(14), 200, lambda p: compiled(p, budget=SHORT))
 
 
 @pytest.mark.slow
 def test_many_random_programs_compiled_strictly_give_numpys_infinities_too() -> None:
-    every(statements(), many(20), 300, lambda p: compiled(p, numerics="strict", budget=SHORT))
+    every(statements(), many(14), 300, lambda p: compiled(p, numerics="strict", budget=SHORT))
