@@ -17,7 +17,7 @@ LONG = {
     "polymer", "kalman", "markov_chain", "bilateral", "iir", "implied_volatility", "binomial_tree", "heston",
     "yield_curve", "point_in_polygon", "mandelbrot", "convex_distance", "reaction_diffusion", "wave", "advection",
 }  # fmt: skip
-SHORT = ef.Budget(nodes=500, rounds=5)
+SHORT = ef.Budget(nodes=200, rounds=3)
 
 
 def run(function: Any, arguments: Arguments) -> tuple[Any, Any]:

@@ -129,8 +129,8 @@ def test_at_least_nine_tenths_of_the_references_can_be_traced(table: list[Any]) 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_traced_reference_means_what_numpy_computes(table: list[Any], kind: str, dtype: str) -> None:
-    """Every other sample in one dtype, the others in the next."""
-    judge(table, kind, dtype, agrees, step=2)
+    """One sample in three, another one in the next dtype."""
+    judge(table, kind, dtype, agrees, step=3)
 
 
 def compiled(reference: Callable[..., Any], *arrays: np.ndarray) -> None:
