@@ -36,13 +36,15 @@ def table() -> Iterator[list[Any]]:
     pytest.importorskip("expecttest", reason="torch's test tables import expecttest")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        from torch.testing._internal import common_utils
         from torch.testing._internal.common_methods_invocations import op_db
         from torch.testing._internal.opinfo import core
     import torch
 
     with pytest.MonkeyPatch.context() as patch:
         # else torch looks for a test case of its own around every operator, and reads the source of every frame for it
-        patch.setattr(core, "extract_test_fn", lambda: None)
+        for module in (core, common_utils):
+            patch.setattr(module, "extract_test_fn", lambda: None)
         # else it keeps the source of every frame for each kind of device that it seeds
         patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
         yield [op for op in op_db if type(op).__name__ in KINDS and op.ref is not None]
