@@ -42,8 +42,7 @@ def nodes_of(source: str) -> list[ast.AST]:
     return list(ast.walk(ast.parse(source)))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("size", [6, 100_000])
+@pytest.mark.parametrize("target, size", zip(TARGETS, (100_000, 6), strict=True))
 def test_hostile_names_of_arguments_never_reach_the_source(target: str, size: int) -> None:
     params = {name: ef.spec(size, np.float32) for name in HOSTILE}
     source = ef.compile(weighted, params, target=target).source()
