@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <cmath>
+#include <vector>
 #ifndef __x86_64__
 #include <ucontext.h>
 #endif
@@ -24,7 +26,6 @@ static size_t message_size;
 static void (*body)(void*);
 static void* body_arguments;
 static std::vector<size_t> chosen;  // the blocks to run, if not all
-std::vector<std::vector<Copy>> copies[MAX_THREADS];
 
 #ifdef EQF_COUNTED
 static void crosses();
@@ -171,6 +172,29 @@ static void release_met_lanes(unsigned first, unsigned lanes) {
     }
 }
 
+// Asynchronous copies of 16 bytes: they land when their thread waits for their group. Until then the place holds NaN, so
+// whoever reads too early, or still reads what lay there before, shows.
+struct Copy {
+    unsigned char* to;
+    const unsigned char* from;  // none: zeros
+};
+static std::vector<std::vector<Copy>> copies[MAX_THREADS];  // by group; the last one is not yet committed
+
+void copy_async(void* to, const void* from, bool some, int line) {
+    if ((size_t)to % 16 || (size_t)from % 16) fail("asynchronous copy on line %d: not a multiple of 16 bytes", line);
+    memset(to, 0xFF, 16);
+    copies[here()].back().push_back({(unsigned char*)to, some ? (const unsigned char*)from : nullptr});
+}
+void commit() { copies[here()].emplace_back(); }
+void wait(size_t later) {
+    auto& groups = copies[here()];
+    while (groups.size() > later + 1) {  // the last one is not committed
+        for (const Copy& copy : groups.front())
+            for (int i = 0; i < 16; i++) copy.to[i] = copy.from ? copy.from[i] : 0;
+        groups.erase(groups.begin());
+    }
+}
+
 static bool run_block(unsigned seed, size_t dynamic_bytes) {
     auto warps = permutation((n_threads + 31) / 32, seed, 1);
     auto lanes = permutation(32, seed, 2);
@@ -286,6 +310,35 @@ void run(void (*it)(void*), void* arguments, const Launch& how) {
     stacks = (char*)how.stacks;
     if (!stacks) return fail("no memory for thread stacks");
     run_guarded(how.seed, how.dynamic_bytes);
+}
+
+// What glibc does not have. erfc falls from 2 to 0, so its inverse is found by halving.
+double inverse_of_erfc(long double y) {
+    if (fabsl(1 - y) < 1e-4L) return inverse_of_erf(1 - y);
+    if (!(y > 0 && y < 2)) return y == 0 ? HUGE_VAL : y == 2 ? -HUGE_VAL : __builtin_nan("");
+    long double low = -7, high = 28;
+    for (int i = 0; i < 100; i++) (erfcl((low + high) / 2) > y ? low : high) = (low + high) / 2;
+    return low;
+}
+double inverse_of_erf(long double y) {
+    if (!(fabsl(y) <= 1)) return __builtin_nan("");
+    return fabsl(y) < 1e-4L ? y * (1 + y * y * 0.26179938779914943654L) * 0.88622692545275801365L
+         : y > 0            ? inverse_of_erfc(1 - y)
+                            : -inverse_of_erfc(1 + y);
+}
+double scaled_erfc(long double x) {
+    if (x < 100) return expl(x * x) * erfcl(x);
+    return 0.56418958354775628695L / x * (1 - 0.5L / (x * x));
+}
+double bessel_i(int order, double x) {
+    if (x != x) return x;
+    long double size = fabsl(x), found = 1, term = 1;
+    if (size < 500) found = std::cyl_bessel_i((long double)order, size);
+    else {  // the asymptotic series
+        for (int k = 1; k < 8; k++) found += term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * k * size);
+        found = size < 1000 ? found * expl(size) / sqrtl(6.28318530717958647693L * size) : HUGE_VALL;
+    }
+    return order && x < 0 ? -found : found;
 }
 }  // namespace eqf
 

@@ -3,14 +3,12 @@
 // `cudasim.cpp` is linked to it.
 // Next stop: cudasim.py, which calls it with cupy.RawKernel's conventions.
 #pragma once
-#include <cmath>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tuple>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
 // NVRTC does not know these; a kernel that uses them must fail here too.
 #undef INFINITY
@@ -72,14 +70,6 @@ extern unsigned char dyn_shared[227 * 1024];
 
 static inline unsigned here() { return unsigned(current - fibres); }
 
-// Asynchronous copies of 16 bytes: they land when their thread waits for their group. Until then the place holds NaN, so
-// whoever reads too early, or still reads what lay there before, shows.
-struct Copy {
-    unsigned char* to;
-    const unsigned char* from;  // none: zeros
-};
-extern std::vector<std::vector<Copy>> copies[MAX_THREADS];  // by group; the last one is not yet committed
-
 struct Launch {
     const unsigned* gb;  // grid x y z, block x y z
     size_t dynamic_bytes;
@@ -126,12 +116,20 @@ template <class T, class F> T fold(unsigned mask, T value, int line, F join) {
     return total;
 }
 
-template <class... A> void launch(void (*kernel)(A...), void** arguments, const Launch& how) {
-    std::tuple<A...> values;
-    size_t i = 0;
-    std::apply([&](auto&... value) { (memcpy(&value, arguments[i++], sizeof value), ...); }, values);
-    auto call = [&] { std::apply(kernel, values); };
+template <class T> T loaded(const void* from) {
+    T value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+template <class... A, size_t... I>
+void launch(void (*kernel)(A...), void** arguments, const Launch& how, std::index_sequence<I...>) {
+    auto call = [&] { kernel(loaded<A>(arguments[I])...); };
     run([](void* it) { (*(decltype(call)*)it)(); }, &call, how);
+}
+
+template <class... A> void launch(void (*kernel)(A...), void** arguments, const Launch& how) {
+    launch(kernel, arguments, how, std::index_sequence_for<A...>());
 }
 
 // One "<kind><bytes> " per parameter: p pointer, f float, i integer or bool, s anything else.

@@ -131,36 +131,11 @@ static inline int __float2int_rn(float v) { return int(nearbyintf(v)); }
 static inline int __float2int_rz(float v) { return int(v); }
 static inline int __float2int_rd(float v) { return int(floorf(v)); }
 static inline float __int2float_rn(int v) { return float(v); }
-namespace eqf {
-// What glibc does not have. erfc falls from 2 to 0, so its inverse is found by halving.
-static inline double inverse_of_erf(long double y);
-static inline double inverse_of_erfc(long double y) {
-    if (fabsl(1 - y) < 1e-4L) return inverse_of_erf(1 - y);
-    if (!(y > 0 && y < 2)) return y == 0 ? HUGE_VAL : y == 2 ? -HUGE_VAL : __builtin_nan("");
-    long double low = -7, high = 28;
-    for (int i = 0; i < 100; i++) (erfcl((low + high) / 2) > y ? low : high) = (low + high) / 2;
-    return low;
-}
-static inline double inverse_of_erf(long double y) {
-    if (!(fabsl(y) <= 1)) return __builtin_nan("");
-    return fabsl(y) < 1e-4L ? y * (1 + y * y * 0.26179938779914943654L) * 0.88622692545275801365L
-         : y > 0            ? inverse_of_erfc(1 - y)
-                            : -inverse_of_erfc(1 + y);
-}
-static inline double scaled_erfc(long double x) {
-    if (x < 100) return expl(x * x) * erfcl(x);
-    return 0.56418958354775628695L / x * (1 - 0.5L / (x * x));
-}
-static inline double bessel_i(int order, double x) {
-    if (x != x) return x;
-    long double size = fabsl(x), found = 1, term = 1;
-    if (size < 500) found = std::cyl_bessel_i((long double)order, size);
-    else {  // the asymptotic series
-        for (int k = 1; k < 8; k++) found += term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * k * size);
-        found = size < 1000 ? found * expl(size) / sqrtl(6.28318530717958647693L * size) : HUGE_VALL;
-    }
-    return order && x < 0 ? -found : found;
-}
+namespace eqf {  // what glibc does not have
+double inverse_of_erf(long double y);
+double inverse_of_erfc(long double y);
+double scaled_erfc(long double x);
+double bessel_i(int order, double x);
 }  // namespace eqf
 static inline double erfcx(double x) { return eqf::scaled_erfc(x); }
 static inline double erfinv(double y) { return eqf::inverse_of_erf(y); }
@@ -270,20 +245,9 @@ template <class T> void mma(float* d, const unsigned* a, const unsigned* b, int 
             d[j] += number(all[k / 8][(r * 4 + k % 8 / 2) * 2 + j / 2], k) * number(all[2][(c * 4 + k % 8 / 2) * 2 + k / 8], k);
     }
 }
-static void copy_async(void* to, const void* from, bool some, int line = __builtin_LINE()) {
-    if ((size_t)to % 16 || (size_t)from % 16) fail("asynchronous copy on line %d: not a multiple of 16 bytes", line);
-    memset(to, 0xFF, 16);
-    copies[here()].back().push_back({(unsigned char*)to, some ? (const unsigned char*)from : nullptr});
-}
-static void commit() { copies[here()].emplace_back(); }
-static void wait(size_t later) {
-    auto& groups = copies[here()];
-    while (groups.size() > later + 1) {  // the last one is not committed
-        for (const Copy& copy : groups.front())
-            for (int i = 0; i < 16; i++) copy.to[i] = copy.from ? copy.from[i] : 0;
-        groups.erase(groups.begin());
-    }
-}
+void copy_async(void* to, const void* from, bool some, int line = __builtin_LINE());
+void commit();
+void wait(size_t later);
 static inline unsigned mask_or_all(unsigned mask = 0xffffffffu) { return mask; }
 }  // namespace eqf
 #define __shfl_sync(...) eqf::shfl(__LINE__, __VA_ARGS__)
