@@ -40,9 +40,9 @@ DIFFERENT = {
 
 
 def pairs() -> list[str]:
-    """The tests whose expansion is a test too, where both load."""
+    """The tests whose expansion is a test too."""
     cases = node_cases()
-    return [name for name in cases if f"{name}_expanded" in cases and both(name) is not None]
+    return [name for name in cases if f"{name}_expanded" in cases]
 
 
 def both(name: str) -> tuple[Graph, Graph] | None:
@@ -90,9 +90,13 @@ def judge(names: list[str]) -> Counter[str]:
 
 
 def test_the_first_pair_of_every_operator_is_one_program() -> None:
-    first = {node_cases()[name].operator: name for name in reversed(pairs())}
+    first: dict[str, str] = {}
+    for name in pairs():
+        operator = node_cases()[name].operator
+        if operator not in first and both(name) is not None:
+            first[operator] = name
     found = judge([name for name in first.values() if has_row(name)])
-    assert found["different"] <= 5, found
+    assert found.total() > 30 and found["different"] <= 5, found
 
 
 @pytest.mark.parametrize(
@@ -109,5 +113,5 @@ def test_a_quotient_by_a_number_and_the_product_with_its_rounded_reciprocal_are_
 
 @pytest.mark.slow
 def test_one_in_thirty_two_of_the_pairs_is_one_program_or_differs_for_a_reason_of_the_table() -> None:
-    found = judge(pairs()[::32])
+    found = judge([name for name in pairs()[::32] if both(name) is not None])
     assert found["different"] <= 4 and found["same price"] <= 3, found

@@ -96,7 +96,7 @@ def test_a_law_is_checked_once_in_a_process_and_once_for_its_text(checked: list[
 
 def test_a_law_whose_text_tells_not_all_of_it_is_checked_in_every_process(checked: list[str]) -> None:
     class Small:
-        most = 100
+        most = 3
 
         def __call__(self, t: Any) -> bool:
             return bool(t.size < self.most)

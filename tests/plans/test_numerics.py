@@ -20,6 +20,7 @@ from eqfuse.ir.graph import Graph
 from tests.support.drawing import many
 
 NUMERICS = ("strict", "reassociate", "approximate")
+LONG = {"G2", "G3 k=200"}  # as G3 k=8, and longer
 PROGRAMS: dict[str, tuple[Callable[[Any], Any], type]] = {
     "the square of a magnitude": (lambda x: np.abs(x) ** 2, np.float16),
     "clips after a cast": (lambda x: np.clip(np.clip(np.clip(x.astype("f4"), -3, 3), 0, 1) * 255, 0, 255), np.uint8),
@@ -63,7 +64,7 @@ def test_looser_numerics_are_never_costlier_for_many_random_programs(seed: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("id", "device"), list(zip(GRAPHS, cycle(["cpu", "a100"]), strict=False)))
+@pytest.mark.parametrize(("id", "device"), list(zip(sorted({*GRAPHS} - LONG), cycle(["cpu", "a100"]), strict=False)))
 def test_looser_numerics_are_never_costlier_for_the_suite(id: str, device: str) -> None:
     never_costlier(of_suite(id), [device])
 

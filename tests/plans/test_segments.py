@@ -224,7 +224,7 @@ def test_segments_cost_no_more_than_the_whole():
 
 STACKS = {
     "recurrent": lambda: recurrent(8, 64, 256),
-    "small recurrent": lambda: recurrent(6, 4, 8),
+    "small recurrent": lambda: recurrent(4, 4, 8),
     "before": lambda: transformer(3, 512, 512, True),
     "after": lambda: transformer(4, 512, 512, False),
     "residual": lambda: residual(4, 64, 56),

@@ -225,7 +225,7 @@ def test_a_forked_child_has_workers_of_its_own(kernels: ctypes.CDLL) -> None:
     busy = threading.Thread(target=others)
     busy.start()
     try:
-        for _ in range(10):
+        for _ in range(4):
             child = os.fork()
             if not child:
                 signal.alarm(PATIENCE)
