@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,14 @@ def test_the_answer_is_the_evaluators(case: Case) -> None:
         np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=0, atol=near)
 
 
-@pytest.mark.parametrize("case", some((c for c in CASES.values() if c.id != "N11"), 4), ids=lambda case: case.id)
-def test_the_plan_is_never_costlier_than_the_best_greedy_one(case: Case) -> None:
+@pytest.mark.parametrize(
+    "each", some(zip([id for id in CASES if id != "N11"], cycle(["cuda:a100", "cpu"]), strict=False), 3), ids=", ".join
+)
+def test_the_plan_is_never_costlier_than_the_best_greedy_one(each: tuple[str, str]) -> None:
+    case, target = CASES[each[0]], each[1]
     space = ef.saturate(full_graph(case), budget=SHORT)
-    for target in ("cuda:a100", "cpu"):
-        best = min(ef.extract(space, target=target, extractor=name).seconds for name in GREEDY)
-        assert ef.extract(space, target=target).seconds <= best * (1 + 1e-9)
+    best = min(ef.extract(space, target=target, extractor=name).seconds for name in GREEDY)
+    assert ef.extract(space, target=target).seconds <= best * (1 + 1e-9)
 
 
 # Rows whose better plan rests on algebra that changes the amount of work: the model must see a large part of the gain.
@@ -125,7 +128,7 @@ for id in {ids!r}:
 
 def test_two_processes_with_different_hash_seeds_find_the_same_space_and_plan() -> None:
     """The control N10."""
-    script = SCRIPT.format(ids=["G12", "G17"])
+    script = SCRIPT.format(ids=["G12"])
     runs: list[Any] = [
         subprocess.run(
             [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True

