@@ -12,7 +12,7 @@ from eqfuse.egraph.saturate import saturate
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv, max_pool
 from eqfuse.ops import TABLE
-from eqfuse.rewrites import EXACT, REASSOCIATES, Law, apply, attrs, book, computed, guard, tensors
+from eqfuse.rewrites import EXACT, REASSOCIATES, Law, apply, attrs, book, bounded, computed, guard, tensors
 from eqfuse.rewrites.checking.check import check
 from eqfuse.rewrites.language.law import walk
 
@@ -45,7 +45,7 @@ LAWS = {
         "padding_apart", apply("conv", x, w, attrs=(strides, padding, dilations, groups)),
         apply("conv", apply("pad", x, 0.0, attrs=(computed(_padded, padding),)), w,
               attrs=(strides, computed(_none, padding), dilations, groups)),
-        (guard("padding pads", lambda padding: any(any(n) for n in padding), padding),), REASSOCIATES, grows=True),
+        (bounded("padding pads", lambda padding: any(any(n) for n in padding), padding),), REASSOCIATES, grows=True),
     # a window of one element picks every stride-th
     "strides": Law(
         "window_of_one", apply("window_max", x, attrs=(window, strides, padding)),

@@ -106,10 +106,6 @@ def test_a_counterexample_shows_shapes_and_values() -> None:
 
 def test_exactness_is_measured_not_believed() -> None:
     assert not check(Law("claims_too_much", x * y + x * z, x * (y + z), exactness=EXACT)).ok
-    assert not check(Law("claims_so_still", x * y + x * z, x * (y + z), exactness=REASSOCIATES)).ok
-    assert check(
-        Law("claims_enough", x * y + x * z, x * (y + z), exactness=REASSOCIATES, float16=APPROXIMATE)
-    ).ok
 
 
 def test_laws_are_written_with_operators_numpy_and_eqfuse_functions() -> None:

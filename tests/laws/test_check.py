@@ -140,9 +140,9 @@ def test_a_law_that_overflows_in_float16_alone_is_told_to_say_so() -> None:
 def test_the_sign_of_a_nan_is_nobodys_promise() -> None:
     """NumPy's own varies with the length of an array: nan + -nan."""
     signbit = function("signbit")
-    assert ef.check(Law("of_a_difference", signbit(x + -y), signbit(x - y), (floating(y),))).ok
-    assert ef.check(Law("of_a_difference", copysign(z, x + -y), copysign(z, x - y), (floating(y),))).ok
-    assert not ef.check(Law("of_a_difference", signbit(x - y), signbit(y - x), (floating(y),))).ok
+    assert ef.check(Law("of_a_difference", signbit(x + -y), signbit(x - y))).ok
+    assert ef.check(Law("of_a_difference", copysign(z, x + -y), copysign(z, x - y))).ok
+    assert not ef.check(Law("of_a_difference", signbit(x - y), signbit(y - x))).ok
 
 
 def test_a_nan_that_gets_lost_refutes_a_law_that_only_reassociates() -> None:
@@ -200,7 +200,7 @@ def mutants(term: Term) -> Iterator[Term]:
 @pytest.mark.slow
 def test_hardly_a_law_of_the_book_holds_with_another_operator_on_its_made_side() -> None:
     rng, holding = random.Random(0), []
-    for law in rng.sample([law for law in book() if len(law.rights) == 1], many(20)):
+    for law in rng.sample([law for law in book() if len(law.rights) == 1], many(14)):
         found = list(mutants(law.rights[0]))
         if found:
             try:
@@ -382,5 +382,5 @@ def test_a_damaged_list_of_checked_laws_is_set_aside() -> None:
 
 @pytest.mark.slow
 def test_processes_find_what_one_process_finds() -> None:
-    laws = (*book()[:10], REFUTED[0][0])
+    laws = (*book()[:4], REFUTED[0][0])
     assert [v.text for v in checked.verdicts(laws)] == [str(ef.check(law)) for law in laws]

@@ -54,7 +54,6 @@ def test_what_is_false_of_complex_numbers_is_never_done_to_them(name, dtype):
 
 def test_a_law_of_real_numbers_that_claims_to_be_of_complex_ones_is_found_out():
     for law in (
-        Law("root", sqrt(x * x * (x * x)), x * x, exactness=APPROXIMATE, complex=APPROXIMATE),
         Law("logs", log(exp(x)), x, exactness=APPROXIMATE, complex=APPROXIMATE),
         Law("one", x * 1.0, x, exactness=EXACT, complex=EXACT),
         Law("half", apply("floor_divide", x, 2), x, complex=EXACT),
@@ -108,12 +107,15 @@ def test_sums_of_bfloat16_are_left_in_numpys_order():
     assert ones.sum() != ones.sum(axis=1).sum(axis=0)
 
 
+def wrapping(a, b):
+    return -(a - b), np.abs(-a) + b, np.maximum(-a, -b), a * b + a * a, np.maximum(a + b, b + b)
+
+
 def test_the_laws_of_unsigned_and_small_integers_wrap_as_numpy_does():
     for dtype in (np.uint8, np.uint16, np.int8, np.int16, np.uint32, np.uint64):
         a, b = np.array([0, 1, 200, 255], np.int64).astype(dtype), np.array([255, 3, 100, 1], np.int64).astype(dtype)
-        for fn in (lambda a, b: -(a - b), lambda a, b: np.abs(-a) + b, lambda a, b: np.maximum(-a, -b),
-                   lambda a, b: a * b + a * a, lambda a, b: np.maximum(a + b, b + b)):  # fmt: skip
-            assert ef.compile(fn, a, b)(a, b).tolist() == fn(a, b).tolist()
+        for got, wanted in zip(ef.compile(wrapping, a, b)(a, b), wrapping(a, b), strict=True):
+            assert got.tolist() == wanted.tolist()
 
 
 def test_what_a_family_says_of_complex_numbers_is_said_of_laws_it_has():

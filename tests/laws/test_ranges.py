@@ -140,7 +140,7 @@ def test_what_is_derived_of_a_program_holds_of_its_values(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_what_is_derived_of_a_program_holds_however_many_are_tried(seed: int) -> None:
     _programs(1000 + seed, many(50))
 
