@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ from eqfuse.extract.unfused import unfused_cover
 
 SHORT = Budget(nodes=300, rounds=4)
 
+
+@cache
 def spaces(seed: int, operators: int) -> tuple[list[Segment], Device]:
     """Random programs of many results, which kernels of several outputs may share, and random prices."""
     rng = np.random.default_rng(seed)

@@ -148,12 +148,12 @@ def test_a_pointwise_value_that_others_read_too_leaves_its_kernel_as_one_more_ou
 
 
 def test_a_kernel_that_the_device_cannot_run_is_not_fused():
-    """XLA's limit on operands of a fusion: 200 arrays of one sum."""
+    """XLA's limit on operands of a fusion: more arrays of one sum than it may read."""
 
     def sum_of_many(*arrays):
         return sum(arrays[1:], start=arrays[0])
 
-    found = space(sum_of_many, *[(64,)] * 200, laws="none")
+    found = space(sum_of_many, *[(64,)] * (GPU.max_arguments + 20), laws="none")
     for name in GREEDY:
         plan = choose(found, GPU, name)
         assert all(len(k.reads) + len(k.writes) <= GPU.max_arguments for k in plan.kernels)
@@ -267,8 +267,9 @@ def test_the_negative_controls_hold_for_the_pass(id):
             np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=near, atol=near)
 
 
-@pytest.mark.parametrize("id", ["G1", "G8 transposed", "G16", "G17", "G24"])
-@pytest.mark.parametrize("device", ["cpu", "a100"])
+@pytest.mark.parametrize(
+    "id, device", [("G1", "cpu"), ("G8 transposed", "a100"), ("G16", "cpu"), ("G17", "a100"), ("G24", "cpu")]
+)
 def test_flow_is_never_costlier_than_any_baseline_or_ablation(id, device):
     """Than those that rewrite the program no more than what brings the plan nearer to the program as written."""
     found = case(id)
