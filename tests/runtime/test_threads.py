@@ -31,7 +31,7 @@ def disturbed(seed: int, times: int) -> None:
 
 
 def test_disturbed_calls_are_followed_by_right_ones():
-    disturbed(0, 21)
+    disturbed(0, 16)
 
 
 @pytest.mark.slow

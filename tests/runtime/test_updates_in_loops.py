@@ -19,7 +19,7 @@ from tests.support.gpu import program_on
 from tests.support.loops import assert_same
 
 TARGETS = {"numpy": DEVICES["cpu"], "c": C, "cuda": DEVICES["h100"]}
-GPU = pytest.param("cuda", marks=pytest.mark.skipif(bool(cudasim.available()), reason="needs the CUDA emulator"))
+emulated = pytest.mark.skipif(bool(cudasim.available()), reason="needs the CUDA emulator")
 ROWS, COLUMNS, TRIPS = 5, 4, 4
 Statement = Callable[[Any, Any, Any, Any], Any]  # of the index, two carries, and what does not change; may give two
 
@@ -264,12 +264,17 @@ LOOPS = st.sampled_from(["fori", "while", "scan"])
 STEPS = st.lists(st.sampled_from(STATEMENTS), min_size=1, max_size=4)
 
 
-def check(target: str, loop: str, statements: list[Statement], seen: str) -> None:
+def side_by_side(functions: list[Callable[..., Any]]) -> Callable[..., Any]:
+    return lambda *args: tuple(fn(*args) for fn in functions)
+
+
+def check(target: str, loop: str, steps: list[list[Statement]], seen: str) -> None:
+    """Of several steps each has a loop of its own, in one program."""
     rng = np.random.default_rng(0)
     args = tuple(rng.normal(size=(ROWS, COLUMNS)) for _ in range(3))
     kept = [a.copy() for a in args]
-    wanted = plain(loop, statements, seen)(*(a.copy() for a in args))
-    fn = looped(loop, statements, seen)
+    wanted = side_by_side([plain(loop, statements, seen) for statements in steps])(*(a.copy() for a in args))
+    fn = side_by_side([looped(loop, statements, seen) for statements in steps])
     compiled = ef.compile(fn, *args, target=TARGETS[target], laws="none", extractor="greedy-priority")
     if target == "cuda":
         compiled = program_on(compiled.plan, EmulatedGpu())
@@ -278,10 +283,15 @@ def check(target: str, loop: str, statements: list[Statement], seen: str) -> Non
     np.testing.assert_array_equal(args, kept)
 
 
-@pytest.mark.parametrize("target", ["numpy", GPU])
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.__name__.strip("_").replace("_", " "))
-def test_each_statement_alone_computes_what_pythons_loop_computes(statement: Statement, target: str) -> None:
-    check(target, "fori", [statement], "nothing")
+def test_each_statement_alone_computes_what_pythons_loop_computes(statement: Statement) -> None:
+    check("numpy", "fori", [[statement]], "nothing")
+
+
+@emulated
+@pytest.mark.parametrize("first", range(0, len(STATEMENTS), 8))
+def test_each_statement_alone_computes_it_on_a_gpu(first: int) -> None:
+    check("cuda", "fori", [[statement] for statement in STATEMENTS[first : first + 8]], "nothing")
 
 
 @settings(max_examples=25, deadline=None)
@@ -289,21 +299,21 @@ def test_each_statement_alone_computes_what_pythons_loop_computes(statement: Sta
 def test_steps_of_statements_in_any_order_compute_what_pythons_loop_computes(
     loop: str, statements: list[Statement], seen: str
 ) -> None:
-    check("numpy", loop, statements, seen)
+    check("numpy", loop, [statements], seen)
 
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(LOOPS, STEPS, st.sampled_from(SEEN))
 def test_steps_of_statements_in_any_order_compute_it_in_c(loop: str, statements: list[Statement], seen: str) -> None:
-    check("c", loop, statements, seen)
+    check("c", loop, [statements], seen)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(cudasim.available()), reason="needs the CUDA emulator")
+@emulated
 @settings(max_examples=40, deadline=None)
 @given(LOOPS, STEPS, st.sampled_from(SEEN))
 def test_steps_of_statements_in_any_order_compute_it_on_a_gpu(
     loop: str, statements: list[Statement], seen: str
 ) -> None:
-    check("cuda", loop, statements, seen)
+    check("cuda", loop, [statements], seen)
