@@ -110,8 +110,7 @@ def matrix_product_of_sums(*terms: Any) -> Any:
 ENDLESS = {"associativity": sum_of_ten, "distribution": product_of_sums, "products": matrix_product_of_sums}
 
 
-@pytest.mark.parametrize("nodes", [50, 400])
-@pytest.mark.parametrize("function", ENDLESS.values(), ids=ENDLESS)
+@pytest.mark.parametrize(("function", "nodes"), zip(ENDLESS.values(), (50, 400, 50), strict=True), ids=ENDLESS)
 def test_raw_associativity_and_distribution_stop_at_the_cap_and_the_answer_is_right(
     function: Any, nodes: int
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from eqfuse.benches import laws as bench
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.demo.programs import small
-from eqfuse.rewrites import book, law_usage
+from eqfuse.rewrites import FAMILIES, book, law_usage
 from eqfuse.show import lawbook
 
 QUICK = ["G7", "G19", "G25 constants"]
@@ -43,6 +43,8 @@ def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     law_usage.keep({"P": {"a": ["double", "lerp"]}})
+    family = next(law.family for law in book() if law.name == "double")
+    monkeypatch.setattr(lawbook, "FAMILIES", {family: FAMILIES[family]})  # the lines of one are enough
     lawbook.table()
     printed = " ".join(capsys.readouterr().out.split())
     assert f"the {len(book()) - 2} that no plan rests on are candidates to drop" in printed
@@ -67,9 +69,9 @@ def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, numerics", list(zip(OTHERS[1::3], cycle(bench.NUMERICS), strict=False)))
+@pytest.mark.parametrize("name, numerics", list(zip(OTHERS[1::4], cycle(bench.NUMERICS), strict=False)))
 def test_the_kept_table_says_under_some_numerics_what_a_plan_rests_on(name: str, numerics: str) -> None:
-    """Of a third of the programs, the numerics taken in turn: a table that is out of date is so in many places."""
+    """Of a quarter of the programs, the numerics taken in turn: a table that is out of date is so in many places."""
     found = bench.usage_of(bench.programs()[name], [numerics])
     assert found and all(kept_table()[name][circumstances] == list(laws) for circumstances, laws in found.items())
 

@@ -153,7 +153,7 @@ def test_a_plan_that_was_transferred_to_another_size_rests_on_laws_too() -> None
 def test_equal_blocks_of_a_deep_program_are_looked_at_once_and_all_named() -> None:
     from eqfuse.demo.programs import transformer
 
-    function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=4).build(F)
+    function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=3).build(F)
     program = ef.compile(function, *arguments, target=device("a100"))
     found = rests_on(program.plan, LAWS, seconds=60)
     assert found.laws and not found.doubt and len(found.kernels) == program.report.n_kernels
@@ -172,9 +172,12 @@ def test_a_search_that_is_cut_short_names_laws_that_are_enough(monkeypatch: pyte
     def no_time(*_: Any) -> None:
         raise attribution.GivenUp("out of time")
 
-    function, types = GRAPHS["G20"].program(small=False)
-    plan = plan_of(ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types]))
+    def program(x: Any, y: Any, z: Any) -> Any:
+        return np.cumsum(product_of_sums(x * 1.0, y, z), axis=0)
+
+    plan = plan_of(ef.trace(program, *[ef.spec((4096, 4096), F)] * 3))
     fewest_laws = rests_on(plan, LAWS, seconds=60).laws
+    assert len(fewest_laws) > 1
     monkeypatch.setattr(attribution, "_by_kernel", no_time)
     found = rests_on(plan, LAWS, seconds=60)
     assert found.doubt == "of these, a kernel may need fewer: out of time" and found.doubt in str(found)

@@ -71,7 +71,7 @@ def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small() -> Any:
-    return irregular_graph(np.random.default_rng(1), 40)
+    return irregular_graph(np.random.default_rng(1), 24)
 
 
 @cache
@@ -239,7 +239,7 @@ def test_what_keeps_a_limit_of_memory_ends_with_the_budget_and_a_refusal_says_so
         return look(held, group)
 
     monkeypatch.setattr(Held, "step", slow)
-    graph = small()
+    graph = irregular_graph(np.random.default_rng(1), 40)
     free = ef.compile(graph, target=DEVICES["cpu"])
     tried = []
     for seconds in (1e6, 4.0 * len(free.plan.kernels)):
@@ -348,7 +348,7 @@ def test_a_short_compile_says_nothing(caplog: pytest.LogCaptureFixture, capsys: 
 
 @pytest.mark.parametrize("target", ["cpu", "a100"])
 def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 45)).segments
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 30)).segments
     joined = asked = longest = 0
     join = Grammar._join
 
@@ -408,7 +408,7 @@ def test_a_result_that_is_a_view_costs_a_cover_nothing_before_its_schedule_is_ma
 def test_kernels_that_save_nothing_by_their_states_are_merged_without_schedules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 40)).segments
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 25)).segments
     several = 0
     priced = Prices.kernel
 

@@ -1,6 +1,7 @@
 """Whatever is extracted is right, and `flow` is never worse than greedy."""
 
 import random
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,22 +39,20 @@ def test_every_program_extracted_under_scrambled_prices_equals_the_evaluator(see
     rng = np.random.default_rng(seed)
     graph, arrays = random_graph(rng)
     space = saturate(graph)
-    for name in ("cpu", "a100"):
-        device = scrambled(rng, name)
-        for extractor in EXTRACTORS if seed < 8 else (*GREEDY, "flow"):  # "exact" takes its time
-            agree(choose(space, device, extractor), graph, arrays)
+    device = scrambled(rng, ("cpu", "a100")[seed % 2])
+    for extractor in EXTRACTORS if seed < 8 else (*GREEDY, "flow"):  # "exact" takes its time
+        agree(choose(space, device, extractor), graph, arrays)
 
 
 SEEDS = [pytest.param(s, marks=pytest.mark.slow if s % 3 != 1 else ()) for s in range(14)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("device", ["cpu", "h100"])
-def test_flow_is_never_worse_than_the_best_greedy_plan(seed, device):
+def test_flow_is_never_worse_than_the_best_greedy_plan(seed):
     graph, _ = random_graph(np.random.default_rng(1000 + seed), operators=16)
-    space = saturate(graph)
-    best = min(seconds(choose(space, DEVICES[device], name)) for name in GREEDY)
-    assert seconds(choose(space, DEVICES[device], "flow")) <= best * (1 + 1e-12)
+    space, device = saturate(graph), DEVICES[("cpu", "h100")[seed % 2]]
+    best = min(seconds(choose(space, device, name)) for name in GREEDY)
+    assert seconds(choose(space, device, "flow")) <= best * (1 + 1e-12)
 
 
 def diffused(u, steps):
@@ -77,11 +76,15 @@ def test_classes_that_equal_slices_of_each_other_do_not_hide_the_cheapest_plan()
     assert three <= 3.02 * one
 
 
+@cache
+def of_twenty_operators():
+    return saturate(random_graph(np.random.default_rng(7), operators=20)[0])
+
+
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 def test_every_kernel_of_a_plan_has_the_kind_it_says(extractor):
-    graph, _ = random_graph(np.random.default_rng(7), operators=20)
     device = DEVICES["cpu"]
-    for kernel in choose(saturate(graph), device, extractor).kernels:
+    for kernel in choose(of_twenty_operators(), device, extractor).kernels:
         state = classify(kernel.body, device)
         assert isinstance(state, State)
         assert state.kind == kernel.kind or (state.kind == "view" and kernel.kind == "map")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import product
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -22,10 +21,9 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract.memory.recompute import _missing
 from eqfuse.ir.pytree import flatten
 from eqfuse.runtime.program import Program
-from tests.support.some import some
 
 SHARES = (0.8, 0.6)
-SHORT = ef.Budget(seconds=120, nodes=400, rounds=2)  # which work ends, and not the clock
+SHORT = ef.Budget(seconds=120, nodes=200, rounds=1)  # which work ends, and not the clock
 CPU = DEVICES["cpu"]  # prices that are the same everywhere
 PYTHON = 48 << 10  # bytes of Python's own objects in a call
 
@@ -93,13 +91,12 @@ def judge(name: str, shares: Sequence[float]) -> None:
         before = program.report.predicted_seconds
 
 
-@pytest.mark.parametrize("name", MOST)
-def test_under_a_limit_calls_hold_less_for_more_time_and_the_same_results(name: str) -> None:
-    judge(name, SHARES)
+def test_under_a_limit_calls_hold_less_for_more_time_and_the_same_results() -> None:
+    judge("chain", SHARES)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ["perceptron", "attention block"])
 def test_the_same_under_many_limits(name: str) -> None:
     judge(name, [0.1 * n for n in range(10, 2, -2)])
 
@@ -225,9 +222,10 @@ def attention(length: int = 512, width: int = 16) -> Network:
 BLOCKS = {"cross-entropy": (cross_entropy, 128 * 4096 * 8), "attention": (attention, 512 * 512 * 8)}
 
 
-@pytest.mark.parametrize("case", some(product(BLOCKS, [CPU, "c"]), 4), ids=str)
-def test_scores_are_never_held_whole_where_the_limit_is_below_them(case: tuple[str, Any]) -> None:
-    name, target = case
+@pytest.mark.parametrize(
+    "name, target", [("cross-entropy", CPU), pytest.param("attention", "c", marks=pytest.mark.slow)], ids=str
+)
+def test_scores_are_never_held_whole_where_the_limit_is_below_them(name: str, target: Any) -> None:
     network, nbytes = BLOCKS[name]
     function, arguments = network()
     program = ef.compile(function, *arguments, target=target, budget=SHORT, memory_limit=nbytes / 2)

@@ -65,7 +65,7 @@ def test_of_several_threads_the_last_one_lets_them_go_on() -> None:
 
 def step(x: np.ndarray) -> np.ndarray:
     e = np.exp(x - x.max(0) * 2 / 8)
-    for _ in range(6):
+    for _ in range(2):
         e = np.cumsum(e, axis=0) * 0.5 + x
     return e / e.sum(0) @ np.ones((4, 4))
 
