@@ -23,7 +23,7 @@ from eqfuse.ir.pytree import flatten
 from eqfuse.runtime.program import Program
 
 SHARES = (0.8, 0.6)
-SHORT = ef.Budget(seconds=120, nodes=200, rounds=1)  # which work ends, and not the clock
+SHORT = ef.Budget(seconds=120, nodes=400, rounds=2)  # which work ends, and not the clock
 CPU = DEVICES["cpu"]  # prices that are the same everywhere
 PYTHON = 48 << 10  # bytes of Python's own objects in a call
 
