@@ -364,7 +364,8 @@ def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pyt
             return None
 
     monkeypatch.setattr(Grammar, "_join", counted)
-    extract(segment, DEVICES[target], Asked())
+    extract(segment, DEVICES[target], allowance := Asked())
+    allowance.spent()  # and after the last question
     assert longest < 4 * len(segment.classes) < joined / 2, "joins between two questions"
 
 
