@@ -1,9 +1,10 @@
 """Process replay: do two versions of eqfuse choose the same plans and emit the same text?
 
 Run: eqfuse bench replay --save FILE, and in the other version: eqfuse bench replay --against FILE. In: the suite and
-its controls, the demo's programs and those of tests/programs, on fixed profiles of a CPU and of an A100, strict and by
-default; the rules of the law book. Out: a file with every plan and every source; or the first line of each difference,
-and exit code 1. A change that only moves or renames changes no kernel, and this shows it.
+its controls, the demo's programs and those of tests/programs, on fixed profiles of a CPU (for NumPy, and for C, which
+needs a compiler) and of an A100, strict and by default; the rules of the law book. Out: a file with every plan and
+every source; or the first line of each difference, and exit code 1. A change that only moves or renames changes no
+kernel, and this shows it.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from eqfuse.benches.corpus.suite import GRAPHS, Case
 from eqfuse.cost.profiles import device
 from eqfuse.demo.programs import small
 from eqfuse.egraph.rules import compile_law
+from eqfuse.emit.c.device import compiled
 from eqfuse.ir.graph import Graph
 from eqfuse.machine.files import write_atomically
 from eqfuse.rewrites import book
 from eqfuse.show.progress import progress
 
-DEVICES = ("cpu", "a100")  # data sheets, the same on every machine
+DEVICES = {"cpu": device("cpu"), "c": compiled(device("cpu"), 32), "a100": device("a100")}  # fixed, not measured here
 NUMERICS = ("strict", "reassociate")
 LONG = ("N6", "N11")  # thousands of operators: minutes, and tests of their own
 
@@ -76,9 +78,9 @@ def replay(name: str) -> Texts:
     graph = corpus()[name]()
     for numerics in NUMERICS:
         space = ef.saturate(graph, numerics=numerics)
-        for target in DEVICES:
+        for target, profile in DEVICES.items():
             try:
-                plan = ef.extract(space, target=device(target))
+                plan = ef.extract(space, target=profile)
                 text = f"{plan}\n\n{ef.emit(plan).source()}"
             except ef.EqfuseError as refusal:
                 text = f"{type(refusal).__name__}: {refusal}"
