@@ -25,7 +25,7 @@ SUM32, SUM64 = 68, 70  # CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F
 LARGEST = 2**31 - 1
 
 
-class Numbers(NamedTuple):
+class ElementType(NamedTuple):
     """How cuBLAS calls a dtype and the sums of its products, and the coefficients 1 and 0."""
 
     kind: int
@@ -36,11 +36,12 @@ class Numbers(NamedTuple):
 
 _ONE, _ZERO = (ctypes.c_float * 2)(1, 0), (ctypes.c_float * 2)()
 _ONE64, _ZERO64 = (ctypes.c_double * 2)(1, 0), (ctypes.c_double * 2)()
-NUMBERS = {
-    np.dtype(np.float16): Numbers(2, SUM32, _ONE, _ZERO), BFLOAT16: Numbers(14, SUM32, _ONE, _ZERO),
-    np.dtype(np.float32): Numbers(0, SUM32, _ONE, _ZERO), np.dtype(np.complex64): Numbers(4, SUM32, _ONE, _ZERO),
-    np.dtype(np.float64): Numbers(1, SUM64, _ONE64, _ZERO64),
-    np.dtype(np.complex128): Numbers(5, SUM64, _ONE64, _ZERO64),
+ELEMENT_TYPES = {
+    np.dtype(np.float16): ElementType(2, SUM32, _ONE, _ZERO), BFLOAT16: ElementType(14, SUM32, _ONE, _ZERO),
+    np.dtype(np.float32): ElementType(0, SUM32, _ONE, _ZERO),
+    np.dtype(np.complex64): ElementType(4, SUM32, _ONE, _ZERO),
+    np.dtype(np.float64): ElementType(1, SUM64, _ONE64, _ZERO64),
+    np.dtype(np.complex128): ElementType(5, SUM64, _ONE64, _ZERO64),
 }  # fmt: skip
 
 
@@ -48,12 +49,12 @@ class Matrices(NamedTuple):
     """How an operand lies, as cuBLAS is told, which counts columns first: `step` elements between its rows or columns,
     `stride` between the matrices of a batch."""
 
-    turned: int
+    transposed: int
     step: int
     stride: int
 
 
-class Product(NamedTuple):
+class BatchedProduct(NamedTuple):
     """A product of so many `pairs` of matrices: (m, k) @ (k, n)."""
 
     m: int
@@ -76,9 +77,9 @@ class Products:
     def into(self, a: Any, b: Any, out: Any, workspace: Any = None) -> None:
         """``a @ b``, into `out`, which is C-ordered, and float32 where it is not of the dtype of `a` and `b`.
         `workspace`: memory for cuBLAS, which takes some of its own where none is given; a graph needs it."""
-        numbers, size = NUMBERS.get(a.dtype), a.dtype.itemsize
+        element, size = ELEMENT_TYPES.get(a.dtype), a.dtype.itemsize
         wider = out.dtype != a.dtype
-        if numbers is None or a.dtype != b.dtype or (wider and size != 2) or self._library is None:
+        if element is None or a.dtype != b.dtype or (wider and size != 2) or self._library is None:
             self._by_cupy(a, b, out)
             return
         product = planned(a.shape, a.strides, b.shape, b.strides, out.shape, size)
@@ -89,7 +90,7 @@ class Products:
             self._by_cupy(a, b, out)
             return
         with self._lock:
-            self._call(product, numbers, a, b, out, workspace)
+            self._call(product, element, a, b, out, workspace)
 
     def _by_cupy(self, a: Any, b: Any, out: Any) -> None:
         """CuPy multiplies no bfloat16, and 16-bit floats not into float32."""
@@ -100,23 +101,23 @@ class Products:
         else:
             out[...] = self._cupy.matmul(a, b)
 
-    def _call(self, product: Product, numbers: Numbers, a: Any, b: Any, out: Any, workspace: Any) -> None:
+    def _call(self, product: BatchedProduct, element: ElementType, a: Any, b: Any, out: Any, workspace: Any) -> None:
         cuda, library = self._cupy.cuda, self._library
         m, n, k, left, right, pairs = product
-        kind, sums, one, zero = numbers
-        made = NUMBERS[out.dtype].kind
+        kind, sums, one, zero = element
+        made = ELEMENT_TYPES[out.dtype].kind
         handle = self._handle(cuda.runtime.getDevice())
         _done(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
         if workspace is not None:
             _done(library.cublasSetWorkspace_v2(handle, workspace.data.ptr, workspace.nbytes))
         if pairs == 1:
             status = library.cublasGemmEx(
-                handle, right.turned, left.turned, n, m, k, one, b.data.ptr, kind, right.step, a.data.ptr, kind,
+                handle, right.transposed, left.transposed, n, m, k, one, b.data.ptr, kind, right.step, a.data.ptr, kind,
                 left.step, zero, out.data.ptr, made, n, sums, DEFAULT,
             )  # fmt: skip
         else:
             status = library.cublasGemmStridedBatchedEx(
-                handle, right.turned, left.turned, n, m, k, one, b.data.ptr, kind, right.step, right.stride,
+                handle, right.transposed, left.transposed, n, m, k, one, b.data.ptr, kind, right.step, right.stride,
                 a.data.ptr, kind, left.step, left.stride, zero, out.data.ptr, made, n, m * n, pairs, sums, DEFAULT,
             )  # fmt: skip
         _done(status)
@@ -138,7 +139,7 @@ class Products:
 def planned(
     a_shape: tuple[int, ...], a_strides: tuple[int, ...], b_shape: tuple[int, ...], b_strides: tuple[int, ...],
     out_shape: tuple[int, ...], itemsize: int,
-) -> Product | None:  # fmt: skip
+) -> BatchedProduct | None:  # fmt: skip
     """The product of arrays that lie so, or None where cuBLAS does not take them as they are."""
     m, k, n = (a_shape[-2] if len(a_shape) > 1 else 1), a_shape[-1], (b_shape[-1] if len(b_shape) > 1 else 1)
     batch = out_shape[: len(out_shape) - (len(a_shape) > 1) - (len(b_shape) > 1)]
@@ -155,7 +156,7 @@ def planned(
     a, b = _matrices(a_shape, a_steps, batch), _matrices(b_shape, b_steps, batch)
     if a is None or b is None or max(m, n, k, a.step, b.step) > LARGEST:
         return None
-    return Product(m, n, k, a, b, int(np.prod(batch, dtype=np.int64)))
+    return BatchedProduct(m, n, k, a, b, int(np.prod(batch, dtype=np.int64)))
 
 
 def _matrices(shape: Sequence[int], steps: Sequence[int], batch: Sequence[int]) -> Matrices | None:

@@ -19,7 +19,7 @@ from eqfuse.emit.cuda.scheduling.cupy_names import AT, LOOPS, SIGNATURES
 Counted = Callable[[str, Callable[[], Any]], Any]
 
 
-class StandIn(ModuleType):
+class StandInModule(ModuleType):
     """The module CuPy knows as `name`; what it has runs as the functions of `real`, their results `marked` as arrays
     of the device. `counted(name, work)` does the work of a call and takes note of it."""
 
@@ -36,7 +36,7 @@ class StandIn(ModuleType):
         if full in SIGNATURES:
             return checked(full, getattr(self._real, name), self._marked, self._counted)
         if any(known.startswith(f"{full}.") for known in (*LOOPS, *SIGNATURES)):
-            return StandIn(full, getattr(self._real, name), self._marked, self._counted)
+            return StandInModule(full, getattr(self._real, name), self._marked, self._counted)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 

@@ -18,7 +18,7 @@ import scipy.special
 
 from eqfuse.dtypes import BFLOAT16
 from eqfuse.testing.cudasim import CpuRawModule
-from eqfuse.testing.cupy_stand_in import StandIn
+from eqfuse.testing.cupy_stand_in import StandInModule
 
 # functions that start nothing on the device: views, memory, facts
 QUIET = frozenset({
@@ -28,7 +28,7 @@ QUIET = frozenset({
 })  # fmt: skip
 
 
-class Launches(threading.local):
+class LaunchRecord(threading.local):
     """The names of what this thread started on the device, in order; what one call does inside is its own.
 
     `captured`: what is to run later, as a graph, while a thread captures one. Then a CUDA function does not run; other
@@ -73,7 +73,7 @@ def _again(work: Callable[[], Any], result: Any) -> None:
         LAUNCHES._inside = inside
 
 
-LAUNCHES = Launches()
+LAUNCHES = LaunchRecord()
 
 
 class DeviceArray(np.ndarray):
@@ -172,8 +172,8 @@ class EmulatedGpu:
     """One device with one stream, the legacy default one."""
 
     devices = 1
-    arrays = StandIn("cupy", np, _marked, LAUNCHES.record)
-    special = StandIn("special", scipy.special, _marked, LAUNCHES.record)
+    arrays = StandInModule("cupy", np, _marked, LAUNCHES.record)
+    special = StandInModule("special", scipy.special, _marked, LAUNCHES.record)
 
     def current_stream(self) -> tuple[Hashable, Hashable]:
         return 0, 0

@@ -14,7 +14,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const, node
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.loops import LOOPS
-from eqfuse.testing.cupy_stand_in import StandIn
+from eqfuse.testing.cupy_stand_in import StandInModule
 from tests.support.kernels import judge, read
 
 V, W = read(0, (12,), np.float64), read(1, (12,), np.float64)
@@ -105,7 +105,7 @@ def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, att
     calls = emit_calls(graph, calls_schedule(graph, device("a100")))
     out = np.zeros(graph.outputs[0].shape, graph.outputs[0].dtype)
     modules = (("cupy", np), ("cupyx.scipy.special", scipy.special))
-    cupy, special = (StandIn(name, real, same, lambda _, work: work()) for name, real in modules)
+    cupy, special = (StandInModule(name, real, same, lambda _, work: work()) for name, real in modules)
     calls.bind(cupy, special)(*given, *calls.constants, out)
     wanted = evaluate(graph, given)[0]
     if op == "argpartition":  # CuPy sorts, NumPy leaves both sides as they come

@@ -14,10 +14,10 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.machine import cublas
-from eqfuse.machine.cublas import NUMBERS, TRANSPOSED, Products
+from eqfuse.machine.cublas import ELEMENT_TYPES, TRANSPOSED, Products
 
-WIDER = {n.kind: NUMBERS[np.dtype(np.float32)].kind for dtype, n in NUMBERS.items() if dtype.itemsize == 2}
-DTYPES = {numbers.kind: dtype for dtype, numbers in NUMBERS.items()}
+WIDER = {n.kind: ELEMENT_TYPES[np.dtype(np.float32)].kind for dtype, n in ELEMENT_TYPES.items() if dtype.itemsize == 2}
+DTYPES = {numbers.kind: dtype for dtype, numbers in ELEMENT_TYPES.items()}
 
 
 class OnDevice(np.ndarray):
@@ -46,14 +46,14 @@ class Library:
         self.called.append(f"workspace {size}")
         return 0
 
-    def cublasGemmEx(self, handle: Any, turned_a: int, turned_b: int, m: int, n: int, k: int, one: Any, a: int,
+    def cublasGemmEx(self, handle: Any, transposed_a: int, transposed_b: int, m: int, n: int, k: int, one: Any, a: int,
                      kind_a: int, lda: int, b: int, kind_b: int, ldb: int, zero: Any, c: int, kind_c: int, ldc: int,
                      sums: int, way: int) -> int:  # fmt: skip
-        return self.cublasGemmStridedBatchedEx(handle, turned_a, turned_b, m, n, k, one, a, kind_a, lda, 0, b, kind_b,
-                                               ldb, 0, zero, c, kind_c, ldc, 0, 1, sums, way)  # fmt: skip
+        return self.cublasGemmStridedBatchedEx(handle, transposed_a, transposed_b, m, n, k, one, a, kind_a, lda, 0, b,
+                                               kind_b, ldb, 0, zero, c, kind_c, ldc, 0, 1, sums, way)  # fmt: skip
 
     def cublasGemmStridedBatchedEx(
-        self, _handle: Any, turned_a: int, turned_b: int, m: int, n: int, k: int, one: Any, a: int, kind_a: int,
+        self, _handle: Any, transposed_a: int, transposed_b: int, m: int, n: int, k: int, one: Any, a: int, kind_a: int,
         lda: int, stride_a: int, b: int, kind_b: int, ldb: int, stride_b: int, zero: Any, c: int, kind_c: int, ldc: int,
         stride_c: int, count: int, sums: int, _way: int,
     ) -> int:  # fmt: skip
@@ -61,10 +61,12 @@ class Library:
         dtype = DTYPES[kind_a]
         assert kind_a == kind_b and kind_c in (kind_a, WIDER.get(kind_a)) and one[0] == 1 and zero[0] == 0
         assert sums == (cublas.SUM64 if dtype.char in "dD" else cublas.SUM32)
-        left = columns_first(a, dtype, *((k, m) if turned_a == TRANSPOSED else (m, k)), lda, stride_a, count)
-        right = columns_first(b, dtype, *((n, k) if turned_b == TRANSPOSED else (k, n)), ldb, stride_b, count)
+        left = columns_first(a, dtype, *((k, m) if transposed_a == TRANSPOSED else (m, k)), lda, stride_a, count)
+        right = columns_first(b, dtype, *((n, k) if transposed_b == TRANSPOSED else (k, n)), ldb, stride_b, count)
         out = columns_first(c, DTYPES[kind_c], m, n, ldc, stride_c, count)
-        out[...] = np.matmul(left.swapaxes(1, 2) if turned_a else left, right.swapaxes(1, 2) if turned_b else right)
+        left, right = (x.swapaxes(1, 2) if is_transposed else x
+                       for x, is_transposed in ((left, transposed_a), (right, transposed_b)))  # fmt: skip
+        out[...] = np.matmul(left, right)
         return 0
 
 

@@ -20,9 +20,9 @@ from eqfuse.frontends.numpy.number import computed, kind_of
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
+from eqfuse.frontends.numpy.traced_bool import TracedBool, traced_bool
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.tracing import differentiated
-from eqfuse.frontends.numpy.verdict import Verdict, verdict
 from eqfuse.frontends.numpy.writes import copied
 from eqfuse.ir.graph import node
 
@@ -114,29 +114,29 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 
 @implements(np.allclose)
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Verdict:
-    return verdict(isclose(a, b, rtol, atol, equal_nan).all())
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> TracedBool:
+    return traced_bool(isclose(a, b, rtol, atol, equal_nan).all())
 
 
 @implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Verdict | bool:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> TracedBool | bool:
     x, y = lift(a1), lift(a2)
     if x.shape != y.shape:
         return False
     same = x == y
     if equal_nan:
         same |= elementwise("isnan", x) & elementwise("isnan", y)
-    return verdict(same.all())
+    return traced_bool(same.all())
 
 
 @implements(np.array_equiv)
-def array_equiv(a1: Any, a2: Any) -> Verdict | bool:
+def array_equiv(a1: Any, a2: Any) -> TracedBool | bool:
     x, y = lift(a1), lift(a2)
     try:
         np.broadcast_shapes(x.shape, y.shape)
     except ValueError:
         return False
-    return verdict((x == y).all())
+    return traced_bool((x == y).all())
 
 
 @implements(np.real_if_close)

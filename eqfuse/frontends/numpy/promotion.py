@@ -17,8 +17,8 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.laid_out import of_elementwise
 from eqfuse.frontends.numpy.number import Number, computed, is_number, kind_of
 from eqfuse.frontends.numpy.registry import of_arrays
+from eqfuse.frontends.numpy.traced_bool import TracedBool, traced_bool
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
-from eqfuse.frontends.numpy.verdict import Verdict, verdict
 from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import OPERATORS, refusal, shown
 from eqfuse.ir.graph import Node, const, node
@@ -231,7 +231,7 @@ def common(values: Sequence[Any]) -> list[Node]:
 
 @of_arrays
 def unary_operator(name: str, x: Any) -> Any:
-    if isinstance(x, Verdict):
+    if isinstance(x, TracedBool):
         raise x.refusal
     return computed(name, x) if isinstance(x, Number) else elementwise(name, x)
 
@@ -242,8 +242,8 @@ def operator(name: str, left: Any, right: Any) -> Any:
     for other in (left, right):
         if defers(other):
             return NotImplemented
-    if isinstance(left, Verdict) or isinstance(right, Verdict):
-        return of_verdicts(name, left, right)
+    if isinstance(left, TracedBool) or isinstance(right, TracedBool):
+        return of_traced_bools(name, left, right)
     if isinstance(left, Number) or isinstance(right, Number):
         other = right if isinstance(left, Number) else left
         if is_number(other):
@@ -275,13 +275,13 @@ def _repeated(sequence: Any, times: Tracer) -> Any:
     return sequence * int(count)
 
 
-def of_verdicts(name: str, left: Any, right: Any) -> Tracer:
+def of_traced_bools(name: str, left: Any, right: Any) -> Tracer:
     """The operator `name` where one side is a Python bool that depends on data."""
-    own, other = (left, right) if isinstance(left, Verdict) else (right, left)
-    if not isinstance(other, Verdict) and not is_number(other):
+    own, other = (left, right) if isinstance(left, TracedBool) else (right, left)
+    if not isinstance(other, TracedBool) and not is_number(other):
         return elementwise(name, left, right)
-    if name in COMPARISONS or (name in _OF_BOOLS and isinstance(other, Verdict | bool)):
-        return verdict(elementwise(name, left, right))
+    if name in COMPARISONS or (name in _OF_BOOLS and isinstance(other, TracedBool | bool)):
+        return traced_bool(elementwise(name, left, right))
     raise own.refusal
 
 

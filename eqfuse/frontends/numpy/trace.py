@@ -24,9 +24,9 @@ from eqfuse.frontends.numpy.placing import stand_ins
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
 from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.stand_ins import replacement
+from eqfuse.frontends.numpy.traced_bool import TracedBool
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
-from eqfuse.frontends.numpy.verdict import Verdict
 from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
@@ -341,7 +341,7 @@ def _placed(
     sources.append((0, len(nodes)))
     if isinstance(leaf, Tracer):
         nodes.append(leaf.node)
-        return BOOL if isinstance(leaf, Verdict) else SCALAR if leaf.scalar else LEAF
+        return BOOL if isinstance(leaf, TracedBool) else SCALAR if leaf.scalar else LEAF
     if isinstance(leaf, (np.ndarray, np.generic)):
         nodes.append(const(supported_array(leaf, "a result")))
         return SCALAR if isinstance(leaf, np.generic) else LEAF

@@ -1,6 +1,6 @@
 """What NumPy gives as a Python bool though it depends on data: whether arrays are equal, or close.
 
-In: a traced array of rank 0. Out: a `Verdict`, which arrays, np.where and ef.cond take as one of NumPy's bools, and
+In: a traced array of rank 0. Out: a `TracedBool`, which arrays, np.where and ef.cond take as one of NumPy's bools, and
 which a program gives back as Python's. Arithmetic on it alone would be a Python number that is not known: refused.
 """
 
@@ -11,7 +11,7 @@ from eqfuse.frontends.numpy.storage import Rights, Storage
 from eqfuse.frontends.numpy.tracer import Tracer
 
 
-class Verdict(Tracer):
+class TracedBool(Tracer):
     """Stands for a Python bool that depends on data."""
 
     __slots__ = ()
@@ -30,6 +30,6 @@ class Verdict(Tracer):
         )
 
 
-def verdict(found: Tracer) -> Verdict:
+def traced_bool(found: Tracer) -> TracedBool:
     """`found`, which is a bool of rank 0, as Python's."""
-    return Verdict(found.tensor_type, Storage(found.node), (), Rights.SCALAR)
+    return TracedBool(found.tensor_type, Storage(found.node), (), Rights.SCALAR)
