@@ -127,6 +127,11 @@ class Device(Summarised):
                 return 1 / (pace + (working_set / capacity - 1) * slope)
         return self.levels[-1][1]
 
+    def memory_seconds(self, traffic: int) -> float:
+        """What it takes to move the bytes of a kernel. Between the kernel that writes a value and the one that reads it
+        lies the traffic of both: hence the level that twice as much fits in."""
+        return traffic / self.bandwidth(2 * traffic)
+
     @cached_property
     def _bands(self) -> list[tuple[int, int, float, float, float]]:
         """Of each level but the last: its capacity, how far it is still felt, its rate, seconds a byte, and how these

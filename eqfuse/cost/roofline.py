@@ -81,6 +81,6 @@ def compiled_price(
     """What a kernel of `launches` costs whose operators take `compute` seconds of the whole device; on a GPU, few
     `blocks` draw a part of its bandwidth and its rate, and no more of its bandwidth than what is `drawn`."""
     busy = min(1.0, max(blocks, 1) / max(device.multiprocessors, 1))  # share of the device that has a block
-    memory = (read + written) / device.bandwidth(2 * (read + written)) / min(1.0, DRAWN * busy, drawn)
+    memory = device.memory_seconds(read + written) / min(1.0, DRAWN * busy, drawn)
     seconds = launches * device.launch_seconds + overlapped(memory, compute / busy)
     return Price(seconds, read, written, flops, bound(seconds, memory, compute / busy))

@@ -17,6 +17,7 @@ import numpy as np
 from eqfuse.compiler import compile_graph, extract
 from eqfuse.demo.programs import Example
 from eqfuse.egraph.saturate import saturate
+from eqfuse.extract.greedy import GREEDY
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
@@ -24,7 +25,6 @@ from eqfuse.plan.plan import Plan
 from eqfuse.runtime.program import Program
 from eqfuse.summary import duration, quantity
 
-GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")
 HEADINGS = ("", "kernels", "moved", "temp.", "predicted", "measured", "×", "error")
 LEGEND = (
     "moved: bytes between kernels and memory, and predicted: time, both by the price model; temp.: peak bytes of "

@@ -19,7 +19,7 @@ import numpy as np
 from eqfuse.errors import OptionError
 from eqfuse.machine import threads
 
-ALIGNMENT = 64
+ALIGNMENT = 64  # bytes, of each value in the arena: a cache line
 SMALL_BYTES = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
 LEAST_RESULT = 32 << 10  # smaller results are made anew
 KEPT_RESULTS = 128 << 20  # bytes of results that are looked at again, whether or not somebody holds them

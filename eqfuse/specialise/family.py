@@ -16,6 +16,7 @@ from typing import Any
 
 from eqfuse.compiler import before_search, compile_graph
 from eqfuse.cost.targets import MANY_SIZES, device_for
+from eqfuse.egraph.alike import SMALL
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.ir.correspondence import Ambiguous, Correspondence, NotTransferred
@@ -35,7 +36,6 @@ from eqfuse.specialise.versions import Version
 
 REACH = 16  # a plan priced at n serves sizes from n / REACH to n * REACH
 NEAR = 4  # a new plan is priced at a size already compiled for, if that is so near
-SMALL = 48  # sizes up to this are one to the price: launches decide
 PLANS = 8  # the oldest go first
 PLANS_NEAR = 3  # that serve one size: a function may branch on it
 ANEW = 8  # sizes compiled anew before a warning

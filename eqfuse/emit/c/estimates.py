@@ -20,7 +20,7 @@ from eqfuse.emit.c.nest import SHORT
 from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, additions, not_full
-from eqfuse.emit.c.schedule import loops_shared, memory_seconds
+from eqfuse.emit.c.schedule import loops_shared
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.seams import pieces
 from eqfuse.ops import Role, row
@@ -62,7 +62,7 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
     found = loops_shared(read + written, compute, math.prod(state.space), False, device)
     seconds = device.launch_seconds + found["seconds"] + device.call_seconds * state.template.is_library
-    memory = memory_seconds(read + written, device if found["threads"] > 1 else device.single)
+    memory = (device if found["threads"] > 1 else device.single).memory_seconds(read + written)
     return Price(seconds, read, written, work.flops, bound(seconds, memory, found["compute"]))
 
 

@@ -53,6 +53,20 @@ class CompiledSchedule(Schedule):
         raise NotImplementedError
 
     @property
+    def units(self) -> int:
+        """What threads take: blocks, or iterations of the outer loops."""
+        raise NotImplementedError
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.units // max(1, self.chunk))
+
+    @property
+    def sharing(self) -> str:
+        """How threads share the units, as `explain()` says it."""
+        return f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
+
+    @property
     def between(self) -> int:
         """The bytes of workspaces that each call writes, and reads again."""
         return sum(t.nbytes for t in self.workspaces)
@@ -62,7 +76,7 @@ class CompiledSchedule(Schedule):
         if len(self.reads) + len(self.writes) > device.max_arguments:
             return Price(math.inf, read, written, self.flops, "memory")
         seconds = device.launch_seconds + self.seconds
-        memory = memory_seconds(read + written, device if self.threads > 1 else device.single)
+        memory = (device if self.threads > 1 else device.single).memory_seconds(read + written)
         return Price(seconds, read, written, self.flops, bound(seconds, memory, self.compute))
 
 
@@ -70,9 +84,7 @@ class CompiledSchedule(Schedule):
 class LoopsSchedule(Loops, CompiledSchedule):
     """Loops over all elements."""
 
-    @property
-    def chunks(self) -> int:
-        return -(-self.units // max(1, self.chunk))
+    chunks = CompiledSchedule.chunks  # loops inside another kernel have one
 
     @property
     def may_spread(self) -> bool:
@@ -84,9 +96,8 @@ class LoopsSchedule(Loops, CompiledSchedule):
         return self.nest.is_of_short_rows and set(self.seams) <= {*self.nest.inside}
 
     def __str__(self) -> str:
-        shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
         extents = " x ".join(f"{'reduced ' * dim.reduced}{dim.extent:,}" for dim in self.nest.dims)
-        lines = [f"loops over {extents}, {shared}"]
+        lines = [f"loops over {extents}, {self.sharing}"]
         passes = sum(bool(p.reductions) or self.writes_all(p) for p in self.passes)
         if passes > 1:
             lines.append(f"{passes} passes over a row, {self.held_bytes:,} bytes held between them")
@@ -181,8 +192,8 @@ def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
 
 def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
     """How threads share the units so that they are done soonest. `compute`: seconds of one thread."""
-    alone = overlapped(memory_seconds(traffic, device.single), compute)
-    together = HANDED + overlapped(memory_seconds(traffic, device), compute / device.threads)
+    alone = overlapped(device.single.memory_seconds(traffic), compute)
+    together = HANDED + overlapped(device.memory_seconds(traffic), compute / device.threads)
     chunk = -(-units // max(1, min(CHUNKS, int(alone / CHUNK), units)))
     if is_line:
         chunk = -(-chunk // LINE) * LINE
@@ -197,16 +208,11 @@ def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, 
     chunks = -(-units // chunk)
     turns = -(-chunks // device.threads) * device.threads / chunks
     compute = alone * turns / device.threads
-    together = HANDED + overlapped(memory_seconds(traffic, device), compute)
-    seconds = overlapped(memory_seconds(traffic, device.single), alone)
+    together = HANDED + overlapped(device.memory_seconds(traffic), compute)
+    seconds = overlapped(device.single.memory_seconds(traffic), alone)
     if device.threads == 1 or seconds < SHARED_FROM or together >= seconds or chunks == 1:
         return {"chunk": units, "threads": 1, "seconds": seconds, "compute": alone}
     return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": compute}
-
-
-def memory_seconds(traffic: int, device: Device) -> float:
-    """What it takes to move the bytes of a kernel: between it and the one that reads its results lie those of both."""
-    return traffic / device.bandwidth(2 * traffic)
 
 
 def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:

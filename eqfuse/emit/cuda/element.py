@@ -89,6 +89,12 @@ def _padding(n: Node) -> int:
     return sum(map(sum, n.attr("padding"))) if n.op == "conv" else 0
 
 
+def aligned(index: Index, shape: Shape) -> Index:
+    """The index into an array of `shape` that broadcasts."""
+    tail = index[len(index) - len(shape) :]
+    return tuple("0" if n == 1 else text for text, n in zip(tail, shape, strict=True))
+
+
 @dataclass
 class Indices:
     """Index arithmetic with literal extents. Remembers which tuple came from which flat offset, so that a contiguous
@@ -165,7 +171,7 @@ class Elements:
         if known is None and (array := self.parameters.pointer(n)) is not None:
             return self._element(array, self.indices.join(index, n.shape))
         if known is None and ops.computed(n.dtype) != ops.stored(n.dtype) and row(n.op).role is Role.ELEMENTWISE:
-            values = [self.value(a, self._aligned(index, a.shape)) for a in n.args]
+            values = [self.value(a, aligned(index, a.shape)) for a in n.args]
             if n.op == "cast":
                 return ops.stored_cast(n.args[0].dtype, n.dtype, values[0])
             return ops.store(n.dtype, self.expression(n, values))
@@ -215,7 +221,7 @@ class Elements:
         if role is Role.ELEMENTWISE:
             values = []
             for a in n.args:
-                values.append((yield self._value(a, self._aligned(index, a.shape))))
+                values.append((yield self._value(a, aligned(index, a.shape))))
             return self.name(n, index, self._applied(n, values))
         if role is Role.VIEW:
             return (yield self._value(n.args[0], self._source(n, index)))
@@ -270,11 +276,6 @@ class Elements:
         kind = f"Vec<{self.parameters.stored(array)}, {self.vector_width}>"
         return f"const {kind} {name} = *(const {kind}*)({array} + {first});"
 
-    def _aligned(self, index: Index, shape: Shape) -> Index:
-        """The index into an argument of `shape` that broadcasts."""
-        tail = index[len(index) - len(shape) :]
-        return tuple("0" if n == 1 else text for text, n in zip(tail, shape, strict=True))
-
     def _source(self, n: Node, index: Index) -> Index:
         """Where in its argument the view or gather `n` finds its element `index`."""
         source = n.args[0]
@@ -284,7 +285,7 @@ class Elements:
         if n.op == "reshape":
             return self.indices.split(self._short(self.indices.join(index, n.shape)), source.shape)
         if n.op == "broadcast_to":
-            return self._aligned(index, source.shape)
+            return aligned(index, source.shape)
         if n.op == "slice":
             return tuple(
                 "0" if m == 1 else text if (start, step) == (0, 1) else _shifted(text, start, step)

@@ -8,7 +8,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from eqfuse.emit.cuda.element import Index, Indices
+from eqfuse.emit.cuda.element import Index, Indices, aligned
 from eqfuse.emit.cuda.scheduling.attention import Operands
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
 from eqfuse.emit.cuda.scheduling.operands import Reading
@@ -56,7 +56,7 @@ class _MatmulOperands:
 
     def left(self) -> Matrix:
         node, how = self.schedule.operands[0], self.schedule.left
-        index = (*_aligned(self.place, node.shape[:-1]), "k")
+        index = (*aligned(self.place, node.shape[:-1]), "k")
         if self.product.rows != self.node.shape[-2]:
             known = (*self.offsets, (index, node.shape, "i"))
             return Matrix(node, index, known, f"m * {self.product.depth} + k", how.slow, how.fast, how.width)
@@ -64,7 +64,7 @@ class _MatmulOperands:
 
     def right(self) -> Matrix:
         node = self.schedule.operands[1]
-        index = (*_aligned(self.place[:-1], node.shape[:-2]), "k", "n")
+        index = (*aligned(self.place[:-1], node.shape[:-2]), "k", "n")
         return self._in_order(node, index, self.schedule.right)
 
     def result(self) -> Matrix:
@@ -133,12 +133,6 @@ class _ConvOperands:
 def places_of(schedule: ProductSchedule | Operands) -> _MatmulOperands | _ConvOperands:
     """The operands and the result of its product."""
     return (_MatmulOperands if schedule.node.op == "matmul" else _ConvOperands)(schedule)
-
-
-def _aligned(index: Index, shape: Shape) -> Index:
-    """The index into an operand of `shape` that broadcasts."""
-    tail = index[len(index) - len(shape) :]
-    return tuple("0" if n == 1 else text for text, n in zip(tail, shape, strict=True))
 
 
 def _joined(index: Index, shape: Shape) -> str:

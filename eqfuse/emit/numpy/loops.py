@@ -15,7 +15,7 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.executable import in_order as ordered
-from eqfuse.emit.numpy.source import Source
+from eqfuse.emit.numpy.source import Source, tuple_text
 from eqfuse.emit.steps import begun_in_place, emitted_steps, held_results
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
@@ -135,7 +135,7 @@ def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
 def _while(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
     count: int = n.attr("carries")
     state, shared = _begin(source, args, into), args[count:]
-    given = _tuple([*state, *shared])
+    given = tuple_text([*state, *shared])
     source.line("(first, _), (step, _) = lent = lend()")
     source.line(f"goes_on = first({given})[0]")
     source.line("while goes_on:")
@@ -151,7 +151,7 @@ def _fori(source: Source, n: Node, args: list[str], into: list[Destination]) -> 
     _index(source)
     source.line("((step, _),) = lent = lend()")
     source.line(f"for index[()] in range(int({lower}), int({upper})):")
-    source.line(f"{_tuple(state)} = step({_tuple(['index', *state, *shared])})", 2)
+    source.line(f"{tuple_text(state)} = step({tuple_text(['index', *state, *shared])})", 2)
     _put_in_order(source, state, into)
     _end(source, state, into)
 
@@ -167,7 +167,7 @@ def _scan(source: Source, n: Node, args: list[str], into: list[Destination]) -> 
     source.line(f"for i in order({n.attr('trips')}, {n.attr('reverse')}):")
     if is_indexed(n):
         source.line(f"index[()] = {n.attr('start')} + i", 2)
-    source.line(f"{_tuple([*state, *made])} = step({_tuple(['index', *state, *rows, *shared])})", 2)
+    source.line(f"{tuple_text([*state, *made])} = step({tuple_text(['index', *state, *rows, *shared])})", 2)
     _put_in_order(source, state, into)
     source.block([f"{place.name}[i] = {name}" for place, name in zip(into[count:], made, strict=True)], 2)
     _end(source, state, into[:count])
@@ -181,7 +181,7 @@ def _choice(source: Source, n: Node, args: list[str], into: list[Destination]) -
             source.line(f"begin({place.name}, {shared[first[at] - 1]})")
             shared[first[at] - 1] = place.name
     source.line("(first, _), (step, _) = lent = lend()")
-    source.line(f"{_tuple(made)} = (first if {condition} else step)({_tuple(shared)})")
+    source.line(f"{tuple_text(made)} = (first if {condition} else step)({tuple_text(shared)})")
     _end(source, made, into)
 
 
@@ -212,9 +212,5 @@ def _end(source: Source, state: Sequence[str], into: Sequence[Destination]) -> N
     source.block([f"copyto({place.name}, {name})" for place, name in ends if not place.kept], 1)
     moved = [(place.name, name) for place, name in ends if place.moves]
     if moved:
-        source.line(f"settle({_tuple([place for place, _ in moved])}, {_tuple([name for _, name in moved])})")
+        source.line(f"settle({tuple_text([place for place, _ in moved])}, {tuple_text([name for _, name in moved])})")
     source.line("give_back(lent)")
-
-
-def _tuple(names: Sequence[str]) -> str:
-    return f"({', '.join(names)}{',' * (len(names) == 1)})"

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.emit.numpy.ops import NAMES, view_text
-from eqfuse.emit.numpy.source import Source
+from eqfuse.emit.numpy.source import Source, tuple_text
 from eqfuse.ir.graph import Node, input_node, node
 from eqfuse.ir.views import free_view, leaf_chain, taken
 from eqfuse.plan.buffers import Layout
@@ -53,14 +53,14 @@ class Routine:
     ) -> None:
         writer = _Writer(plan, kernels, emitted, layout, constants)
         self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
-        self._begin = ["def program(inputs):", f"    {_tuple([f'v{v}' for v in plan.inputs])} = inputs"]
-        self._end = f"    return {_tuple([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
+        self._begin = ["def program(inputs):", f"    {tuple_text([f'v{v}' for v in plan.inputs])} = inputs"]
+        self._end = f"    return {tuple_text([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
         self._functions = writer.functions()
         self._code = self._compiled(self._lines())
 
     @property
     def source(self) -> str:
-        once = [f"# once: {name} = {_text(*view)}" for name, view in self._stays.items() if isinstance(view, tuple)]
+        once = [f"# once: {name} = {view_text(*view)}" for name, view in self._stays.items() if isinstance(view, tuple)]
         lines = [*once, *self._begin, *self._lines(heads=True), self._end]
         return "\n".join([*self._functions, *lines]) + "\n"
 
@@ -171,7 +171,7 @@ class _Writer:
             return _KernelLines(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run
-        return _KernelLines(head, [*lines, f"    {name}({_tuple(writes)}, {_tuple(reads)})"], False)
+        return _KernelLines(head, [*lines, f"    {name}({tuple_text(writes)}, {tuple_text(reads)})"], False)
 
     def _lying(self, v: int, base: int) -> list[str]:
         """Lines that let the value `v` lie where `base` does."""
@@ -239,7 +239,7 @@ class _Writer:
                 self.stays[name], self.roots[name] = (base, chain), (root, through)
                 return []
         self._names_of_views()
-        return [f"    {name} = {_text(base, chain)}"]
+        return [f"    {name} = {view_text(base, chain)}"]
 
     def _names_of_views(self) -> None:
         for word in ("broadcast_to", "flip", "sliding_window"):
@@ -271,14 +271,6 @@ class _Writer:
 
     def _global(self, name: str, value: Any) -> None:
         assert self.globals.setdefault(name, value) is value, f"two meanings of {name}"
-
-
-def _tuple(names: Sequence[str]) -> str:
-    return f"({', '.join(names)}{',' * (len(names) == 1)})"
-
-
-def _text(base: str, chain: Sequence[Node]) -> str:
-    return view_text(base, chain)
 
 
 def _copied(array: np.ndarray) -> np.ndarray:

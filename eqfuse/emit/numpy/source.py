@@ -237,6 +237,10 @@ def straight_kernel(body: Graph) -> Source:
     return source
 
 
+def tuple_text(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' * (len(names) == 1)})"
+
+
 def named(source: Source, n: Node) -> str:
     """A name for a leaf behind its views, taken once."""
     text = source.view(n)

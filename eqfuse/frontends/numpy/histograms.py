@@ -79,14 +79,10 @@ def _counted(x: Tracer, bins: Sequence[Any], ranges: Sequence[Any], density: Any
     histogram, types = histogram_types([a.type for a in args], attrs)
     fresh = [t for t, count in zip(types, counts, strict=True) if count is not None]
     found, *found_edges = unpack(made, [t.shape for t in (histogram, *fresh)])
-    rest = iter(p.astype(t.dtype) if t.dtype.kind == "c" else _real(p).astype(t.dtype)
+    rest = iter(p.astype(t.dtype) if t.dtype.kind == "c" else p.real.astype(t.dtype)
                 for p, t in zip(found_edges, fresh, strict=True))  # fmt: skip
-    first = found if histogram.dtype.kind == "c" else _real(found)
+    first = found if histogram.dtype.kind == "c" else found.real
     return [first.astype(histogram.dtype), *(next(rest) if e is None else e for e in edges)]
-
-
-def _real(x: Tracer) -> Tracer:
-    return x.real if x.dtype.kind == "c" else x
 
 
 @implements(np.histogram)

@@ -48,10 +48,6 @@ def _parts(op: str, args: Sequence[Tracer], attrs: tuple = ()) -> list[Tracer]:
     return unpack(made, PARTS[op]([a.node.type for a in args], attrs))
 
 
-def _real(x: Tracer) -> Tracer:
-    return x.real if x.dtype.kind == "c" else x
-
-
 def _adjoint(x: Tracer) -> Tracer:
     """The conjugate transpose."""
     return lazy.matrix_transpose(x.conj())
@@ -115,11 +111,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tracer, Tracer, Tracer, Tr
     cut = np.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
     limit = lift(cut).astype(np.float64)
     x, residuals, rank, s = _parts("lstsq", (a, right, limit))
-    residuals = _real(residuals)
-    count = _real(rank).astype(np.int32)
+    residuals = residuals.real
+    count = rank.real.astype(np.int32)
     if m > n:
         residuals = wrap(node("full_rank", (residuals.node, count.node), (n,)))
-    return x.reshape(n) if vector else x, residuals, count, _real(s)
+    return x.reshape(n) if vector else x, residuals, count, s.real
 
 
 @implements(np.linalg.pinv)
@@ -160,7 +156,7 @@ def _triangle(UPLO: str) -> str:
 def eigh(a: Any, UPLO: str = "L") -> Any:
     (x,) = _inexact("eigh", a)
     w, v = _parts("eigh", (_matrices("eigh", x),), (_triangle(UPLO),))
-    return EighResult(_real(w), v)  # type: ignore[arg-type]
+    return EighResult(w.real, v)  # type: ignore[arg-type]
 
 
 @implements(np.linalg.eigvalsh)
@@ -198,7 +194,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     if not compute_uv:
         return wrap(node("svdvals", (x.node,)))
     u, s, vh = _parts("svd", (x,), (bool(full_matrices),))
-    return SVDResult(u, _real(s), vh)  # type: ignore[arg-type]
+    return SVDResult(u, s.real, vh)  # type: ignore[arg-type]
 
 
 def _hermitian_svd(x: Tracer, compute_uv: bool) -> Any:
@@ -248,7 +244,7 @@ def det(a: Any) -> Tracer:
 def slogdet(a: Any) -> Any:
     (x,) = _inexact("slogdet", a)
     sign, logarithm = _parts("slogdet", (_matrices("slogdet", x),))
-    return SlogdetResult(sign, _real(logarithm))
+    return SlogdetResult(sign, logarithm.real)
 
 
 @implements(np.linalg.cond)

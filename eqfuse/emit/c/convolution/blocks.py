@@ -15,13 +15,12 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.convolution.parts import Convolution
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.product.blocks import BUFFERS, DEPTH, HIGH, NEAR, stride_of
-from eqfuse.emit.c.product.tile import RegisterTile, forms
+from eqfuse.emit.c.product.tile import CALLED, RegisterTile, forms
 from eqfuse.errors import UnsupportedOp
 
 WIDE = (1024, 512, 256, 128, 64)  # columns of a unit, at most: fewer only where the buffers of so many are too large
 CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # into how many blocks rows are cut
 PARTS = (1, 2, 4, 8)  # and filters
-CALLED = 20  # cycles to call the function of a tile
 COPIED = 0.5  # cycles that it takes to copy an element of the image, or to compute one of the results
 COPY = 10  # and to begin a row of them
 UNIT = 150  # cycles to begin a unit

@@ -45,21 +45,16 @@ class ConvolutionSchedule(CompiledSchedule):
         return units(self.convolution, self.blocks)
 
     @property
-    def chunks(self) -> int:
-        return -(-self.units // self.chunk)
-
-    @property
     def nbytes(self) -> int:
         """Of the buffers of a unit."""
         pooled = self.pooling.nbytes if self.pooling else 0
         return self.blocks.elements(self.convolution) * self.convolution.dtype.itemsize + pooled
 
     def __str__(self) -> str:
-        shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
         b, (tile, *_) = self.blocks, self.blocks.tiles
         pooled = f", for {b.results} rows of what is pooled of them" if self.pooling else ""
         return "\n".join([
-            f"{self.units} blocks of {b.filters} filters at {b.rows} x {b.columns} places{pooled}, {shared}",
+            f"{self.units} blocks of {b.filters} filters at {b.rows} x {b.columns} places{pooled}, {self.sharing}",
             f"tiles of {tile.rows} filters x {tile.columns} places; copies {b.channels} channels of the image at a "
             f"time, in {len(self.copies)} phases; reads filters {'as copied before' if self.filters else 'in place'}",
             f"{self.nbytes:,} bytes of buffers in each thread",

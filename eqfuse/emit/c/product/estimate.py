@@ -10,8 +10,8 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.product.blocks import HIGH, heights
-from eqfuse.emit.c.product.schedule import CALLED, COPIED, tile_rate
-from eqfuse.emit.c.product.tile import MOST_DOTS, RegisterTile, dots_for, terms, tile_for
+from eqfuse.emit.c.product.schedule import COPIED, tile_rate
+from eqfuse.emit.c.product.tile import CALLED, MOST_DOTS, RegisterTile, dots_for, terms, tile_for
 from eqfuse.ops.types import TensorType
 
 

@@ -20,9 +20,9 @@ from eqfuse.emit.c.nest import SHORT, Access, Dim
 from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, blocks_of, heights, units
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
-from eqfuse.emit.c.product.tile import terms
+from eqfuse.emit.c.product.tile import CALLED, terms
 from eqfuse.emit.c.rates import work_of
-from eqfuse.emit.c.schedule import CompiledSchedule, memory_seconds, shared
+from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import CLEARLY, SPINNING
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
@@ -34,7 +34,6 @@ from eqfuse.ops.types import TensorType
 # The rate of the innermost loops over that of BLAS on the same type of float, by the type of sums; integers are set
 # against float32. On two cores of a Zen 4, 512-bit vectors, 256 x 256 x 256: 113 Gflop/s a thread, and BLAS 104.
 SHARE = {"float32": 1.06, "float64": 1.06, "uint32": 0.9, "uint64": 0.44}
-CALLED = 20  # cycles to call the function of a tile
 # Of the blocks of a softmax that has a mask. What a mask leaves is data: half of them where each row has what comes
 # before it, or all.
 LEFT = 0.75
@@ -80,13 +79,8 @@ class ProductSchedule(CompiledSchedule):
     def units(self) -> int:
         return units(self.parts, self.blocks)
 
-    @property
-    def chunks(self) -> int:
-        return -(-self.units // self.chunk)
-
     def __str__(self) -> str:
-        shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
-        lines = [f"{self.units} blocks of {self.blocks.rows} x {self.blocks.columns}, {shared}"]
+        lines = [f"{self.units} blocks of {self.blocks.rows} x {self.blocks.columns}, {self.sharing}"]
         for step, right in zip(self.blocks.steps, self.rights, strict=True):
             t = step.tile
             tiles = f"tiles of {t.rows} x {t.columns}"
@@ -143,7 +137,7 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
 def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSchedule:
     """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
-    rough = max(rough, sum(memory_seconds(n.args[1].type.nbytes, device.single) for n in parts.products))
+    rough = max(rough, sum(device.single.memory_seconds(n.args[1].type.nbytes) for n in parts.products))
     blocks = blocks_of(parts, device, rough)
     steps = blocks.steps
     if parts.online is not None and not blocks.is_chained(1):
@@ -266,5 +260,5 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     made = shared(alone, sum(s.reads) + sum(s.writes) + s.between, s.units, device)
     if not s.copies_once:
         memory = device if made["threads"] > 1 else device.single
-        made["seconds"] += STRIDED * sum(memory_seconds(2 * t.nbytes, memory) for t in s.workspaces)
+        made["seconds"] += STRIDED * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)
     return replace(s, flops=flops, **made)

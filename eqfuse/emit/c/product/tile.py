@@ -20,6 +20,7 @@ import numpy as np
 
 MOST_ROWS, MOST_VECTORS = 12, 8
 LATENCY = 12  # independent sums that keep the multipliers busy: 4 cycles of latency on two of them, and some more
+CALLED = 20  # cycles to call the function of a tile
 FETCH = 2  # cycles of a vector of the right operand
 # The same, and columns from which on, where the panel of a tile is beyond a level-1 cache: on a Zen 4 with 256-bit
 # vectors 32 rows of 1280 by 1280 x 1000 take 1.35 ms by 4 x 24, and 1.09 by 6 x 16, as BLAS does.

@@ -21,7 +21,7 @@ from eqfuse.emit.c.loops import pushed, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.rates import COLUMN, STEP, additions, bytes_of, work_of
 from eqfuse.emit.c.scatter.histogram import counted
-from eqfuse.emit.c.schedule import HANDED, SHARED_FROM, LoopsSchedule, loops_schedule, loops_shared, memory_seconds
+from eqfuse.emit.c.schedule import HANDED, SHARED_FROM, LoopsSchedule, loops_schedule, loops_shared
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node, topological
 from eqfuse.ir.view_strides import contiguous
@@ -163,7 +163,7 @@ def _shared(nest: Nest, updates: Sequence[Update], traffic: int, compute: float,
     """How threads share the values. Units that join to elements of their own are shared as those of a map. Others are
     cut into parts where there are many values to an element, the same for any number of threads."""
     units = nest.elements if nest.is_line else nest.units
-    alone = overlapped(memory_seconds(traffic, device.single), compute)
+    alone = overlapped(device.single.memory_seconds(traffic), compute)
     whole = {"chunk": units, "threads": 1, "seconds": alone, "compute": compute, "in_parts": False}
     if not nest.is_line and all(set(nest.counted).isdisjoint(_named(nest, update)) for update in updates):
         return {**loops_shared(traffic, compute, units, False, device), "in_parts": False}
@@ -178,7 +178,7 @@ def _shared(nest: Nest, updates: Sequence[Update], traffic: int, compute: float,
     adding = 2 * parts * sum([u.base.type.size * COLUMN / device.scalar_rate(u.base.dtype.name) for u in updates])
     found = {**whole, "chunk": chunk, "in_parts": True, "compute": compute + adding, "seconds": alone + adding}
     each = compute * -(-parts // device.threads) / parts
-    together = HANDED + overlapped(memory_seconds(traffic, device), each) + adding
+    together = HANDED + overlapped(device.memory_seconds(traffic), each) + adding
     if device.threads == 1 or alone < SHARED_FROM or together >= alone:
         return found
     return {**found, "threads": device.threads, "compute": each + adding, "seconds": together}

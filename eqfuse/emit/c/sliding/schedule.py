@@ -48,10 +48,6 @@ class WindowsSchedule(CompiledSchedule):
         return math.prod(self.windows.outer) * -(-high // self.rows) * -(-wide // self.columns)
 
     @property
-    def chunks(self) -> int:
-        return -(-self.units // self.chunk)
-
-    @property
     def planes(self) -> int:
         """Of the image, that a unit reads of."""
         return math.prod(axis.window for axis in self.windows.above)
@@ -79,10 +75,9 @@ class WindowsSchedule(CompiledSchedule):
         return max(4, self.windows.window.dtype.itemsize) * (self.image_elements + self.rows * self.columns + self.line)
 
     def __str__(self) -> str:
-        shared = f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
         first = "computes what it reads of the image" if self.before else "reads the image in place"
         return "\n".join([
-            f"windows of {' x '.join(str(axis.window) for axis in self.windows.axes)}, {shared}",
+            f"windows of {' x '.join(str(axis.window) for axis in self.windows.axes)}, {self.sharing}",
             f"{self.units} blocks of {self.rows} x {self.columns} results, each {first}",
             f"{self.nbytes:,} bytes of buffers in each thread",
         ])  # fmt: skip

@@ -14,7 +14,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, NEAR, Jumps, Work, gaps, total
-from eqfuse.emit.numpy.cost.tiles import in_tiles, left_in_tiles, memory_seconds, on_whole_arrays, spilled
+from eqfuse.emit.numpy.cost.tiles import in_tiles, left_in_tiles, on_whole_arrays, spilled
 from eqfuse.emit.numpy.tiling import copies, work_of
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
@@ -38,7 +38,7 @@ def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
             work.seconds, schedule.calls_per_tile * schedule.tiles, schedule.calls_once, traffic, left, device
         )
     seconds += device.launch_seconds
-    memory = memory_seconds(traffic, device) + left
+    memory = device.memory_seconds(traffic) + left
     return Price(seconds, read, written, work.flops, bound(seconds, memory, work.seconds))
 
 

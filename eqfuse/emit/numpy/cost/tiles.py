@@ -28,7 +28,7 @@ def kernel_seconds(state: State, traffic: int, work: Work, device: Device, items
         across += [math.prod(state.left.shape)] * state.left.across(itemsize)
     if tiled and across:
         work = total([work, *[transposed_read(elements, itemsize, device) for elements in across]])
-    memory = memory_seconds(traffic, device)
+    memory = device.memory_seconds(traffic)
     left = 0.0 if state.left is None else _left_in_tiles(state, itemsize, device)
     work = spilled(work, state.held, itemsize, device)
     if not tiled or not tiles_pay(work, traffic, device) or _is_one_tile(state):
@@ -44,16 +44,10 @@ def kernel_seconds(state: State, traffic: int, work: Work, device: Device, items
     return seconds, memory + left, work
 
 
-def memory_seconds(traffic: int, device: Device) -> float:
-    """What it takes all threads to move the bytes of a kernel. Between the kernel that writes a value and the one that
-    reads it lies the traffic of both: hence the level that twice as much fits in."""
-    return traffic / device.bandwidth(2 * traffic)
-
-
 def on_whole_arrays(work: Work, traffic: int, device: Device) -> float:
     """Seconds of one NumPy call after another on whole arrays. Of a product BLAS takes all threads where that is
     faster."""
-    return max(work.whole - work.shared, memory_seconds(traffic, device if work.shared else device.single))
+    return max(work.whole - work.shared, (device if work.shared else device.single).memory_seconds(traffic))
 
 
 def in_tiles(work: float, calls: float, once: int, traffic: int, left: float, device: Device) -> float:
@@ -64,8 +58,8 @@ def in_tiles(work: float, calls: float, once: int, traffic: int, left: float, de
         calls *= device.lock
     seconds = device.dispatch_seconds + (calls / device.threads + once) * device.call_seconds
     # a call waits for what it reads from memory; only the tiles of other threads go on meanwhile
-    alone = memory_seconds(traffic, device.single) / device.threads
-    return seconds + max(overlapped(memory_seconds(traffic, device) + left, work), work + alone)
+    alone = device.single.memory_seconds(traffic) / device.threads
+    return seconds + max(overlapped(device.memory_seconds(traffic) + left, work), work + alone)
 
 
 def spilled(work: Work, held: int, itemsize: int, device: Device) -> Work:
