@@ -24,9 +24,9 @@ class Sheet(NamedTuple):
 
 
 # Sources: NVIDIA data sheets and whitepapers; V100, A6000, 3090 Ti and A100 80 GB after Mu Li's transformers-benchmarks
-# as the operator-fusion tuning article quotes it; L2, SMs and shared memory of V100, A100, H100: PMC10448217 table 3;
-# B200 as read off a device: pytorch/ao PR 4002. The fp16 rate of 3090 Ti and 4090 is the one with fp32 accumulation,
-# half of the advertised one.
+# as the article on tuning operator fusion quotes it, corrected; L2, SMs and shared memory of V100, A100, H100:
+# PMC10448217 table 3; B200 as read off a device: pytorch/ao PR 4002. The fp16 rate of 3090 Ti and 4090 is the one with
+# fp32 accumulation, half of the advertised one.
 SHEETS = {
     "v100": Sheet(70, 16, 900, 15.7, 0, 125, 0, 0, 6, 80, 96, 96, 64),
     "a6000": Sheet(86, 48, 768, 38.7, 77, 155, 155, 0, 6, 84, 100, 99, 48),
@@ -39,15 +39,6 @@ SHEETS = {
     "l4": Sheet(89, 24, 300, 30.3, 60, 121, 121, 242, 48, 58, 100, 99, 48),
     "4090": Sheet(89, 24, 1008, 82.6, 82.6, 165, 165, 330, 72, 128, 100, 99, 48),
     "b200": Sheet(100, 180, 7670, 75, 1100, 2250, 2250, 4500, 126, 148, 228, 227, 64),
-}
-
-# The tuning article's own table, word for word: memory GB, GB/s, fp32 and fp16 Tflop/s. Its GA102 rows are rounded, and
-# its 3090 Ti row is the fp16-accumulate rate; SHEETS has the corrected figures.
-ARTICLE = {
-    "a100": (80, 2039, 19.5, 312),
-    "v100": (16, 900, 15.7, 125),
-    "a6000": (48, 768, 38, 150),
-    "3090ti": (24, 1008, 40, 160),
 }
 
 # float64 rate over fp32 rate: (elementwise, matrix product). CUDA programming guide, table of arithmetic throughput.

@@ -11,7 +11,7 @@ from eqfuse.ops.row import PriceClass
 class Usual(NamedTuple):
     """What one element costs."""
 
-    gpu_flops: float  # cost in flops: a special-function unit is 16 times slower than the FMA lanes (gpu.md 5)
+    gpu_flops: float  # cost in flops: in a clock, a multiprocessor computes 256, or 16 special functions
     cpu_ns: float  # float32, one core with NumPy's SIMD loops (measured on Zen 5, rounded)
 
 
@@ -27,7 +27,7 @@ USUAL_PRICES: dict[PriceClass, Usual] = {
     PriceClass.EXPONENTIAL: Usual(24, 0.4),
     PriceClass.TRIGONOMETRIC: Usual(44, 0.4),
     PriceClass.INVERSE: Usual(66, 4.0),
-    PriceClass.ERF: Usual(66, 7.0),  # about 25 FMA + 1 special function (gpu.md 5)
+    PriceClass.ERF: Usual(66, 7.0),  # about 25 FMA of 2 flops and a special function, counted, not measured
     PriceClass.POWER: Usual(110, 1.0),
     PriceClass.WHOLE_POWER: Usual(110, 48.0),  # NumPy 2.4 on Zen 5
     PriceClass.FLOOR_DIVISION: Usual(40, 6.0),
