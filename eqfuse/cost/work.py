@@ -84,7 +84,7 @@ def element_work(
     """What the elements cost that one application of an operator computes; of a product, at full rate."""
     described = row(op)
     flops = described.flops(types, out, attrs)
-    dtype = types[0].dtype.name if op != "where" else out.dtype.name
+    dtype = types[described.values_from].dtype.name
     if described.role is Role.CONTRACTION:
         seconds = flops / device.contraction_flops(dtype)
         if op == "conv":

@@ -24,7 +24,8 @@ def accept(call: Call) -> State | str | None:
     if call.row.name == "scatter":
         base, *given = call.states
         updated, _, values = call.types
-        known = values.dtype == updated.dtype and _emits(call, call.attr("mode"), [updated, values], updated)
+        joins = call.attr("mode") != "set" and values.dtype == updated.dtype
+        known = joins and _emits(call, call.attr("mode"), [updated, values], updated)
         space = values.shape
     elif call.row.name == "bincount":
         base, given, space = None, [*call.states], call.types[0].shape

@@ -216,7 +216,7 @@ _UFUNC_ROWS = [
 UFUNCS: dict[str, np.ufunc] = {op.name: op.meaning for op in _UFUNC_ROWS}  # type: ignore[misc]
 ROWS = [
     *_UFUNC_ROWS,
-    Op("where", Role.ELEMENTWISE, 3, (), _where, np.where, _one_per_element, _SIMPLE, _NEVER),
+    Op("where", Role.ELEMENTWISE, 3, (), _where, np.where, _one_per_element, _SIMPLE, _NEVER, values_from=1),
     Op("cast", Role.ELEMENTWISE, 1, ("dtype",), _cast, cast_array, no_flops, _SIMPLE, _ONCE),
     Op("real", Role.ELEMENTWISE, 1, (), _part("real"), np.real, no_flops, _SIMPLE, _NEVER),
     Op("imag", Role.ELEMENTWISE, 1, (), _part("imag"), np.imag, no_flops, _SIMPLE, _NEVER),

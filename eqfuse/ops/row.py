@@ -101,6 +101,7 @@ class Op:
     even: bool = False  # f(-x) == f(x)
     domain: tuple[float, float] = REALS  # where a function of one argument is defined
     joined_by: str | None = None  # of a reduction: the operator that joins the results of two parts
+    values_from: int = 0  # the first argument that holds values: before them is the condition of `where`
 
     def attr(self, attrs: Sequence[Any], name: str) -> Any:
         """The attribute `name` among the `attrs` of one application."""

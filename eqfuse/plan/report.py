@@ -196,7 +196,7 @@ def _best_rate(ops: list[Node], device: Device) -> float:
     """Flops per second of the fastest of `ops`, as the device's profile has it."""
     rates = []
     for n in ops:
-        dtype = (n if n.op == "where" else n.args[0]).dtype.name
+        dtype = n.args[row(n.op).values_from].dtype.name
         if row(n.op).role is Role.CONTRACTION:
             rates.append(device.contraction_flops(dtype))
         else:

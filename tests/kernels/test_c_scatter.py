@@ -13,6 +13,7 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, node, topological
 from eqfuse.kinds import State, classify
+from eqfuse.ops.updates import MODES
 from tests.kernels.test_c_emit import counted
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, run_all
@@ -170,6 +171,13 @@ def test_histograms_of_bins_that_are_not_of_one_known_width_are_library_calls() 
     for name, attrs in given.items():
         state = classify(Graph((x,), (node("histogram", (x,), attrs),)), C)
         assert isinstance(state, State) and state.kind == "library", name
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_values_of_every_mode_have_a_kernel_and_those_that_replace_elements_a_library_call(mode: str) -> None:
+    dtype = np.int32 if mode in ("gcd", "lcm") or mode.startswith("bitwise") else np.float32
+    state = classify(joined(mode, read(0, (ROWS,), dtype), PLACES, read(2, (COUNT,), dtype)), C)
+    assert isinstance(state, State) and (mode != "set" or state.kind == "library")
 
 
 @needs_compiler

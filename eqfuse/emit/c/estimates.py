@@ -43,7 +43,7 @@ def operator_work(
         return work
     if op == "take":  # as often as there are places
         out = types[1]
-    times, base = additions(op, out.dtype if op == "where" else types[0].dtype, types[-1].size == 1)
+    times, base = additions(op, types[row(op).values_from].dtype, types[-1].size == 1)
     return replace(work, seconds=touched(op, attrs, out, types, work.flops) * times / device.scalar_rate(base))
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
+from eqfuse.ops import row
+from eqfuse.ops.reductions import PLACES
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,6 @@ _BY_ONE = {
 }  # fmt: skip
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
 MAPS = ("concat", "pad", "take", "take_along_axis")  # of which loops make where they read
-PLACES = {"argmax": "max", "argmin": "min"}
 SCANS = {"cumsum": "sum", "cumprod": "prod", "maximum": "max", "minimum": "min"}  # by operator, or ufunc
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
@@ -181,7 +182,7 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
 
 def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) -> str:
     """One element of `op`. `dtypes` are the arguments', alike but for the condition of `where`."""
-    template, dtype = _COMPLEX.get(dtypes[0], {}).get(op) or _template(op, dtypes), dtypes[op == "where"]
+    template, dtype = _COMPLEX.get(dtypes[0], {}).get(op) or _template(op, dtypes), dtypes[row(op).values_from]
     if template is None:
         raise UnsupportedOp(f"the c table (eqfuse/emit/c/ops.py) has no row {op!r} for {dtype.name}")
     kind = ctype(dtype)
@@ -225,7 +226,7 @@ def divided(op: str, dtype: np.dtype, number: str, by: str) -> str:
 
 
 def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
-    dtype = dtypes[op == "where"]
+    dtype = dtypes[row(op).values_from]
     if op == "nextafter" and dtype in _HALVES:  # computed in float, it would change nothing
         return None
     if op == "power" and dtype.kind == "i":  # NumPy refuses negative powers of integers

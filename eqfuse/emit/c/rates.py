@@ -111,8 +111,7 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
                 count = counts[key] = _times(nest, *key)
             if not loaded:
                 flops += round(turns * count)
-                dtype = n.dtype if op == "where" else args[0].dtype
-                times, base = additions(op, dtype, not varying[args[-1]])
+                times, base = additions(op, args[row(op).values_from].dtype, not varying[args[-1]])
                 if is_scan(n):
                     times = _of_scan(n, nest)
                 seconds += turns * count * times * threads / device.scalar_rate(base)

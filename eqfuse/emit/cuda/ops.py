@@ -15,6 +15,8 @@ import numpy as np
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
+from eqfuse.ops import row
+from eqfuse.ops.reductions import PLACES
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _STORED: dict[np.dtype, str] = {
@@ -153,7 +155,7 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
 
 def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
     """One element of `op`. `dtypes` are the arguments', alike but for the condition of `where` and `ldexp`'s powers."""
-    template, dtype = _template(op, dtypes), dtypes[op == "where"]
+    template, dtype = _template(op, dtypes), dtypes[row(op).values_from]
     if template is None:
         raise UnsupportedOp(f"the cuda table (eqfuse/emit/cuda/ops.py) has no row {op!r} for {dtype.name}")
     kind = computed(dtype)
@@ -162,7 +164,7 @@ def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
 
 
 def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
-    dtype = dtypes[op == "where"]
+    dtype = dtypes[row(op).values_from]
     if op == "nextafter" and dtype in _SMALL:  # computed in float, it would change nothing
         return None
     wrapping = [_WRAPPING] if dtype.char in "ilqH" else []
@@ -200,7 +202,6 @@ def stored_cast(source: np.dtype, target: np.dtype, text: str) -> str:
     return store(target, f"(float){text}" if target in _SMALL else cast(source, target, text))
 
 
-PLACES = {"argmax": "max", "argmin": "min"}
 ORDERED = ("max", "min", *PLACES)
 SCANS = ("cumsum", "cumprod", "accumulate")
 # by ufunc; the reduction that a scan runs, or what changes nothing, as C text or "" for an infinity
