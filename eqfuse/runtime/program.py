@@ -33,7 +33,7 @@ class Program(Summarised):
     `peak_bytes` is the most memory that one call holds beside its arguments, its results and the program's constants.
     """
 
-    make_report: Callable[[], Report]  # where the report is made when it is first asked for
+    make_report: Callable[[], Report] | None = None  # where the report is made when it is first asked for
     laws: tuple[Law, ...] | None = None  # it was chosen under; None where nobody said
 
     def __init__(self, plan: Plan, executable: Executable | None = None) -> None:
@@ -58,8 +58,18 @@ class Program(Summarised):
 
     @cached_property
     def report(self) -> Report:
-        """What a call does, by prediction, and what that saves."""
+        """What a call does, by prediction, and what that saves; of a program that `compile` or `jit` made."""
+        if self.make_report is None:
+            raise EqfuseError(
+                "no report: this program was made by ef.emit, of a plan, which does not know the search that found it, "
+                "nor the program of one kernel per operator. ef.compile(graph) makes a program with a report"
+            )
         return self.make_report()
+
+    @property
+    def is_reported(self) -> bool:
+        """Has it a report?"""
+        return self.make_report is not None or "report" in vars(self)
 
     def wait(self, seconds: float | None = None) -> bool:
         """With ``wait=False``: wait until the kernels are compiled, so many seconds at most. Are they?"""
@@ -120,7 +130,7 @@ class Program(Summarised):
 
     def save(self, path: str | Path) -> None:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""
-        save(self.plan, self.report if hasattr(self, "report") else None, self.laws, path)
+        save(self.plan, self.report if self.is_reported else None, self.laws, path)
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the program to the file `path` as an ONNX model in which every kernel is a local function."""

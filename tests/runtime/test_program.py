@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,3 +182,16 @@ def test_an_array_that_is_read_meanwhile_is_not_overwritten():
     for got, wanted in zip(Program(plan)(a), ef.meaning(plan.graph, a), strict=True):
         np.testing.assert_array_equal(got, wanted)
 
+
+ANSWERS = sorted(name for name in dir(Program) if not name.startswith("_"))
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_program_made_of_a_plan_alone_answers_or_says_that_it_cannot(name: str, tmp_path: Path) -> None:
+    arguments = {"call": [[np.ones(3)]], "run": [[np.ones(3)]], "kernel_seconds": [np.ones(3)]}
+    arguments |= {"save": [tmp_path / "program"], "to_onnx": [tmp_path / "program"]}
+    program = ef.emit(ef.extract(ef.saturate(ef.trace(np.exp, np.ones(3))), "numpy"))
+    with suppress(ef.EqfuseError):
+        answer = getattr(program, name)
+        if callable(answer):
+            answer(*arguments.get(name, []))
