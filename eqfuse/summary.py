@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-COLUMNS, ROWS = 120, 8
+COLUMNS, ROWS = 120, 8  # characters of a line, and lines of a table, of a short form
 INDENT, GAP = "  ", "  "
 
 

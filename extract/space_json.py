@@ -36,7 +36,7 @@ from eqfuse.ops.literal import literal_from_text
 from eqfuse.ops.types import TensorType, tensor_type
 from eqfuse.rewrites import book, numerics_named
 
-FORMAT = 3
+FORMAT = 3  # of the text: one that reads no older texts has the next number
 DAMAGE = (
     ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError, SyntaxError,
 )  # fmt: skip

@@ -32,7 +32,7 @@ LEGEND = (
     "from a float64 run, relative to the largest value; greedy: the cheapest of four greedy fusers, without laws"
 )
 BUDGET = 10.0  # seconds of timing per program, at least three rounds
-ROUNDS = (3, 15)
+ROUNDS = (3, 15)  # at least and at most
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.ir.signature import input_names, parameters_of
 
 STEPS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of the sixth order
-STEP = 1e-3
+STEP = 1e-3  # in units of the direction
 DIFFERENCE_ERROR = 1e-9  # of these, in double precision, and of results of about 1; of others in proportion
 ROUNDING_ERROR = 1e-11  # of these, beside the results they are taken of
 

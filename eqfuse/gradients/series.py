@@ -7,7 +7,7 @@ import math
 from eqfuse.gradients.expr import Expr, f, filled, sum_of, where
 from eqfuse.gradients.row import NoDerivative
 
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)  # B2, B4, … B14
 _SHIFTS = 10  # from which argument on the series is exact to a float64
 
 

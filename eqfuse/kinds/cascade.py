@@ -25,7 +25,7 @@ Sum = dict[Factors, Node | None]  # products of what a part knows, and what each
 TOP, BOTTOM, CENTRE = "max", "min", "mean"
 LOWEST = {TOP: -np.inf, BOTTOM: np.inf}
 NEGATED = {TOP: BOTTOM, BOTTOM: TOP, CENTRE: CENTRE}
-HIGHEST_POWER = 4
+HIGHEST_POWER = 4  # of which the moments of two parts are joined
 
 
 @dataclass(frozen=True)

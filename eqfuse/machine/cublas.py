@@ -22,7 +22,7 @@ from eqfuse.errors import EqfuseError
 NEITHER, TRANSPOSED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
 DEFAULT = -1  # CUBLAS_GEMM_DEFAULT
 SUM32, SUM64 = 68, 70  # CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F
-LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1  # extent or step: cuBLAS takes them as int
 
 
 class ElementType(NamedTuple):

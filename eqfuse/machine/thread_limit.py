@@ -9,7 +9,7 @@ import os
 from eqfuse.errors import OptionError
 
 VARIABLE = "EQFUSE_NUM_THREADS"
-UNLIMITED = 1 << 30
+UNLIMITED = 1 << 30  # threads: more than any machine has
 
 
 def set_num_threads(count: int | None) -> None:

@@ -23,7 +23,7 @@ from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running
 from eqfuse.rewrites import Law
 
-SECONDS = 5.0
+SECONDS = 5.0  # for all proofs of a program
 LATE = "the time for it ran out (eqfuse.show.attribution.rests_on takes as long as it is told)"
 SHOWN = 8  # numbers of kernels in one line
 Goal = tuple[Node, Node]  # a pair that must be found equal

@@ -25,7 +25,7 @@ KIND_OF_ROLE = {
     Role.UPDATE: "library", Role.SCAN: "scan",
 }  # fmt: skip
 CHARACTER, LINE, PAD, GAP, STEP = 6.2, 14, 8, 14, 24  # pixels
-SWEEPS = 8
+SWEEPS = 8  # over the rows, to lay boxes near those that they read and that read them
 BEND = "bend"  # the kind of a place where an edge passes a row
 
 

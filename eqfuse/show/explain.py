@@ -22,7 +22,7 @@ from eqfuse.plan.report import Report, running
 from eqfuse.show.attribution import Rests
 from eqfuse.summary import count, counted, duration, quantity
 
-WIDTH = 118
+WIDTH = 118  # characters
 
 
 @dataclass(frozen=True, repr=False)

@@ -32,7 +32,7 @@ FLAGS = ("-std=c++17", "-O1", "-fPIC", "-w", "-fvisibility=hidden", "-ffp-contra
 COUNTED = ("-DEQF_COUNTED", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fno-threadsafe-statics",
            "-O0")  # fmt: skip
 CUDA_HEADERS = ("cuda_fp16.h", "cuda_bf16.h")  # their contents are in cudawords.hpp
-LARGEST_DYNAMIC_SHARED = 227 * 1024
+LARGEST_DYNAMIC_SHARED = 227 * 1024  # bytes of a block, on sm_90 (CUDA programming guide, compute capabilities)
 _KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+'
                      r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")  # fmt: skip
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

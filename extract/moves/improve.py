@@ -14,7 +14,7 @@ from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.greedy import fuse
 
-ROUNDS = 4
+ROUNDS = 4  # over all classes
 
 Moves = Callable[[Cover, Candidates], None]
 SearchState = tuple[Moves, frozenset[Cut]]  # a cover about to be changed

@@ -15,8 +15,8 @@ from eqfuse.extract.greedy import fuse
 from eqfuse.extract.moves.merge import MergeState
 
 EFFORT = 6_000  # kernels looked at, and operators of those made, all moves together, for each kernel of the cover
-MOST_EFFORT = 300_000  # and in all: seconds, however large the program
-ROUNDS = 3
+MOST_EFFORT = 300_000  # and in all, however large the program: it takes seconds
+ROUNDS = 3  # over all kernels
 
 
 def regroup(cover: Cover, candidates: Candidates, allowance: Allowance = UNLIMITED) -> None:

@@ -21,8 +21,8 @@ from eqfuse.extract.solver.binary import BinaryProgram, relaxed
 SEEDS = 2  # kernels of one output, of each class, that are grown
 OFFERED = 4  # candidates of a class by which kernels grow
 ROUNDS = 40  # of relaxing and growing
-PAIR_SECONDS = 1e-4  # what it takes to make a kernel of two, and more for each operator: work is counted, not timed
-OPERATOR_SECONDS = 5e-7
+PAIR_SECONDS = 1e-4  # what it takes to make a kernel of two: work is counted, not timed
+OPERATOR_SECONDS = 5e-7  # and more for each of its operators
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape, TensorType
 
-MOST_CELLS = 128
+MOST_CELLS = 128  # of a kernel
 MOST_NODES = 512  # of all bodies that cells compute, where there are several
 CODES = 4 * MOST_CELLS - 1  # numbers for what cells have of a concatenation: two for each piece at most
 Box = tuple[tuple[int, int], ...]  # along each axis of the space, where it begins and ends

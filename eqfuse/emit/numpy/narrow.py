@@ -20,7 +20,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape
 
-LEAST_ROWS = 256
+LEAST_ROWS = 256  # from which on columns pay, each of which is a call
 FEW, FEW_FROM = 3, 8 << 20  # the same for arrays of so many bytes: every column passes through the cache
 
 

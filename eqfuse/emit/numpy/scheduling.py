@@ -51,7 +51,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ir.views import TooOften, computes, push_views
 from eqfuse.ops import Role, row
 
-PARTS_PER_THREAD = 4
+PARTS_PER_THREAD = 4  # at most, so that a slow part delays little
 AFTER = "windowed value"  # stands for the node itself in the graph of what follows it
 
 

@@ -19,8 +19,8 @@ from eqfuse.ops.literal import Literal
 if TYPE_CHECKING:
     import onnx
 
-OPSET = 21
-IR_VERSION = 10
+OPSET = 21  # of the operators that are written
+IR_VERSION = 10  # of the file, which goes with it
 
 BOOL, I32, I64, U64, F32 = (np.dtype(name) for name in ("bool", "int32", "int64", "uint64", "float32"))
 _F = "float16 float32 float64"

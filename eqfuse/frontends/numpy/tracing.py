@@ -19,7 +19,7 @@ from eqfuse.frontends.numpy.ndarray import Operators
 from eqfuse.frontends.numpy.recorder import Recorder
 from eqfuse.ir.graph import Node, node
 
-MAX_NODES = 100_000
+MAX_NODES = 100_000  # values of one trace
 LOOP_BODY = "the body of a loop or a branch"
 _state = threading.local()
 

@@ -18,14 +18,14 @@ from itertools import product
 
 import numpy as np
 
-MOST_ROWS, MOST_VECTORS = 12, 8
+MOST_ROWS, MOST_VECTORS = 12, 8  # of a tile
 LATENCY = 12  # independent sums that keep the multipliers busy: 4 cycles of latency on two of them, and some more
 CALLED = 20  # cycles to call the function of a tile
 FETCH = 2  # cycles of a vector of the right operand
 # The same, and columns from which on, where the panel of a tile is beyond a level-1 cache: on a Zen 4 with 256-bit
 # vectors 32 rows of 1280 by 1280 x 1000 take 1.35 ms by 4 x 24, and 1.09 by 6 x 16, as BLAS does.
 FAR, NEAR = 4, 16
-HINDERED = 0.125
+HINDERED = 0.125  # of the cycles of loads: never hidden under multiplications
 # Sums, and vectors beside them, for which there are registers: 32 of 512 bits, and on ARM, else 16.
 _MANY, _FEW = 30, 15
 ADDED = 12  # cycles to add the lanes of a vector

@@ -20,7 +20,7 @@ from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 
-THREADS = 256
+THREADS = 256  # of a block
 MOST_BLOCKS = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
 LEAST = 32  # elements of either axis for which tiles are made
 LINE = 8  # threads that share a line of a tile, with 16 bytes each
