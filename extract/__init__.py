@@ -15,9 +15,9 @@ from eqfuse.extract import ablations, exact, flow, greedy, unfused
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.families import Search, by_families
+from eqfuse.extract.horizontal import fused_horizontally
 from eqfuse.extract.memory.limit import Limit, within
 from eqfuse.extract.programs.simplify import simplified
-from eqfuse.extract.sideways import sideways
 from eqfuse.extract.space_json import load_space
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.plan.plan import Plan
@@ -77,7 +77,7 @@ def choose(
         plan = within(space, covers, device, limit, proved, meter.allowance)
     else:
         plan = assemble(space, covers, device, proved)
-        plan = sideways(plan) if extractor in ("flow", "exact") else plan
+        plan = fused_horizontally(plan) if extractor in ("flow", "exact") else plan
     for use in space.uses:
         segment, cover = space.segments[use.segment], covers[use.segment]
         meter.searched[worst(segment.level, cover.level)] += len(segment.graph.operators)

@@ -66,31 +66,31 @@ class _Flow:
     """A network, and its minimal cut: by shortest paths, level by level (Dinic)."""
 
     def __init__(self) -> None:
-        self.room: defaultdict[object, dict[object, float]] = defaultdict(dict)
+        self.capacity: defaultdict[object, dict[object, float]] = defaultdict(dict)
 
-    def add(self, a: object, b: object, room: float) -> None:
-        self.room[a][b] = self.room[a].get(b, 0.0) + room
-        self.room[b].setdefault(a, 0.0)
+    def add(self, a: object, b: object, capacity: float) -> None:
+        self.capacity[a][b] = self.capacity[a].get(b, 0.0) + capacity
+        self.capacity[b].setdefault(a, 0.0)
 
     def cut(self, source: object, sink: object) -> set[object]:
         """The side of `source`, the largest there is."""
         while sink in (level := self._levels(source)):
-            rest = {a: list(of) for a, of in self.room.items()}
+            rest = {a: list(of) for a, of in self.capacity.items()}
             while path := self._path(source, sink, level, rest):
                 steps = list(pairwise(path))
-                amount = min(self.room[a][b] for a, b in steps)
+                amount = min(self.capacity[a][b] for a, b in steps)
                 for a, b in steps:
-                    self.room[a][b] -= amount
-                    self.room[b][a] += amount
-        return self.room.keys() - self._reaching(sink)
+                    self.capacity[a][b] -= amount
+                    self.capacity[b][a] += amount
+        return self.capacity.keys() - self._reaching(sink)
 
     def _levels(self, source: object) -> dict[object, int]:
         """How far from `source` the others are."""
         level, queue = {source: 0}, deque([source])
         while queue:
             a = queue.popleft()
-            for b, room in self.room[a].items():
-                if room > 0 and b not in level:
+            for b, capacity in self.capacity[a].items():
+                if capacity > 0 and b not in level:
                     level[b] = level[a] + 1
                     queue.append(b)
         return level
@@ -98,11 +98,11 @@ class _Flow:
     def _path(
         self, source: object, sink: object, level: dict[object, int], rest: dict[object, list[object]]
     ) -> list[object]:
-        """A shortest path with room, of steps that are left to `rest`; none where it is empty."""
+        """A shortest path with capacity, of steps that are left to `rest`; none where it is empty."""
         path = [source]
         while path[-1] != sink:
             a = path[-1]
-            while rest[a] and not (self.room[a][rest[a][-1]] > 0 and level.get(rest[a][-1]) == level[a] + 1):
+            while rest[a] and not (self.capacity[a][rest[a][-1]] > 0 and level.get(rest[a][-1]) == level[a] + 1):
                 rest[a].pop()
             if rest[a]:
                 path.append(rest[a][-1])
@@ -114,12 +114,12 @@ class _Flow:
         return path
 
     def _reaching(self, sink: object) -> set[object]:
-        """What has room to go to `sink`."""
+        """What has capacity to go to `sink`."""
         found, stack = {sink}, [sink]
         while stack:
             b = stack.pop()
-            for a in self.room[b]:
-                if a not in found and self.room[a][b] > 0:
+            for a in self.capacity[b]:
+                if a not in found and self.capacity[a][b] > 0:
                     found.add(a)
                     stack.append(a)
         return found

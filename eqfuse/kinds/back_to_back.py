@@ -11,7 +11,7 @@ from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
 NAME = "back_to_back"
-ATTENTION = "eqfuse.emit.cuda.scheduling.attention:attention_schedule"
+TILED = "eqfuse.emit.cuda.scheduling.back_to_back:back_to_back_schedule"
 
 
 def accept(call: Call) -> State | str | None:
@@ -38,6 +38,6 @@ def accept(call: Call) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS, "cuda": ATTENTION}, emitters=EMITTERS, has_levels=True,
+    NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS, "cuda": TILED}, emitters=EMITTERS, has_levels=True,
     colour="#e57fc0",
 )  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
-from eqfuse.emit.cuda.scheduling.attention import attention_schedule
+from eqfuse.emit.cuda.scheduling.back_to_back import back_to_back_schedule
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.evaluate import evaluate
@@ -83,7 +83,7 @@ ALL = pytest.mark.parametrize("case", CASES)
 
 
 def kernel(graph: Graph, name: str) -> CudaKernel:
-    found = source_of(graph, attention_schedule(graph, device("a100")), name)
+    found = source_of(graph, back_to_back_schedule(graph, device("a100")), name)
     assert isinstance(found, CudaKernel)
     return found
 
@@ -181,4 +181,4 @@ def test_a_plan_for_attention_stores_no_matrix_of_all_pairs(dtype: np.dtype) -> 
 def test_rows_that_cannot_be_summed_up_tile_by_tile_are_refused(between: Callable, why: str) -> None:
     graph = trace(lambda q, k, v: between(q @ k) @ v, *heads("f4", 32, 32))
     with pytest.raises(UnsupportedOp, match=why):
-        attention_schedule(graph, device("a100"))
+        back_to_back_schedule(graph, device("a100"))

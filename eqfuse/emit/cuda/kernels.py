@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda import attention, contract, map, ops, row, side_by_side, transposed
+from eqfuse.emit.cuda import back_to_back, contract, map, ops, row, side_by_side, transposed
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.emit.cuda.prelude import PRELUDE
-from eqfuse.emit.cuda.scheduling.attention import AttentionSchedule
+from eqfuse.emit.cuda.scheduling.back_to_back import BackToBackSchedule
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
 from eqfuse.emit.cuda.scheduling.map import MapSchedule, TilesSchedule
@@ -89,8 +89,8 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
             lines = transposed.emit(schedule, parameters)
         case RowsSchedule():
             lines = row.emit(schedule, parameters)
-        case AttentionSchedule():
-            lines = attention.emit(schedule, parameters)
+        case BackToBackSchedule():
+            lines = back_to_back.emit(schedule, parameters)
         case ProductSchedule():
             lines = contract.emit(schedule, parameters)
         case _ if not schedule.calls:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from eqfuse.emit.cuda.element import Index, Indices, aligned
-from eqfuse.emit.cuda.scheduling.attention import Operands
+from eqfuse.emit.cuda.scheduling.back_to_back import Operands
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
 from eqfuse.emit.cuda.scheduling.operands import Reading
 from eqfuse.ir.graph import Node

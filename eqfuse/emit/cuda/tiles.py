@@ -1,5 +1,5 @@
 """Tiles that threads move: of operands into shared memory, of results to the arrays. In: a `Matrix`, the index map of
-one. Out: lines of C. `contract.py` and `attention.py` write kernels with them.
+one. Out: lines of C. `contract.py` and `back_to_back.py` write kernels with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The panel template: every operator of a body on one tile after another, tiles shared among threads.
 
-In: the schedule of a map, row, reduce, contract (matrix product) or attention body. Out: `Source`.
+In: the schedule of a map, row, reduce, contract (matrix product) or back_to_back body. Out: `Source`.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def right_operands(body: Graph) -> set[Node]:
 
 
 def panel_of(body: Graph) -> Panel:
-    """The merged axes of a map, row, reduce, contract (matrix product) or attention body."""
+    """The merged axes of a map, row, reduce, contract (matrix product) or back_to_back body."""
     products = [n for n in body.nodes if n.op == "matmul"]
     reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
     rows = -1

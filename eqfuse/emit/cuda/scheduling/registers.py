@@ -2,7 +2,7 @@
 multiprocessor are to have room. Used by `map.py`.
 
 ptxas spends registers on computing several elements at once, though other threads hide the latency of one element as
-well: with half the threads resident, nothing hides that of memory. Asked for more room than there is, it spills.
+well: with half the threads resident, nothing hides that of memory. Asked for more than there are, it spills.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from eqfuse.ops.row import PriceClass
 
 # Threads of a multiprocessor, and how many registers of each of them, beside those of places and functions, are enough:
 # where threads compute 4 elements, and where 8.
-ROOMS = {4: ((2048, 12), (1536, 26)), 8: ((2048, 11),)}
+REGISTERS = {4: ((2048, 12), (1536, 26)), 8: ((2048, 11),)}
 # CUDA has these without loops, calls and tests, which keep what they need beside all else.
 QUICK = {
     4: (PriceClass.SIMPLE, PriceClass.LOGIC, PriceClass.DIVISION, PriceClass.EXPONENTIAL, PriceClass.ERF),
@@ -30,7 +30,7 @@ NARROW = (np.dtype(np.float32), np.dtype(np.float16), BFLOAT16, np.dtype(np.bool
 
 def resident(body: Graph, threads: int, width: int) -> int:
     """As many blocks of `threads` as leave each thread, which computes `width` elements of float32 one after the other,
-    enough room; one where that is not sure."""
+    enough registers; one where that is not sure."""
     work = [n for n in body.nodes if row(n.op).role is Role.ELEMENTWISE]
     if any(n.dtype not in NARROW for n in (*body.inputs, *body.outputs, *work)):
         return 1
@@ -41,7 +41,7 @@ def resident(body: Graph, threads: int, width: int) -> int:
         return 1
     vectors = sum(-(-width * n.dtype.itemsize // 4) for n in (*read, *body.outputs))
     wanted = vectors + _alive(work)
-    return next((most // threads for most, enough in ROOMS[width] if wanted <= enough), 1)
+    return next((most // threads for most, enough in REGISTERS[width] if wanted <= enough), 1)
 
 
 def _alive(work: list[Node]) -> int:

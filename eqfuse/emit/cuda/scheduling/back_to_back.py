@@ -1,6 +1,6 @@
 """The schedule of two products with work on whole rows between them: the matrix between them stays on chip.
 
-In: a back_to_back body. Out: `AttentionSchedule`. A block keeps a tile of rows and goes over the columns of the first
+In: a back_to_back body. Out: `BackToBackSchedule`. A block keeps a tile of rows and goes over the columns of the first
 product, tile by tile; each tile is multiplied into the sums of the second product at once. Where the rows between are
 normalised by the sum of exponentials (softmax), this sum and the maximum are those of the tiles so far: what was summed
 up is scaled when the maximum grows, and divided at the end (Milakov and Gimelshein 2018; Dao et al. 2022).
@@ -26,7 +26,7 @@ from eqfuse.ops import Role, row
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionTiles:
+class BackToBackTiles:
     """A block's `rows`, and the `columns` of the first product that it takes at a time, by `threads`. `share`: its rate
     over that of a tiled product."""
 
@@ -39,9 +39,9 @@ class AttentionTiles:
 # Rows of 64 elements, measured on an H200: 194 Tflop/s of float16 (32 x 4096 x 4096). FlashAttention-2 reaches 50 to
 # 73 % of the peak on A100, where `mma.sync` products reach some 80. On cores a multiplication takes three fourths of a
 # value from shared memory, twice as many as in the tiled product.
-TENSOR = {64: AttentionTiles(64, 64, 128, 0.9), 128: AttentionTiles(64, 32, 128, 0.75)}
+TENSOR = {64: BackToBackTiles(64, 64, 128, 0.9), 128: BackToBackTiles(64, 32, 128, 0.75)}
 RESIDENT = 4  # blocks of rows of 64 on tensor cores: 4 to 8 % faster than 3, which the compiler chooses by itself
-CORES = {64: AttentionTiles(64, 32, 256, 0.5), 128: AttentionTiles(32, 16, 256, 0.25)}
+CORES = {64: BackToBackTiles(64, 32, 256, 0.5), 128: BackToBackTiles(32, 16, 256, 0.25)}
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Operands:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionSchedule(CudaSchedule):
+class BackToBackSchedule(CudaSchedule):
     """`first`, `second`: the products. `rows`: what is done with rows of the first. `tiles`: what a block takes at a
     time; `tensor`: on tensor cores. `width`: neighbours written at once. `spared`: seconds of
     divisions of what is between, as the sums are divided instead."""
@@ -64,7 +64,7 @@ class AttentionSchedule(CudaSchedule):
     first: Operands
     second: Operands
     rows: SoftmaxRows
-    tiles: AttentionTiles
+    tiles: BackToBackTiles
     tensor: bool
     width: int
     spared: float
@@ -101,7 +101,7 @@ class AttentionSchedule(CudaSchedule):
 
 
 @unless_empty
-def attention_schedule(body: Graph, device: Device) -> CudaSchedule:
+def back_to_back_schedule(body: Graph, device: Device) -> CudaSchedule:
     second, first = _products(body)
     rows = rows_between(body, first, narrowed(second, device)[0], second)
     one, two = _operands(first, device), _operands(second, device)
@@ -116,7 +116,7 @@ def attention_schedule(body: Graph, device: Device) -> CudaSchedule:
     tiles = (TENSOR if tensor else CORES)[64 if widest <= 64 else 128]
     blocks = one.product.batch * -(-one.product.rows // tiles.rows)
     group, itemsize = 2 if tensor else 4, max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))
-    return AttentionSchedule(
+    return BackToBackSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, grid=(blocks, 1),
         block=(tiles.threads, 1), resident=RESIDENT if tensor and widest <= 64 else 1,
         first=one, second=two, rows=rows, tiles=tiles, tensor=tensor,

@@ -1,5 +1,5 @@
-"""Sideways: maps of a plan that need nothing of one another, of any shapes, in one launch where launches take longer
-than their work.
+"""Horizontal fusion: maps of a plan that need nothing of one another, of any shapes, in one launch where launches take
+longer than their work.
 
 In: a `Plan`. Out: the plan with fewer kernels, never costlier, on devices on which a kind of kernel holds such maps.
 """
@@ -19,7 +19,7 @@ TRIED = 8  # kernels that each map is tried beside
 MOST = 400  # tries for a plan
 
 
-def sideways(plan: Plan) -> Plan:
+def fused_horizontally(plan: Plan) -> Plan:
     """`plan`, its maps beside others as long as that saves something."""
     kind = next((k.name for k in KINDS.values() if k.of_any_spaces and k.is_on(plan.device.target)), None)
     if kind is None:

@@ -1,6 +1,6 @@
-"""The inner products of `attention.py`: of a block's rows and a tile of columns, and of that and the last operand.
+"""The inner products of `back_to_back.py`: of a block's rows and a tile of columns, and of that and the last operand.
 
-In: an `AttentionSchedule`, which way round the operands lie in shared memory. Out: `AttentionParts`, lines of C.
+In: an `BackToBackSchedule`, which way round the operands lie in shared memory. Out: `BackToBackParts`, lines of C.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.multiply import BANKED, Multiply
-from eqfuse.emit.cuda.scheduling.attention import AttentionSchedule
+from eqfuse.emit.cuda.scheduling.back_to_back import BackToBackSchedule
 from eqfuse.ir.graph import Node
 
 Transposed = dict[str, bool]
 
 
 @dataclass(frozen=True)
-class AttentionParts:
+class BackToBackParts:
     """In shared memory, as `stored`, lie the block's `qs` [rows][terms], and as `buffers` tiles `ks` [terms][columns]
     and `vs` [columns][results], each the other way round where `transposed`. `hold`: what follows when `qs` has come. A
     thread has `counts` rows `a` and groups `b` of `group` columns `v` of the first product: `one` is that of row `m`,
@@ -40,7 +40,7 @@ class AttentionParts:
     result: Multiply
 
 
-def on_tensor_cores(schedule: AttentionSchedule, transposed: Transposed) -> AttentionParts:
+def on_tensor_cores(schedule: BackToBackSchedule, transposed: Transposed) -> BackToBackParts:
     """Each warp has 16 rows, whose fragments it holds. What a lane has of the first product is laid out as its part of
     the left operand of the second."""
     kept, t, (deep, wide) = schedule.second.operands[0], schedule.tiles, schedule.on_chip
@@ -55,7 +55,7 @@ def on_tensor_cores(schedule: AttentionSchedule, transposed: Transposed) -> Atte
     way = {"q": str(transposed["q"]).lower(), **{x: str(not transposed[x]).lower() for x in "kv"}}
     pairs = ", ".join(_pair(kept, f"s[c / 8 + {h}]", at) for h in (0, 1) for at in (0, 2))
 
-    return AttentionParts(
+    return BackToBackParts(
         kind, 2, transposed,
         [
             f"__shared__ __align__(16) {kind} memory[{most}];",
@@ -107,13 +107,13 @@ def _multiplied(kind: str, extent: int, transposed: str, place: str, sums: str, 
     ]
 
 
-def on_cores(schedule: AttentionSchedule) -> AttentionParts:
+def on_cores(schedule: BackToBackSchedule) -> BackToBackParts:
     """Sixteen threads share `high` rows: each has columns side by side of the first product, which pass through shared
     memory, and groups of four columns of the second."""
     t, (deep, wide) = schedule.tiles, schedule.on_chip
     high, across = t.rows // 16, t.columns // 16
     groups = wide // 64
-    return AttentionParts(
+    return BackToBackParts(
         "float", 1, {"q": True, "k": False, "v": False},
         [
             f"__shared__ __align__(16) float qs[{deep}][{t.rows + 4}], ks[1][{deep}][{t.columns + 4}];",

@@ -1,19 +1,20 @@
 """Two products with work on whole rows between them, the matrix between on chip. In: a back_to_back body and its
 schedule. Out: the statements of one CUDA function. Next stop: `cuda.emit_kernel`.
 
-A block keeps a tile of rows of the first product and goes over its columns, tile by tile (`scheduling/attention.py`).
-Tiles of both right operands lie in shared memory, where the next ones come by asynchronous copies while these are
-multiplied (`attention_parts.py`). Names are those of `contract.py`: `m`, `n`, `k` of the product at hand.
+A block keeps a tile of rows of the first product and goes over its columns, tile by tile, as
+`scheduling/back_to_back.py` has it. Tiles of both right operands lie in shared memory, where the next ones come by
+asynchronous copies while these are multiplied (`back_to_back_parts.py`). Names are those of `contract.py`: `m`, `n`,
+`k` of the product at hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqfuse.emit.cuda.attention_parts import AttentionParts, on_cores, on_tensor_cores
+from eqfuse.emit.cuda.back_to_back_parts import BackToBackParts, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.operands import Matrix, places_of
-from eqfuse.emit.cuda.scheduling.attention import AttentionSchedule
+from eqfuse.emit.cuda.scheduling.back_to_back import BackToBackSchedule
 from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, of_neighbours, place_of
 from eqfuse.ir.graph import Node
 
@@ -21,19 +22,19 @@ AtHand = dict[Node, tuple[str, str]]  # what a value is called, and its text whe
 INFINITY = "__int_as_float(0x7f800000)"
 
 
-def emit(schedule: AttentionSchedule, parameters: Parameters) -> list[str]:
+def emit(schedule: BackToBackSchedule, parameters: Parameters) -> list[str]:
     """The inside of the function."""
     return _Writer(parameters, schedule).write()
 
 
 class _Writer:
-    def __init__(self, parameters: Parameters, schedule: AttentionSchedule) -> None:
+    def __init__(self, parameters: Parameters, schedule: BackToBackSchedule) -> None:
         self.schedule, self.rows, self.integer = schedule, schedule.rows, parameters.integer
         self.first, self.second = places_of(schedule.first), places_of(schedule.second)
         self.product, self.tiles = schedule.first.product, schedule.tiles
         self.q, self.k, self.v = self.first.left(), self.first.right(), self.second.right()
         transposed = {"q": self.q.fast != "k", "k": self.k.fast == "k", "v": self.v.fast == "k"}
-        self.parts: AttentionParts = on_tensor_cores(schedule, transposed) if schedule.tensor else on_cores(schedule)
+        self.parts: BackToBackParts = on_tensor_cores(schedule, transposed) if schedule.tensor else on_cores(schedule)
         self.elements = Sums(parameters, {schedule.first.node: "sum"})
 
     def write(self) -> list[str]:
