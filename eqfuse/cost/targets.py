@@ -100,7 +100,8 @@ class Target:
     kernel that it prices; else it estimates from states, and schedules settle the prices of those that it chooses.
     `estimates`: the module by which candidates are chosen whose schedules the search then makes (`Estimates`); without
     one it makes those of all. `meanwhile`: the target on which a program may run while its kernels are compiled.
-    `in_place`: updates of a loop's carries write where these lie."""
+    `in_place`: updates of a loop's carries write where these lie. `copies_overlap`: a copy is right where what it reads
+    and what it writes overlap."""
 
     package: str
     names: tuple[str, ...]
@@ -110,12 +111,14 @@ class Target:
     estimates: str = ""
     meanwhile: str = ""
     in_place: bool = False
+    copies_overlap: bool = False
 
 
 TARGETS = {
-    "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost", in_place=True),
+    "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost", in_place=True,
+                    copies_overlap=True),
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
-                meanwhile="numpy", in_place=True),
+                meanwhile="numpy", in_place=True, copies_overlap=True),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True),
 }
 OURS = frozenset(TARGETS)
@@ -160,6 +163,11 @@ def searches_schedules(device: Device) -> bool:
 def writes_in_place(device: Device) -> bool:
     """Do updates of a loop's carries write where these lie, on `device`?"""
     return _row(device.target).in_place
+
+
+def copies_overlap(device: Device) -> bool:
+    """Are copies on `device` right where what they read and what they write overlap?"""
+    return _row(device.target).copies_overlap
 
 
 def runs_meanwhile(device: Device) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from eqfuse.cost.targets import copies_overlap
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role, row
@@ -180,7 +181,7 @@ class _Placements:
             return False
         if not (_reads_first(n, leaf) or _reads_in_time(n, leaf)) or _tramples(n):
             return False
-        if self.plan.device.kind == "gpu" and not _copies_from_apart(n, leaf):
+        if not copies_overlap(self.plan.device) and not _copies_from_apart(n, leaf):
             return False
         later = [(self.plan.kernels[j], v) for v in lying for j in self.readers.get(v, ()) if j > i]
         return all(v in {*self.maker, *self.carried} and _looks_past(reader, v, n) for reader, v in later)
@@ -343,8 +344,7 @@ def _tramples(n: Node) -> bool:
 
 
 def _copies_from_apart(n: Node, leaf: Node) -> bool:
-    """Does the update `n` copy from `leaf`, which it writes, only slices apart from those that it copies them to? A
-    GPU's copies do not mind memory that they read and write."""
+    """Does the update `n` copy from `leaf`, which it writes, only slices apart from those that it copies them to?"""
     seen = _seen(n) if n.op == "slice_scatter" else {}
     if any(leaf in topological([a]) for at, a in enumerate(n.args[1:]) if at not in seen):
         return False
