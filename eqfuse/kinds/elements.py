@@ -258,9 +258,9 @@ def _reshaped(region: Box, shape: Shape, source: Shape) -> Region:
 def _windows(n: Node) -> int:
     """The elements of its images that a convolution multiplies."""
     images, filters = n.args
-    strides, padding, dilations, _ = n.attrs
+    strides, padding, dilations = map(n.attr, ("strides", "padding", "dilations"))
     count = images.shape[0] * images.shape[1]
-    axes = zip(images.shape[2:], n.shape[2:], filters.shape[2:], strides, padding, dilations, strict=True)  # type: ignore[call-overload]
+    axes = zip(images.shape[2:], n.shape[2:], filters.shape[2:], strides, padding, dilations, strict=True)
     for extent, places, window, stride, (before, _), dilation in axes:
         at = np.arange(places)[:, None] * stride + np.arange(window)[None, :] * dilation - before
         count *= np.unique(at[(at >= 0) & (at < extent)]).size

@@ -125,19 +125,21 @@ def _same_carries(op: str, body: Body, types: Types, carries: Types) -> list[Ten
 
 
 def _custom_results(_types: Types, attrs: tuple) -> list[TensorType]:
-    return list(attrs[0].value.gives)
+    call, *_ = attrs
+    return list(call.value.gives)
 
 
 _RESULTS: dict[str, Callable[[Types, tuple], list[TensorType]]] = {
     "while_loop": _while_results, "fori_loop": _fori_results, "scan": _scan_results, "if_else": _choice_results,
     "custom_call": _custom_results, "custom_change": _custom_results,
 }  # fmt: skip
+SCAN_ATTRS = ("body", "carries", "stacked", "trips", "start", "reverse")
 LOOPS = frozenset({"while_loop", "fori_loop", "scan", "if_else"})
 
 
 def trips(op: str, attrs: tuple) -> int | None:
     """How often the body runs; None where data decide that."""
-    return attrs[3] if op == "scan" else 1 if op == "if_else" else None
+    return attrs[SCAN_ATTRS.index("trips")] if op == "scan" else 1 if op == "if_else" else None
 
 
 # ---- what they compute: step by step, by the evaluator
@@ -220,7 +222,7 @@ def _loop(name: str, attrs: tuple[str, ...], meaning: Callable[..., Any]) -> Op:
 ROWS = [
     _loop("while_loop", ("condition", "body", "carries"), _do_while),
     _loop("fori_loop", ("body", "carries"), _do_fori),
-    _loop("scan", ("body", "carries", "stacked", "trips", "start", "reverse"), _do_scan),
+    _loop("scan", SCAN_ATTRS, _do_scan),
     _loop("if_else", ("yes", "no"), _do_choice),
     Op("loop_result", Role.LIBRARY, 1, ("offset", "result"), _result_type, _do_result, _copied, PriceClass.SIMPLE),
 ]

@@ -139,7 +139,7 @@ def _moved(n: Node, nest: Nest, device: Device) -> float:
 
 def _of_scan(n: Node, nest: Nest) -> float:
     """What a step costs in additions."""
-    dear = BY_OPERATOR.get(str(n.attrs[0]), 0)  # of the ufunc that is accumulated
+    dear = BY_OPERATOR.get(n.attr("ufunc"), 0) if n.op == "accumulate" else 0
     return COLUMN + dear if nest.by_columns else STEP + LANES * dear
 
 

@@ -91,7 +91,7 @@ class _ConvOperands:
     def __init__(self, schedule: ProductSchedule | Operands) -> None:
         self.schedule, self.node, self.product = schedule, schedule.node, schedule.product
         node, product = self.node, self.product
-        self.strides, self.padding, self.dilations, _ = node.attrs
+        self.strides, self.padding, self.dilations = map(node.attr, ("strides", "padding", "dilations"))
         _, filters = schedule.operands
         self.filter = f"(z * {product.rows} + m)" if product.batch > 1 else "m"
         self.term = Indices().split("k", filters.shape[1:])
@@ -108,7 +108,7 @@ class _ConvOperands:
         channel = self.term[0] if self.product.batch == 1 else f"(z * {channels} + {self.term[0]})"
         at, valid = [], []
         axes = zip(self.place[1:], self.term[1:], images.shape[2:], self.strides, self.padding, self.dilations,
-                   strict=True)  # type: ignore[call-overload]  # fmt: skip
+                   strict=True)  # fmt: skip
         for place, term, extent, stride, (before, after), dilation in axes:
             parts = [place if stride == 1 else f"{place} * {stride}", term if dilation == 1 else f"{term} * {dilation}"]
             text = " + ".join(p for p in parts if not p.startswith("0"))

@@ -146,13 +146,13 @@ def _call(source: Source, n: Node, args: list[str]) -> str:
 def slice_scatter(source: Source, n: Node, args: list[str]) -> None:
     """Copy what no write covers, then write the values in turn."""
     base, *values = args
-    (slices,) = n.attrs
-    kept = uncovered(n.shape, slices)  # type: ignore[arg-type]
+    slices = n.attr("slices")
+    kept = uncovered(n.shape, slices)
     for ranges in kept:
         at = _index(ranges) if n.shape else ""
         source.line(f"copyto(o0{at}, {base}{at})")
     source.keeping = len(kept)
-    for value, ranges in zip(values, slices, strict=True):  # type: ignore[call-overload]
+    for value, ranges in zip(values, slices, strict=True):
         source.line(f"o0{_index(ranges)} = {value}")
 
 
@@ -162,8 +162,8 @@ MOST_COLUMNS = 64  # ufunc.at is a tenth as slow on one axis: 20,000 rows of 3 t
 def scatter(source: Source, n: Node, args: list[str]) -> None:
     """Copy the array, then write the values to where the indices say."""
     base, indices, values = args
-    axis, mode = n.attrs
-    where = ", ".join([*[":"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
+    axis, mode = n.attr("axis"), n.attr("mode")
+    where = ", ".join([*[":"] * (len(n.shape) + axis), indices])
     source.line(f"copyto(o0, {base})")
     source.keeping = 1
     if mode == "set":
@@ -172,14 +172,14 @@ def scatter(source: Source, n: Node, args: list[str]) -> None:
         source.line(f"for q in range({n.shape[1]}):")
         source.line(f"{mode}.at(o0[:, q], ({indices},), {values}[..., q])", 2)
     else:
-        whole = ", ".join([*["every"] * (len(n.shape) + axis), indices])  # type: ignore[operator]
+        whole = ", ".join([*["every"] * (len(n.shape) + axis), indices])
         source.line(f"{mode}.at(o0, ({whole},), {values})")
 
 
 def _by_column(n: Node) -> bool:
     """Are the columns of what the update `n` joins taken one by one?"""
-    axis, mode = n.attrs
-    return mode != "set" and len(n.shape) == 2 and axis == -2 and n.shape[1] <= MOST_COLUMNS
+    is_by_row = n.attr("axis") == -2 and len(n.shape) == 2
+    return n.attr("mode") != "set" and is_by_row and n.shape[1] <= MOST_COLUMNS
 
 
 def _index(ranges: Ranges) -> str:

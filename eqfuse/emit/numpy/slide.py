@@ -89,8 +89,8 @@ class Pooled:
     """Blocks of a pooling: several small images at a time, or blocks of rows of a large one."""
 
     def __init__(self, body: Graph, n: Node, device: Device) -> None:
-        window, strides, padding = n.attrs
-        self.slide = slide = Slide(n.args[0], window, strides, padding, (1,) * len(window))  # type: ignore[arg-type]
+        window, strides, padding = map(n.attr, ("window", "strides", "padding"))
+        self.slide = slide = Slide(n.args[0], window, strides, padding, (1,) * len(window))
         self.leads = lead_groups(body, n, len(n.shape) - len(slide.window))
         lead, rows = len(self.leads), n.shape[-len(slide.window)]
         target, image = tile_elements(body, device), math.prod(slide.padded)
