@@ -27,7 +27,7 @@ def _like(x: Expr, n: Node) -> Expr:
 
 def _same(n: Node, ct: Expr) -> Expr:
     axis = n.attr("axis")
-    made = Expr(node(n.op, (ct.node,), n.attrs))
+    made = Expr(n.over((ct.node,)))
     return _like(_along(made, axis, n.args[0].shape[axis]), n)
 
 

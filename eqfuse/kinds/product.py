@@ -25,7 +25,6 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
 from eqfuse.ir.graph import Graph, Node, topological
-from eqfuse.ir.graph import node as make_node
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
@@ -139,7 +138,7 @@ def _unwidened(n: Node) -> Node | None:
         return None
     (found,) = n.args
     for view in reversed(views):
-        found = make_node(view.op, (found,), view.attrs)
+        found = view.over((found,))
     return found
 
 

@@ -179,7 +179,7 @@ class _Placements:
         lying = [v for v, m in self.memory.items() if m == memory]
         if any(v in self.plan.outputs for v in lying) or any(v in lying for v in k.reads if v != base):
             return False
-        if not (_reads_first(n, leaf) or _reads_in_time(n, leaf)) or _tramples(n):
+        if not (_reads_first(n, leaf) or _reads_in_time(n, leaf)) or _overwrites_its_source(n):
             return False
         if not copies_overlap(self.plan.device) and not _copies_from_apart(n, leaf):
             return False
@@ -319,16 +319,16 @@ def _seen(n: Node) -> dict[int, Ranges | None]:
 
 def _reads_in_time(n: Node, leaf: Node) -> bool:
     """Does the update `n` of slices, written in turn, read of `leaf`, which it writes, none that it has written before?
-    An assignment minds memory that it reads and writes itself."""
+    An assignment to memory that it reads itself is right: NumPy copies what it reads first."""
     slices = _slices(n)
     if n.op != "slice_scatter":
         return all(leaf not in topological([a]) for a in n.args[1:])
     return all(r is not None and all(apart(r, before) for before in slices[:at]) for at, r in _seen(n).items())
 
 
-def _tramples(n: Node) -> bool:
-    """Would the update `n` of slices copy elements that it has written before? NumPy minds memory that an assignment
-    reads and writes, but not for vectors whose elements lie in other steps."""
+def _overwrites_its_source(n: Node) -> bool:
+    """Would the update `n` of slices copy elements that it has written before? NumPy copies first what an assignment
+    both reads and writes, but not for vectors that have other steps there."""
     if n.op != "slice_scatter" or len(n.shape) != 1:
         return False
     base, chain = leaf_chain(n.args[0])

@@ -80,7 +80,7 @@ class DeviceArray(np.ndarray):
     """An array in the emulated device's memory."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        assert not _overlaps(_host(self)[key], _host(value)), "a GPU's copies do not mind memory that they write"
+        assert not _overlaps(_host(self)[key], _host(value)), "a copy on a GPU reads what it writes"
         LAUNCHES.record("copy", lambda: super(DeviceArray, self).__setitem__(key, value))
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:

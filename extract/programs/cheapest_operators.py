@@ -16,7 +16,7 @@ from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.moves.improve import SearchState, improve
 from eqfuse.extract.programs.as_written import rewritten
 from eqfuse.extract.unfused import unfused_cover
-from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ir.graph import Graph, Node
 
 
 def cheapest(grammar: Grammar) -> Segment:
@@ -39,7 +39,7 @@ def _program(cover: Cover, segment: Segment) -> Graph:
             if cut.enode is None:
                 made[id(cut)] = _constants(segment, cut.eclass, value)
             else:
-                made[id(cut)] = node(cut.enode.op, (made[id(p)] for p in cut.parts), cut.enode.attrs)
+                made[id(cut)] = cut.enode.over(made[id(p)] for p in cut.parts)
         value[eclass] = made[id(cover.choice[eclass])]
     return Graph(segment.graph.inputs, tuple([_constants(segment, root, value) for root in segment.roots]))
 

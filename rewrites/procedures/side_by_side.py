@@ -95,7 +95,7 @@ def _parts(group: SharedProducts) -> dict[Node, Node]:
     while len(beside) > 1:
         beside = [_concat(beside[at : at + FEW], axis) for at in range(0, len(beside), FEW)]
     first = members[0]
-    whole = node(first.op, (first.args[0], beside[0]) if own else (beside[0], first.args[1]), first.attrs)
+    whole = first.over((first.args[0], beside[0]) if own else (beside[0], first.args[1]))
     along = 1 if first.op == "conv" else whole.type.rank + axis  # filters are the channels of the result
     found, start = {}, 0
     for n in members:

@@ -73,7 +73,7 @@ def _parts(body: Graph, reductions: Sequence[Node], cascade: Cascade, length: in
     wholes: dict[Node, Node] = {}
     for n in reductions:
         (share,) = substitute((cascade.shares[n],), known)
-        wholes[n] = known[cascade.wholes[n]] = node(n.op, (share,), n.attrs)
+        wholes[n] = known[cascade.wholes[n]] = n.over((share,))
     rest = Graph(body.inputs, substitute(body.outputs, wholes))
     return Parts(Graph(body.inputs, tuple(results)), rest, stands)
 

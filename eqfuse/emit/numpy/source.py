@@ -51,7 +51,7 @@ class Source:
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
         self.keeping = 0  # of an update: its first lines, which copy what it does not replace
         self.writes_gaps = False  # may its result have gaps between its elements?
-        self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, which minds shared memory
+        self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, also over what it reads
         self.writes_last = False  # is an element of its one result written after all that is read of that element?
         self.carries: dict[int, int] = {}  # results that stay where a value read lies, if both lie in one place
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line

@@ -113,10 +113,10 @@ class Stage:
         third of the time of a reduction, and a product that only the sum reads is never stored."""
         for n in [n for n in self.nodes if n.op == "sum" and self._is_dot(n)]:
             (a,) = n.args
-            lonely = sum(a in self.reads[m] for m in self.nodes) == 1 and a not in self.body.outputs
+            is_read_once = sum(a in self.reads[m] for m in self.nodes) == 1 and a not in self.body.outputs
             factors = a.args if a.op == "multiply" else a.args * 2 if a.op == "square" else ()
             runs = factors and all(f.shape == a.shape and self._runs(f) for f in factors)
-            if runs and lonely and a in self.reads and self.reads[a] == a.args:
+            if runs and is_read_once and a in self.reads and self.reads[a] == a.args:
                 self.reads[n] = factors
                 self.nodes.remove(a)
             elif self.cut.axis != len(self.panel.extents) - 1:

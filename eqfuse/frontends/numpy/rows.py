@@ -89,9 +89,9 @@ class Batch:
         if n.op == "matmul":
             return self._product(n, *(a in self.arrays for a in n.args))
         if role is Role.ELEMENTWISE:
-            return node(n.op, [self._aligned(a, len(n.shape)) for a in n.args], n.attrs)
+            return n.over([self._aligned(a, len(n.shape)) for a in n.args])
         if role is Role.REDUCTION:
-            return node(n.op, [self.arrays[a] for a in n.args], n.attrs)
+            return n.over([self.arrays[a] for a in n.args])
         return self._view(n) if n.op in _VIEWS else None
 
     def _aligned(self, n: Node, rank: int) -> Node:
