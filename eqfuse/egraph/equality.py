@@ -65,7 +65,7 @@ class _Search:
         graphs = [g for pair in pairs for g in pair]
         stands = _stands([n for g in graphs for n in g.nodes])
         self._outputs = [(substitute(a.outputs, stands), substitute(b.outputs, stands)) for a, b in pairs]
-        outputs = tuple([o for pair in self._outputs for of in pair for o in of])
+        outputs = tuple([o for a, b in self._outputs for o in (*a, *b)])
         both = Graph(tuple(dict.fromkeys([*(i for g in graphs for i in g.inputs), *stands.values()])), outputs)
         rules = reachable(both, laws)
         self._law_of = {rule.name: rule.law for rule in rules}

@@ -27,12 +27,12 @@ def rereads(plan: Plan) -> Rereads:
     if device.kind != "cpu" or len(device.levels) < 2:
         return Rereads(0.0, 1)
     near = device.levels[-2][0] // ROOM
-    of = {v: v for v in plan.inputs}  # views of arguments, and which
+    argument = {v: v for v in plan.inputs}  # of each view of one
     times: dict[int, int] = {}
     for k in plan.kernels:
-        read = {of[v] for v in k.reads if v in of}
+        read = {argument[v] for v in k.reads if v in argument}
         if k.is_view:
-            of.update(dict.fromkeys(k.writes, next(iter(read))) if read else {})
+            argument.update(dict.fromkeys(k.writes, next(iter(read))) if read else {})
         elif k.price.bound == "memory":
             for v in read:
                 times[v] = times.get(v, 0) + 1

@@ -1,6 +1,7 @@
 """The lattice of kinds: which bodies one kernel may have, and why others are refused."""
 
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
@@ -197,6 +198,12 @@ def test_a_scalar_made_by_a_reshape_is_seen_through_any_view() -> None:
 def test_every_kind_that_has_a_file_is_asked() -> None:
     modules = (import_module(f"eqfuse.kinds.{m.name}") for m in iter_modules(kinds.__path__))
     assert {m.KIND.name for m in modules if hasattr(m, "KIND")} == KINDS.keys()
+
+
+def test_every_kind_has_a_row_in_the_readme_of_kinds() -> None:
+    text = (Path(kinds.__path__[0]) / "README.md").read_text()
+    missing = [name for name in KINDS if f"| `{name}` |" not in text]
+    assert not missing, f"the table of kinds in eqfuse/kinds/README.md has no row for {missing}"
 
 
 def test_a_kind_must_have_a_name_of_its_own() -> None:
