@@ -16,7 +16,6 @@ from eqfuse.rewrites.language.law import (
     Guard,
     Law,
     Term,
-    apply,
     attrs,
     bounded,
     computed,
@@ -30,6 +29,7 @@ from eqfuse.rewrites.language.law import (
     tensors,
 )
 from eqfuse.rewrites.language.views import inverse
+from eqfuse.rewrites.language.words import constant
 
 x, y, z, w, u, v = tensors("x y z w u v")
 r, c, g, a, b = tensors("r c g a b")
@@ -109,10 +109,6 @@ def _low_rank(u: TensorType, v: TensorType) -> bool:
 def _is_identity(value: Literal) -> bool:
     a = value.array
     return a.ndim == 2 and a.shape[0] == a.shape[1] and bool((a == np.eye(len(a))).all())
-
-
-def constant(value: object) -> Term:
-    return apply("const", attrs=(value,))
 
 
 _SWAPPED = computed(_swap, y)

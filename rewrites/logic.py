@@ -5,16 +5,12 @@ In: nothing. Out: `LAWS`. Every comparison with a NaN but `!=` is false: the opp
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from eqfuse.dtypes import kind
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
     REASSOCIATES,
     Law,
-    Term,
     apply,
     floating,
     guard,
@@ -52,13 +48,6 @@ COMMUTATIVE = ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwi
 whole = guard("x, y whole", lambda *types: all(kind(t.dtype) in "biu" for t in types), x, y)
 
 
-def operator(op: str) -> Callable[..., Term]:
-    def call(*args: Any) -> Term:
-        return apply(op, *args)
-
-    return call
-
-
 def _laws_of_connectives(conjunction: str, disjunction: str, negation: str) -> list[Law]:
     """Boolean algebra. The type of a side declines what is true of bools alone."""
     meet, join, opposite = map(function, (conjunction, disjunction, negation))
@@ -76,16 +65,16 @@ def _laws_of_connectives(conjunction: str, disjunction: str, negation: str) -> l
 
 def _laws_of_order(op: str) -> list[Law]:
     """How `x op y` looks at negated values, and inverted. (`ranges` has negations.)"""
-    f = operator(op)
+    f = function(op)
     return [
         Law(f"{op}_of_negatives", f(-x, -y), f(y, x), (floating(x),), EXACT),
-        Law(f"inverted_{op}", apply("bitwise_invert", f(x, y)), operator(OPPOSITE[op])(y, x), (whole,), EXACT),
+        Law(f"inverted_{op}", apply("bitwise_invert", f(x, y)), function(OPPOSITE[op])(y, x), (whole,), EXACT),
     ]
 
 
 def _laws_of_difference(op: str) -> list[Law]:
     """What is compared with zero. Undefined of two infinities."""
-    f = operator(op)
+    f = function(op)
     return [
         Law(f"{op}_of_difference", f(x - y, 0.0), f(x, y), (floating(x),), REASSOCIATES),
         Law(f"{op}_of_difference_right", f(0.0, x - y), f(y, x), (floating(x),), REASSOCIATES),
@@ -107,7 +96,7 @@ def _laws_of_bounds(conjunction: str) -> list[Law]:
 
 def _laws_of_choice(op: str) -> list[Law]:
     """What both branches of a choice do alike is done once, after it."""
-    f = operator(op)
+    f = function(op)
     return [
         Law(f"where_of_{op}", where(c, f(x, z), f(y, z)), f(where(c, x, y), z), exactness=EXACT),
         Law(f"where_of_{op}_right", where(c, f(z, x), f(z, y)), f(z, where(c, x, y)), exactness=EXACT),

@@ -40,7 +40,7 @@ from eqfuse.rewrites.language.law import (
     varies,
 )
 from eqfuse.rewrites.language.views import one_along
-from eqfuse.rewrites.language.words import maximum, minimum
+from eqfuse.rewrites.language.words import constant, maximum, minimum
 
 x, y, w, v, s, a, c = tensors("x y w v s a c")
 n, q, t, axis, widths = attrs("n q t axis widths")
@@ -69,10 +69,6 @@ def window_max(x: Term, geometry: tuple = WINDOW) -> Term:
 
 def window_sum(x: Term, geometry: tuple = WINDOW) -> Term:
     return apply("window_sum", x, attrs=geometry)
-
-
-def constant(value: object) -> Term:
-    return apply("const", attrs=(value,))
 
 
 def _output_weights(s: TensorType, w: TensorType) -> Ints | None:

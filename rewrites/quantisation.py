@@ -17,22 +17,16 @@ from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     REASSOCIATES,
     Law,
-    Term,
-    apply,
     attrs,
     guard,
     over_complex,
     tensors,
 )
-from eqfuse.rewrites.language.words import function, maximum, minimum
+from eqfuse.rewrites.language.words import constant, function, maximum, minimum
 
 x, s, z = tensors("x s z")
 n, d = attrs("n d")
 rounded = function("round")
-
-
-def constant(value: object) -> Term:
-    return apply("const", attrs=(value,))
 
 
 def _whole(value: Literal) -> bool:

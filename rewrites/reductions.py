@@ -33,7 +33,18 @@ from eqfuse.rewrites.language.law import (
     varies,
 )
 from eqfuse.rewrites.language.views import one_along
-from eqfuse.rewrites.language.words import exp, function, isnan, less, log, logical_not, maximum, minimum, sqrt
+from eqfuse.rewrites.language.words import (
+    constant,
+    exp,
+    function,
+    isnan,
+    less,
+    log,
+    logical_not,
+    maximum,
+    minimum,
+    sqrt,
+)
 from eqfuse.rewrites.lattice import MONOTONE
 
 x, y, s, b, w = tensors("x y s b w")
@@ -88,10 +99,6 @@ def filled(t: Term) -> Guard:
 
 def counts(t: Term) -> Guard:
     return guard(f"n counts {t}'s elements along the axes", _is_count, n, t, p)
-
-
-def constant(value: object) -> Term:
-    return apply("const", attrs=(value,))
 
 
 def _wide(t: TensorType, axes: Axes) -> Axes | None:

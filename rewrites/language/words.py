@@ -20,6 +20,11 @@ def function(op: str) -> Callable[..., Term]:
     return call
 
 
+def constant(value: object) -> Term:
+    """The constant `value`: an attribute, or what is computed of some."""
+    return apply("const", attrs=(value,))
+
+
 exp, log, log1p, expm1, sqrt = map(function, ("exp", "log", "log1p", "expm1", "sqrt"))
 sin, cos, tanh, sign, square = map(function, ("sin", "cos", "tanh", "sign", "square"))
 tan, sinh, cosh, erf, erfc, cbrt = map(function, ("tan", "sinh", "cosh", "erf", "erfc", "cbrt"))
