@@ -23,7 +23,7 @@ PLACES: dict[str, tuple[Case, ...]] = {
     "np.argpartition": (lambda x: np.take_along_axis(x, np.argpartition(x, 1), -1)[..., 1],),
     "np.bincount": (
         lambda x: np.bincount([0, 2, 1], weights=x), lambda x: np.bincount(x > 9, minlength=5),
-        lambda x: np.bincount([0, 1], x, minlength=-1),
+        lambda x: np.bincount([0, 1], x, minlength=-1), lambda x: np.bincount(x > 0, x, minlength=2),
     ),
     "np.digitize": (lambda x: np.digitize(x, [-1, 0, 2.5]), lambda x: np.digitize(x, [2, 0], right=True)),
     "np.fft.fftshift": (np.fft.fftshift, lambda x: np.fft.fftshift(x, axes=0)),

@@ -222,7 +222,7 @@ def isreal(x: Any) -> Tracer:
 @implements(np.polyval)
 def polyval(p: Any, x: Any) -> Tracer:
     coefficients = lift(p)
-    if not coefficients.size:
+    if not len(coefficients):
         return lazy.zeros_like(x)
     result = zeros_like(x)
     for coefficient in coefficients:

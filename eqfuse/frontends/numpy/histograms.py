@@ -149,7 +149,8 @@ def histogram2d(
 
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
-    """With a traced x the result has `minlength` counts, and a larger value is an error when the program runs."""
+    """With a traced x the result has `minlength` counts, and a larger value is an error when the program runs. NumPy
+    counts an empty x in integers, be there weights or not."""
     length = operator.index(minlength)
     if length < 0:
         raise ShapeError("'minlength' must not be negative")
@@ -163,4 +164,4 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tracer:
             "largest value"
         )
     args = [values.node] if weights is None else [values.node, lift(weights).astype(np.float64, casting="safe").node]
-    return wrap(node("bincount", args, (length,)))
+    return wrap(node("bincount", args if values.size else args[:1], (length,)))

@@ -48,7 +48,7 @@ def _vector_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     if isinstance(ord, str):
         raise ShapeError(f"np.linalg.norm: Invalid norm order {ord!r} for vectors")
     if ord in (math.inf, -math.inf):
-        extreme = reductions.max if ord > 0 else reductions.min
+        extreme = _largest if ord > 0 else reductions.min
         return extreme(abs(x), axes, keepdims=keepdims)
     if ord == 0:
         return reductions.sum((x != 0).astype(real_dtype(x.dtype)), axes, keepdims=keepdims)
@@ -69,7 +69,7 @@ def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     if ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
         lengths = reductions.sum(abs(x), first, keepdims=True)
-        made = _largest(lengths, second) if ord > 0 else reductions.min(lengths, second, keepdims=True)
+        made = _largest(lengths, second, keepdims=True) if ord > 0 else reductions.min(lengths, second, keepdims=True)
         return _finished(made, axes, keepdims)
     fold: Any = {2: reductions.max, -2: reductions.min, "nuc": reductions.sum}.get(ord)
     if fold is None:
@@ -78,8 +78,8 @@ def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     return made.reshape([1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)]) if keepdims else made
 
 
-def _largest(lengths: Tracer, axis: Any) -> Tracer:
-    return reductions.max(lengths, axis, keepdims=True, initial=0 if lengths.size == 0 else None)
+def _largest(lengths: Tracer, axis: Any, *, keepdims: bool) -> Tracer:
+    return reductions.max(lengths, axis, keepdims=keepdims, initial=0 if lengths.size == 0 else None)
 
 
 @implements(np.linalg.matrix_norm)
