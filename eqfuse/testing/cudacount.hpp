@@ -42,7 +42,7 @@ static void waits(bool after) {  // what one thread has seen, all see that have 
     else some_fresh |= fresh[here()];
 }
 
-__attribute__((no_sanitize("thread"))) static void passes_on(Array& a, size_t first, size_t size, bool writes, bool apart) {
+static void passes_on(Array& a, size_t first, size_t size, bool writes, bool apart) {
     if (!writes && a.last.empty()) return;
     if (a.last.empty()) a.last.resize(a.bytes);
     for (size_t i = first; i < first + size && i < a.bytes; i++) {
@@ -57,7 +57,7 @@ __attribute__((no_sanitize("thread"))) static void passes_on(Array& a, size_t fi
     }
 }
 
-__attribute__((no_sanitize("thread"))) static void touch(void* address, size_t size, bool writes, bool apart = false) {
+static void touch(void* address, size_t size, bool writes, bool apart = false) {
     if (!current || counting) return;
     counting = true;
     for (Array& a : arrays) {
@@ -75,7 +75,7 @@ __attribute__((no_sanitize("thread"))) static void touch(void* address, size_t s
 }
 }  // namespace eqf
 
-#define EQF_HOOK extern "C" __attribute__((no_sanitize("thread"), visibility("hidden")))
+#define EQF_HOOK extern "C" __attribute__((visibility("hidden")))
 #define EQF_TOUCHED(n)                                                                 \
     EQF_HOOK void __tsan_read##n(void* p) { eqf::touch(p, n, false); }                 \
     EQF_HOOK void __tsan_write##n(void* p) { eqf::touch(p, n, true); }                 \
@@ -92,7 +92,7 @@ EQF_HOOK void __tsan_func_entry(void*) {}
 EQF_HOOK void __tsan_func_exit() {}
 EQF_HOOK void __tsan_init() {}
 
-EQF_VISIBLE __attribute__((no_sanitize("thread"))) void eqf_count(void** starts, const size_t* bytes, size_t n) {
+EQF_VISIBLE void eqf_count(void** starts, const size_t* bytes, size_t n) {
     eqf::arrays.clear();
     eqf::released.clear();
     eqf::block = 0;
@@ -100,7 +100,7 @@ EQF_VISIBLE __attribute__((no_sanitize("thread"))) void eqf_count(void** starts,
 }
 
 // Distinct bytes: read in any pass, the sum of those read in each, written.
-EQF_VISIBLE __attribute__((no_sanitize("thread"))) void eqf_counted(size_t i, size_t* found) {
+EQF_VISIBLE void eqf_counted(size_t i, size_t* found) {
     eqf::Array& a = eqf::arrays[i];
     std::vector<bool> any(a.bytes);
     found[0] = found[1] = found[2] = 0;

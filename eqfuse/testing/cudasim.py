@@ -31,6 +31,7 @@ FLAGS = ("-std=c++17", "-O1", "-fPIC", "-w", "-fvisibility=hidden", "-ffp-contra
 # g++ calls the hooks of cudacount.hpp, and leaves out no read
 COUNTED = ("-DEQF_COUNTED", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-fno-threadsafe-statics",
            "-O0")  # fmt: skip
+OURS = ("-fno-sanitize=all", "-O2")  # of the scheduler and the hooks, which are called at every read and write
 CUDA_HEADERS = ("cuda_fp16.h", "cuda_bf16.h")  # their contents are in cudawords.hpp
 LARGEST_DYNAMIC_SHARED = 227 * 1024  # bytes of a block, on sm_90 (CUDA programming guide, compute capabilities)
 _KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+'
@@ -218,7 +219,7 @@ def _precompiled(cache: Path, counted: bool) -> Path:
     object that is linked to every kernel."""
     header, threads = _beside("cudasim.hpp", "cudawords.hpp"), _beside("cudasim.cpp", *["cudacount.hpp"] * counted)
     flags = (*FLAGS, *(COUNTED if counted else ()))
-    path = cache / f"{_key(header, threads, *flags, *CUDA_HEADERS, platform.machine(), _compiler_version())}.hpp"
+    path = cache / f"{_key(header, threads, *flags, *OURS, *CUDA_HEADERS, platform.machine(), _compiler_version())}.hpp"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as name:
@@ -226,7 +227,7 @@ def _precompiled(cache: Path, counted: bool) -> Path:
             (folder / "header.hpp").write_text(header)
             (folder / "threads.cpp").write_text(threads)
             _run(folder, "g++", *flags, "-x", "c++-header", "-o", "header.gch", "header.hpp")
-            _run(folder, "g++", *flags, "-include", "header.hpp", "-c", "-o", "threads.o", "threads.cpp")
+            _run(folder, "g++", *flags, *OURS, "-include", "header.hpp", "-c", "-o", "threads.o", "threads.cpp")
             os.replace(folder / "header.gch", path.with_suffix(".hpp.gch"))
             os.replace(folder / "threads.o", path.with_suffix(".o"))
             os.replace(folder / "header.hpp", path)
