@@ -314,7 +314,8 @@ LARGE: dict[str, Build] = {
 @compiled
 @pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
 def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) -> None:
-    made = {case: tiled(kernel_of(build()), device("a100")) for case, build in LARGE.items()}
+    """Every second one for each architecture."""
+    made = {case: tiled(kernel_of(LARGE[case]()), device("a100")) for case in [*LARGE][arch == "sm_90" :: 2]}
     windows = {cuda.name for case, cuda in made.items() if "convolution" in case}
     code = module_source([cuda.source for cuda in made.values()])
     for name, uses in nvrtc.compile_cuda(code, arch).resources.items():

@@ -78,16 +78,15 @@ def spilled(made: list[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
 
 
 @pytest.mark.parametrize("dtype", some([np.float32, ml_dtypes.bfloat16, np.float16], 3), ids=lambda d: np.dtype(d).name)
-@pytest.mark.parametrize("arch", some(["sm_90", "sm_80"], 2))
-def test_no_operator_spills_where_many_threads_are_to_be_resident(arch: str, dtype: type) -> None:
+def test_no_operator_spills_where_many_threads_are_to_be_resident(dtype: type) -> None:
+    arch = "sm_80" if dtype is ml_dtypes.bfloat16 else "sm_90"
     made = crowded(of_one_operator(np.dtype(dtype)))
     assert len(made) > 10 and not spilled(made, arch)
 
 
 @pytest.mark.parametrize("seed", some(range(6), 6))
-@pytest.mark.parametrize("arch", some(["sm_90", "sm_80"], 2))
-def test_no_random_map_spills_where_many_threads_are_to_be_resident(arch: str, seed: int) -> None:
+def test_no_random_map_spills_where_many_threads_are_to_be_resident(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dtypes = [np.dtype(d) for d in (np.float32, ml_dtypes.bfloat16, np.float16)]
     made = crowded(at_random(rng, dtypes[at % 3]) for at in range(COUNT))
-    assert len(made) > COUNT / 4 and not spilled(made, arch)
+    assert len(made) > COUNT / 4 and not spilled(made, ("sm_90", "sm_80")[seed % 2])

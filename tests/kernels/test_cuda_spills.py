@@ -18,7 +18,6 @@ from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
 from tests.support.gpu import program_on
 from tests.support.kernels import PRICE, add, gelu, layer_norm, mul, read, reduced, softmax
-from tests.support.some import some
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 
@@ -60,8 +59,7 @@ def spilled(made: Iterable[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]
     return {name: uses for name, uses in used.items() if uses.spill_bytes}
 
 
-@pytest.mark.parametrize("lengths", some([(4096, 49_152), (768, 32_000)], 2))
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch, lengths", [("sm_80", (4096, 49_152)), ("sm_90", (768, 32_000))])
 def test_rows_of_usual_lengths_spill_no_register(arch, lengths):
     """Each architecture compiles the rows of one dtype: the registers they take differ by little."""
     dtype = {"sm_80": np.float32, "sm_90": ml_dtypes.bfloat16}[arch]
@@ -81,11 +79,12 @@ def test_a_row_as_long_as_registers_hold_is_read_once_and_a_longer_one_again():
 @pytest.mark.slow
 @pytest.mark.parametrize("name, arch, numerics", [("a100", "sm_80", "reassociate"), ("h100", "sm_90", "strict")])
 def test_the_suite_and_the_demonstration_spill_no_register(name, arch, numerics):
+    """Every second program on each architecture."""
     programs = {id: case.program(small=False) for id, case in GRAPHS.items()}
     graphs = {id: ef.trace(f, *[ef.spec(t.shape, t.dtype) for t in types]) for id, (f, types) in programs.items()}
     graphs |= {example.name: ef.trace(*(lambda f, a: (f, *a))(*example.build(np.float32))) for example in full()}
     made: dict[str, CudaKernel] = {}
-    for graph in graphs.values():
+    for graph in [*graphs.values()][name == "h100" :: 2]:
         plan = ef.extract(ef.saturate(graph, numerics=numerics), target=f"cuda:{name}")
         found = program_on(plan).executable.functions
         made |= {f.source: f for f in found if isinstance(f, CudaKernel)}
