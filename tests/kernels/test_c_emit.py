@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 import sys
 from collections.abc import Callable
@@ -65,13 +66,12 @@ def test_the_text_reads_as_kept(case: str, golden: Callable[[str, str], None]) -
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", CASES)
-def test_kernels_compute_their_bodies(case: str) -> None:
-    kind, graph = CASES[case]
-    arrays = data(graph)
-    ((got,),) = run_all([emitted(kind, graph)], [arrays])
-    (want,) = evaluate(graph, arrays)
-    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6 * np.abs(want).max())
+def test_kernels_compute_their_bodies() -> None:
+    arrays = [data(graph) for _, graph in CASES.values()]
+    found = run_all([emitted(*case) for case in CASES.values()], arrays)
+    for (case, (_, graph)), given, (got,) in zip(CASES.items(), arrays, found, strict=True):
+        (want,) = evaluate(graph, given)
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6 * np.abs(want).max(), err_msg=case)
 
 
 def counted(kernel: CKernel) -> dict[str, tuple[int, int]]:
@@ -120,16 +120,17 @@ def test_rows_too_long_for_a_cache_are_priced_as_often_as_they_are_read() -> Non
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape, axis", [((1 << 20,), -1), ((7, 100_003), -1), ((50_000, 8), -2), ((3, 5, 4001), -1)])
-def test_sums_are_as_exact_as_numpys(dtype: type, shape: tuple[int, ...], axis: int) -> None:
-    x = read(0, shape, dtype)
-    graph = body([x], reduced("sum", x, axis))
-    array = (np.random.default_rng(0).random(shape) + 0.5).astype(dtype)
-    ((got,),) = run_all([emitted("reduce", graph)], [[array]])
-    exact = array.astype(np.longdouble).sum(axis, keepdims=True)
-    ours, numpys = (np.abs(a - exact).max() / np.abs(exact).max() for a in (got, array.sum(axis, keepdims=True)))
-    assert ours <= max(2 * numpys, 4 * np.finfo(dtype).eps)
+def test_sums_are_as_exact_as_numpys() -> None:
+    cases = [(dtype, *lying) for dtype in (np.float32, np.float64)
+             for lying in (((1 << 20,), -1), ((7, 100_003), -1), ((50_000, 8), -2), ((3, 5, 4001), -1))]  # fmt: skip
+    arrays = [(np.random.default_rng(0).random(shape) + 0.5).astype(dtype) for dtype, shape, _ in cases]
+    made = [emitted("reduce", body([x], reduced("sum", x, axis)))
+            for dtype, shape, axis in cases for x in (read(0, shape, dtype),)]  # fmt: skip
+    for case, array, (got,) in zip(cases, arrays, run_all(made, [[a] for a in arrays]), strict=True):
+        dtype, _, axis = case
+        exact = array.astype(np.longdouble).sum(axis, keepdims=True)
+        ours, numpys = (np.abs(a - exact).max() / np.abs(exact).max() for a in (got, array.sum(axis, keepdims=True)))
+        assert ours <= max(2 * numpys, 4 * np.finfo(dtype).eps), case
 
 
 @needs_compiler
@@ -146,20 +147,18 @@ def test_the_number_of_threads_changes_no_bit(case: str, monkeypatch: pytest.Mon
 
 
 @needs_compiler
-@pytest.mark.parametrize("op", ["max", "min", "argmax", "argmin"])
-@pytest.mark.parametrize("shape, axis", [((3, 70), -1), ((70, 3), -2), ((70, 40), -2), ((100_000,), -1)])
-def test_the_largest_and_the_smallest_are_a_nan_anywhere_and_lie_there(
-    op: str, shape: tuple[int, ...], axis: int
-) -> None:
-    x = read(0, shape)
-    kernel = emitted("reduce", body([x], reduced(op, x, axis)))
-    cases = []
-    for at in (0, 1, 17, 69, int(np.prod(shape)) - 1):
-        array = np.random.default_rng(at).random(shape).astype(np.float32)
-        array.reshape(-1)[at] = np.nan
-        cases.append([array])
-    for (got,), (array,) in zip(run_all([kernel] * len(cases), cases), cases, strict=True):
-        np.testing.assert_array_equal(got, getattr(np, op)(array, axis=axis, keepdims=True))
+def test_the_largest_and_the_smallest_are_a_nan_anywhere_and_lie_there() -> None:
+    made, arrays, wanted = [], [], []
+    for shape, axis in (((3, 70), -1), ((70, 3), -2), ((70, 40), -2), ((100_000,), -1)):
+        x = read(0, shape)
+        for op, at in itertools.product(["max", "min", "argmax", "argmin"], (0, 1, 17, 69, x.type.size - 1)):
+            array = np.random.default_rng(at).random(shape).astype(np.float32)
+            array.reshape(-1)[at] = np.nan
+            made.append(emitted("reduce", body([x], reduced(op, x, axis))))
+            arrays.append([array])
+            wanted.append((f"{op} of {shape}, NaN at {at}", getattr(np, op)(array, axis=axis, keepdims=True)))
+    for (text, want), (got,) in zip(wanted, run_all(made, arrays), strict=True):
+        np.testing.assert_array_equal(got, want, text)
 
 
 @needs_compiler
@@ -207,10 +206,9 @@ def test_a_schedule_says_how_it_runs_and_has_a_price(case: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("shape", [(100_000,), (3, 5000), (5000, 3)], ids=str)
-def test_any_and_all_are_found_wherever_the_element_that_decides_stands(shape: tuple[int, ...]) -> None:
+def test_any_and_all_are_found_wherever_the_element_that_decides_stands() -> None:
     kernels, arrays, wanted = [], [], []
-    for dtype in (np.bool_, np.int8, np.float16, np.float64):
+    for shape, dtype in itertools.product([(100_000,), (3, 5000), (5000, 3)], (np.bool_, np.int8, np.float16, "f8")):
         for axis in (-1, -2)[: len(shape)]:
             x = read(0, shape, dtype)
             made = emitted("reduce", body([x], reduced("any", x, axis), reduced("all", x, axis)))

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
 import pytest
 
 from eqfuse.emit.c import functions
@@ -79,15 +80,18 @@ def test_what_is_computed_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> 
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_so_it_is_of_every_function(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = read(0, (2000,), dtype)
+def test_so_has_every_function_which_gives_no_number_for_none(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, given = read(0, (2000,), dtype), np.random.default_rng(0).standard_normal(2000).astype(dtype)
+    given[1000:1064] = np.nan
     made = [node(op, (add(x, number(0.25, dtype)), x)[: ARGUMENTS[op]]) for op in EVERY]
     graph = body([x], *made)
     kernel = emitted("map", graph)
     monkeypatch.setattr(functions, "MANY", 1)
-    found, text = results([kernel], [graph]), module_text([kernel])
+    (found,), text = run_all([kernel], [[given]]), module_text([kernel])
+    assert all(np.isnan(made[1000:1064]).all() for made in found)
     monkeypatch.setattr(functions, "MANY", 1 << 30)
-    assert results([kernel], [graph]) == found
+    (pasted,) = run_all([kernel], [[given]])
+    assert [made.tobytes() for made in pasted] == [made.tobytes() for made in found]
     assert {*re.findall(r"\beach_(\w+)_f\d\d\(", text)} == {*EVERY} - {"sqrt"}  # which is one instruction
 
 

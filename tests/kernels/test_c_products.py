@@ -50,9 +50,9 @@ def views() -> Iterator[Graph]:
         x, y = read(0, (600, 13) if left else (13, 600)), read(1, (170, 600) if right else (600, 170))
         yield body([x, y], matmul(turned(x) if left else x, turned(y) if right else y))
     for stem, other in [((3,), (3,)), ((3,), ()), ((2, 3), (2, 1)), ((), (4,)), ((5, 1), (1, 2))]:
-        for rows in (1, 20):
-            x, y = read(0, (*stem, rows, 33)), read(1, (*other, 18, 33))
-            yield body([x, y, read(2, (18,))], add(matmul(x, turned(y)), read(2, (18,))))
+        rows = 20 if stem else 1
+        x, y = read(0, (*stem, rows, 33)), read(1, (*other, 18, 33))
+        yield body([x, y, read(2, (18,))], add(matmul(x, turned(y)), read(2, (18,))))
     x, y = read(0, (90, 200)), read(1, (100, 300))
     yield body([x, y], matmul(node("slice", (x,), (((9, 80, 3), (100, 200, 1)),)),
                               node("slice", (y,), (((0, 100, 1), (1, 300, 2)),))))  # fmt: skip
@@ -74,9 +74,12 @@ def viewed(shape: tuple[int, int], at: int) -> dict[str, tuple[Node, Node]]:
 
 
 def lying() -> Iterator[Graph]:
-    """Operands of every shape of view, with few and many rows and columns, and few and many terms."""
+    """Operands of every shape of view, with few and many rows and columns, and few and many terms. Each view
+    is the left one with every second extents."""
     extents = [(1, 16, 3), (3, 40, 2), (20, 40, 1), (1, 9, 40), (20, 3, 40), (2, 700, 12)]
-    for (m, k, n), (i, left) in itertools.product(extents, enumerate(viewed((1, 1), 0))):
+    for (turn, (m, k, n)), (i, left) in itertools.product(enumerate(extents), enumerate(viewed((1, 1), 0))):
+        if (turn + i) % 2:
+            continue
         rights = viewed((k, n), 1)
         x, a = viewed((m, k), 0)[left]
         y, b = rights[list(rights)[(i + m + n) % len(rights)]]
@@ -153,8 +156,7 @@ def test_products_of_integers_wrap_around_as_numpys() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("rows", [1, 24, 30])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype, rows", [("float32", 1), ("float32", 24), ("float64", 1), ("float64", 30)])
 def test_sums_of_products_are_as_exact_as_blas(dtype: str, rows: int) -> None:
     graph = lone(rows, 20_000, 33, dtype)
     arrays = [(np.random.default_rng(i).random(n.shape) + 0.5).astype(dtype) for i, n in enumerate(graph.inputs)]

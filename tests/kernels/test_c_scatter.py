@@ -136,7 +136,7 @@ BINS = [(1, (0.0, 1.0)), (7, (-1.0, 2.5)), (50, (-0.3, 0.7)), (333, (0.1, 0.1)),
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "int64"])
 def test_histograms_count_what_numpy_counts_at_every_edge_and_beside_it(dtype: str) -> None:
     graphs, arrays = [], []
-    for bins, limits in BINS:
+    for bins, limits in BINS if dtype == "float64" else BINS[np.dtype(dtype).kind == "f" :: 2]:
         edges = np.histogram_bin_edges(np.empty(0, dtype), bins, limits)
         with np.errstate(all="ignore"):
             near = [edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)]
@@ -210,7 +210,9 @@ def test_one_kernel_holds_the_values_and_the_indices_but_no_more() -> None:
 )
 def test_rows_of_every_width_are_joined_one_after_another(dtype: str, mode: str) -> None:
     """However short rows are, and so whichever loop is that of vectors."""
-    shapes = [(n, *row) for n in (15, 64) for row in [*((k,) for k in range(1, 10)), (2, 2), (1, 3), (3, 1)]]
+    rows = [*((k,) for k in range(1, 10)), (2, 2), (1, 3), (3, 1)]
+    both = (15, 64) if dtype == "float32" else ()  # the others have each row with one number of them
+    shapes = [(n, *row) for i, row in enumerate(rows) for n in both or ((15, 64)[i % 2],)]
     graphs, arrays = [], []
     for shape in shapes:
         base, values = read(0, (5, *shape[1:]), np.dtype(dtype)), read(2, shape, np.dtype(dtype))

@@ -13,7 +13,10 @@ import pytest
 
 from eqfuse.benches.vector_math import PLAIN, FunctionSubject, samples
 from eqfuse.emit.c import vector_math
+from eqfuse.ir.graph import node
 from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import emitted, run_all
+from tests.support.kernels import body, read
 from tests.support.some import some
 
 ULPS = 2.0
@@ -28,7 +31,7 @@ SAMPLED = [case for case in CASES if case not in TRIED_WHOLE]
 def test_a_vectorised_loop_is_within_two_units_of_the_last_place(case: tuple[str, str, tuple[str, ...]]) -> None:
     """(Below, all cases on many more samples.)"""
     subject = FunctionSubject(*case)
-    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 200_000))
+    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 50_000))
     assert error.ulps <= ULPS, error
     assert subject.vector_bytes is None or subject.vector_bytes >= 16
 
@@ -36,18 +39,18 @@ def test_a_vectorised_loop_is_within_two_units_of_the_last_place(case: tuple[str
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", TRIED_WHOLE)
-def test_one_float32_in_509_is_within_two_units(name: str, dtype: str) -> None:
+def test_one_float32_in_1021_is_within_two_units(name: str, dtype: str) -> None:
     subject = FunctionSubject(name, dtype)
-    error = subject.worst_float32(subject.ours, stride=509, threads=2)
+    error = subject.worst_float32(subject.ours, stride=1021, threads=2)
     assert error.ulps <= ULPS, error
 
 
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", SAMPLED)
-def test_a_million_samples_are_within_two_units(name: str, dtype: str) -> None:
+def test_many_samples_are_within_two_units(name: str, dtype: str) -> None:
     subject = FunctionSubject(name, dtype)
-    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 1_000_000, seed=1), threads=2)
+    error = subject.worst(subject.ours, samples(subject.dtype, subject.arguments, 300_000, seed=1), threads=2)
     assert error.ulps <= ULPS, error
 
 
@@ -94,34 +97,37 @@ def test_the_text_includes_nothing_and_has_no_branches() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("name, dtype", CASES)
-def test_arguments_that_are_not_numbers_give_nan(name: str, dtype: str) -> None:
-    subject = FunctionSubject(name, dtype)
-    given = [np.full(64, np.nan, dtype)] * subject.arguments
-    assert np.isnan(subject.ours(*given)).all()
+@pytest.mark.parametrize("dtype", vector_math.SUFFIXES)
+@pytest.mark.parametrize("name", ["sigmoid", "rsqrt"])
+def test_what_is_no_number_gives_none_by_functions_that_are_no_operators(name: str, dtype: str) -> None:
+    assert np.isnan(FunctionSubject(name, dtype).ours(np.full(64, np.nan, dtype))).all()
+
+
+EXACT: list[tuple[str, list, list]] = [
+    ("exp", [[0.0]], [1.0]),
+    ("exp2", [np.arange(-30.0, 31.0)], 2.0 ** np.arange(-30, 31)),
+    ("log", [[1.0]], [0.0]),
+    ("log2", [2.0 ** np.arange(-30, 31)], np.arange(-30.0, 31.0)),
+    ("log10", [10.0 ** np.arange(0, 10)], np.arange(0.0, 10.0)),
+    ("power", [np.full(15, 3.0), np.arange(15.0)], 3.0 ** np.arange(15)),
+    ("power", [[4.0, 0.25, -2.0, -0.0], [0.5, -1.5, 3.0, 3.0]], [2.0, 8.0, -8.0, -0.0]),
+    ("sqrt", [np.arange(200.0) ** 2], np.arange(200.0)),
+    ("cbrt", [np.arange(-200.0, 200.0) ** 3], np.arange(-200.0, 200.0)),
+    ("hypot", [[3.0, -5.0], [4.0, 12.0]], [5.0, 13.0]),
+    ("tanh", [[-np.inf, -50.0, 50.0]], [-1.0, -1.0, 1.0]),
+    ("erf", [[-np.inf, -20.0, 20.0]], [-1.0, -1.0, 1.0]),
+]
 
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", vector_math.SUFFIXES)
-@pytest.mark.parametrize(
-    "name, arguments, wanted",
-    [
-        ("exp", [[0.0]], [1.0]),
-        ("exp2", [np.arange(-30.0, 31.0)], 2.0 ** np.arange(-30, 31)),
-        ("log", [[1.0]], [0.0]),
-        ("log2", [2.0 ** np.arange(-30, 31)], np.arange(-30.0, 31.0)),
-        ("log10", [10.0 ** np.arange(0, 10)], np.arange(0.0, 10.0)),
-        ("power", [np.full(15, 3.0), np.arange(15.0)], 3.0 ** np.arange(15)),
-        ("power", [[4.0, 0.25, -2.0, -0.0], [0.5, -1.5, 3.0, 3.0]], [2.0, 8.0, -8.0, -0.0]),
-        ("sqrt", [np.arange(200.0) ** 2], np.arange(200.0)),
-        ("cbrt", [np.arange(-200.0, 200.0) ** 3], np.arange(-200.0, 200.0)),
-        ("hypot", [[3.0, -5.0], [4.0, 12.0]], [5.0, 13.0]),
-        ("sigmoid", [[0.0]], [0.5]),
-        ("tanh", [[-np.inf, -50.0, 50.0]], [-1.0, -1.0, 1.0]),
-        ("erf", [[-np.inf, -20.0, 20.0]], [-1.0, -1.0, 1.0]),
-    ],
-)
-def test_exact_results_are_exact(name: str, arguments: list, wanted: list, dtype: str) -> None:
-    got = FunctionSubject(name, dtype).ours(*(np.array(x, dtype) for x in arguments))
-    np.testing.assert_array_equal(got, np.array(wanted, dtype))
-    np.testing.assert_array_equal(np.signbit(got), np.signbit(wanted))
+def test_exact_results_are_exact(dtype: str) -> None:
+    arrays = [[np.resize(x, 400).astype(dtype) for x in arguments] for _, arguments, _ in EXACT]
+    reads = [read(i, (400,), dtype) for i in range(2)]
+    made = [emitted("map", body(used, node(name, tuple(used))))
+            for name, arguments, _ in EXACT for used in (reads[: len(arguments)],)]  # fmt: skip
+    for (name, _, wanted), (got,) in zip(EXACT, run_all(made, arrays), strict=True):
+        want = np.resize(wanted, 400).astype(dtype)
+        np.testing.assert_array_equal(got, want, name)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want), name)
+    np.testing.assert_array_equal(FunctionSubject("sigmoid", dtype).ours(np.zeros(64, dtype)), 0.5)

@@ -42,13 +42,15 @@ def product(body: Graph, device: Device = C, rounds: bool = True) -> CKernel:
 
 
 def run_all(kernels: Sequence[CKernel], data: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-    """What each kernel writes for its arrays. All are compiled together."""
-    different = list({k.name: k for k in kernels}.values())
-    functions = loaded([Module(module_text(different), different)])
+    """What each kernel writes for its arrays. All are compiled together; those that differ in their name alone, such as
+    kernels with other constants, once."""
+    texts = [k.text.source.replace(k.name, "") for k in kernels]
+    different = dict(reversed([*zip(texts, kernels, strict=True)]))
+    functions = loaded([Module(module_text(different.values()), [*different.values()])])
     results = []
-    for k, arrays in zip(kernels, data, strict=True):
+    for k, text, arrays in zip(kernels, texts, data, strict=True):
         outs = [np.full(o.shape, 1, o.dtype) for o in k.text.parameters.body.outputs]
-        k.called(functions[k.name], ()).run(outs, arrays)
+        k.called(functions[different[text].name], ()).run(outs, arrays)
         results.append(outs)
     return results
 
