@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.numpy import calibrate
 from eqfuse.emit.numpy.calibrate import this_cpu
 from eqfuse.machine.quiet import SPREAD, WORKED, Look, Watch, together
@@ -32,15 +33,10 @@ class Machine:
         return self.device
 
 
-@pytest.fixture(scope="module")
-def measured() -> Device:
-    return calibrate.measure(quick=True)
-
-
 @pytest.fixture
-def machine(measured: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
-    found = Machine(measured)
+    found = Machine(DEVICES["cpu"])
     monkeypatch.setattr(calibrate, "together", found.look)
     monkeypatch.setattr(calibrate, "measure", found.measure)
     yield found

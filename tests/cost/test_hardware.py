@@ -193,22 +193,30 @@ def test_what_threads_cost_each_other_is_measured_within_reason() -> None:
     assert 1 <= lock <= 2 and 2e-6 <= lasting <= 1e-4 and 1 <= wake <= 20
 
 
-def test_a_quick_profile_has_the_data_sheets_figures_for_threads(cache: Path) -> None:
-    found, sheet = calibrate.measure(quick=True), device("cpu")
-    assert (found.lock, found.lasting_seconds, found.wake) == (sheet.lock, sheet.lasting_seconds, sheet.wake)
+def test_a_quick_profile_has_the_data_sheets_figures_for_threads(measured: Device) -> None:
+    sheet = device("cpu")
+    assert (measured.lock, measured.lasting_seconds, measured.wake) == (sheet.lock, sheet.lasting_seconds, sheet.wake)
 
 
-def test_the_profile_is_measured_once_and_kept(cache: Path) -> None:
+@pytest.fixture
+def readings(cache: Path, measured: Device, monkeypatch: pytest.MonkeyPatch) -> list[Device]:
+    """What is measured, the last one first."""
+    found = [replace(measured, reads="again"), measured]
+    monkeypatch.setattr(calibrate, "measure", lambda quick, look: found.pop())
+    return found
+
+
+def test_the_profile_is_measured_once_and_kept(cache: Path, readings: list[Device]) -> None:
     first = this_cpu()
     calibrate._load.cache_clear()  # as a new process
-    assert this_cpu() == first
+    assert this_cpu() == first and len(readings) == 1
     (stored,) = (cache / "devices").iterdir()
     assert Device.from_json(stored.read_text()) == first
 
 
-def test_calibrating_again_replaces_the_profile(cache: Path) -> None:
-    this_cpu()
-    assert calibrate.calibrate(quick=True) == this_cpu()
+def test_calibrating_again_replaces_the_profile(readings: list[Device]) -> None:
+    first = this_cpu()
+    assert first != calibrate.calibrate(quick=True) == this_cpu()
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"name": 3}'])

@@ -55,11 +55,11 @@ def test_laws_move_no_scale_onto_the_large_operand(shape: tuple[int, int]):
     """The plan is no costlier than that of the program as written; on a CPU, which hides no work behind memory, it
     computes no matrix more."""
     rng = np.random.default_rng(math.prod(shape))
-    for _ in range(2):
+    for devices in ((CPU, datasheet("a100")), (CPU.one_thread(),)):
         text, function = random_products(rng)
         graph = ef.trace(function, *[ef.spec(a.shape, a.dtype) for a in arguments(rng, *shape)])
         space, alone = ef.saturate(graph), ef.saturate(graph, laws="none")
-        for device in (CPU, CPU.one_thread(), datasheet("a100")):
+        for device in devices:
             plan, written = (ef.extract(s, target=device) for s in (space, alone))
             assert plan.seconds <= written.seconds * (1 + 1e-9), (device.name, text)
             more = elementwise(plan) - elementwise(written)

@@ -78,11 +78,11 @@ def made(case: str) -> tuple[Graph, CudaKernel]:
     return KERNELS[case]()
 
 
-def launched(case: str, source: str, seed: int = 0, counted: bool = False) -> list[np.ndarray]:
+def launched(case: str, code: str, name: str, seed: int = 0, counted: bool = False) -> list[np.ndarray]:
     graph, cuda = made(case)
     given, workspace = data(graph), [np.zeros(n, dtype) for dtype, n in cuda.workspace]
     outs = [np.full(o.shape, 7, o.dtype) for o in graph.outputs]
-    function = CpuRawKernel(module_source([source]), cuda.name, counted)
+    function = CpuRawKernel(code, name, counted)
     arguments = cuda.arguments(outs, given, cuda.constants, workspace)
     if counted:
         function.traffic(cuda.grid, cuda.block, arguments)
@@ -91,10 +91,15 @@ def launched(case: str, source: str, seed: int = 0, counted: bool = False) -> li
     return outs
 
 
-def without(source: str, words: str) -> list[tuple[int, str]]:
-    """The text without one of its `words`, and where that stood."""
-    spans = [m.span() for m in re.finditer(re.escape(words), source)]
-    return [(start, source[:start] + source[end:]) for start, end in spans]
+def without(case: str, words: str) -> tuple[str, dict[int, str]]:
+    """One text: the kernel of a case, and others without one of its `words`, whose names are by where that stood."""
+    cuda = made(case)[1]
+    spans = [m.span() for m in re.finditer(re.escape(words), cuda.source)]
+    spans = [(start, end) for start, end in spans if words != BARRIER or is_needed(cuda.source, start)]
+    names = {start: f"{cuda.name}_{start}" for start, _ in spans}
+    texts = [(f"{cuda.source[:start]}{cuda.source[end:]}", names[start]) for start, end in spans]
+    renamed = [re.sub(rf"\b{cuda.name}\b", name, text) for text, name in texts]
+    return module_source([cuda.source, *renamed]), names
 
 
 def is_needed(source: str, at: int) -> bool:
@@ -110,17 +115,16 @@ def is_needed(source: str, at: int) -> bool:
 
 @pytest.mark.parametrize("case", some([case for case in KERNELS if case != "a cascade"], 2))
 def test_a_missing_barrier_shows(case):
-    source = made(case)[1].source
-    wanted = launched(case, source)
-    planted = [(at, text) for at, text in without(source, BARRIER) if is_needed(source, at)]
+    source, (code, planted) = made(case)[1].source, without(case, BARRIER)
+    wanted = launched(case, code, made(case)[1].name)
     assert planted
     hidden = []
-    for at, text in planted:
+    for at, name in planted.items():
         try:
-            found = [launched(case, text, seed) for seed in SEEDS]
+            found = [launched(case, code, name, seed) for seed in SEEDS]
             if any(not np.array_equal(a, b) for got in found for a, b in zip(got, wanted, strict=True)):
                 continue
-            launched(case, text, counted=True)
+            launched(case, code, name, counted=True)
         except CudaSimError:
             continue
         hidden.append(source[at - 200 : at + 150])
@@ -129,10 +133,9 @@ def test_a_missing_barrier_shows(case):
 
 @pytest.mark.parametrize("case", some([case for case in KERNELS if "share" in case or case == "a cascade"], 3))
 def test_a_missing_fence_shows(case):
-    source = made(case)[1].source
-    launched(case, source, counted=True)
-    planted = without(source, FENCE)
+    code, planted = without(case, FENCE)
+    launched(case, code, made(case)[1].name, counted=True)
     assert len(planted) == 2
-    for _, text in planted:
+    for name in planted.values():
         with pytest.raises(CudaSimError, match="without a fence"):
-            launched(case, text, counted=True)
+            launched(case, code, name, counted=True)

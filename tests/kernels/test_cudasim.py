@@ -40,10 +40,10 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
-def run_softmax(code, seed):
+def run_softmax(code, seed, name="row_softmax"):
     x = np.random.default_rng(0).standard_normal((6, 333)).astype(np.float32) * 4
     y = np.full_like(x, np.nan)
-    CpuRawKernel(code, "row_softmax")((6,), (128,), (x, y, np.int32(333)), seed=seed)
+    CpuRawKernel(code, name)((6,), (128,), (x, y, np.int32(333)), seed=seed)
     return x, y
 
 
@@ -54,14 +54,17 @@ def test_row_softmax_equals_numpy_with_the_same_bits_under_every_schedule():
         assert np.array_equal(run_softmax(ROW_SOFTMAX, seed)[1], first)
 
 
-@pytest.mark.parametrize("missing", range(3))
-def test_a_missing_syncthreads_shows_as_wrong_numbers(missing):
+def test_a_missing_syncthreads_shows_as_wrong_numbers():
     pieces = ROW_SOFTMAX.split("__syncthreads();")
-    code = "__syncthreads();".join(pieces[: missing + 1]) + "".join(
-        ("" if i == 0 else "__syncthreads();") + piece for i, piece in enumerate(pieces[missing + 1 :])
-    )
-    results = [run_softmax(code, seed) for seed in SEEDS]
-    assert not all(np.allclose(y, softmax(x), rtol=1e-4) for x, y in results)
+    assert len(pieces) == 4
+    texts = []
+    for missing in range(1, 4):
+        text = "__syncthreads();".join([*pieces[: missing - 1], "".join(pieces[missing - 1 : missing + 1]),
+                                        *pieces[missing + 1 :]])  # fmt: skip
+        texts.append(text.replace("row_softmax", f"without_{missing}"))
+    for missing in range(1, 4):
+        results = [run_softmax("".join(texts), seed, f"without_{missing}") for seed in SEEDS]
+        assert not all(np.allclose(y, softmax(x), rtol=1e-4) for x, y in results), missing
 
 
 def test_a_missing_syncwarp_shows_as_poison():
@@ -92,30 +95,34 @@ def test_threads_waiting_at_two_different_barriers_are_reported():
         CpuRawKernel(code, "f")((1,), (64,), ())
 
 
-@pytest.mark.parametrize(
-    "statement, message",
-    [
-        ("__shfl_sync(0xffffu, 1, 0);", "leaves out its caller, lane 16"),
-        ("if (threadIdx.x < 16) __shfl_sync(0xffffu, 1, 20);", "reads lane 20, which mask 0x0000ffff leaves out"),
-        ("if (threadIdx.x < 16) __syncwarp();", "16 thread.s. at a warp operation on line 1 with mask 0xffffffff"),
-        ("assert(threadIdx.x < 7);", r"thread \(7,0,0\): assertion failed"),
-        ("y[0] = *(const float4*)(y + 1) .x;", None),
-        ("*(float4*)(y + 1) = make_float4(0, 0, 0, 0);", "misaligned"),
-        ("y[1ull << 40] = 0;", "illegal memory address"),
-        ("float own[4]; own[threadIdx.x] = 1; y[0] = own[threadIdx.x / 8];", "index outside a local"),
-        ("y[0] = 2147483600 + (int)threadIdx.x * 2;", "an integer that overflows"),
-        ("y[0] = 1 << (threadIdx.x + 20);", "an integer that overflows"),
-        ("y[0] = (int)(threadIdx.x * 1e9f);", "an integer that overflows"),
-    ],
-)
-def test_undefined_behaviour_is_an_error_and_not_a_crash(statement, message):
-    code = f'extern "C" __global__ void f(float* y) {{ {statement} }}'
-    with pytest.raises(CudaSimError, match=message or "refuses the emitted CUDA text"):
-        CpuRawKernel(code, "f")((1,), (32,), (np.zeros(16, np.float32),))
+UNDEFINED = {
+    "__shfl_sync(0xffffu, 1, 0);": "leaves out its caller, lane 16",
+    "if (threadIdx.x < 16) __shfl_sync(0xffffu, 1, 20);": "reads lane 20, which mask 0x0000ffff leaves out",
+    "if (threadIdx.x < 16) __syncwarp();": "16 thread.s. at a warp operation on line 3 with mask 0xffffffff",
+    "assert(threadIdx.x < 7);": r"thread \(7,0,0\): assertion failed",
+    "*(float4*)(y + 1) = make_float4(0, 0, 0, 0);": "misaligned",
+    "y[1ull << 40] = 0;": "illegal memory address",
+    "float own[4]; own[threadIdx.x] = 1; y[0] = own[threadIdx.x / 8];": "index outside a local",
+    "y[0] = 2147483600 + (int)threadIdx.x * 2;": "an integer that overflows",
+    "y[0] = 1 << (threadIdx.x + 20);": "an integer that overflows",
+    "y[0] = (int)(threadIdx.x * 1e9f);": "an integer that overflows",
+}  # each on a line of its own
+WRONG = "".join(f'extern "C" __global__ void f{i}(float* y) {{ {s} }}\n' for i, s in enumerate(UNDEFINED))
+
+
+@pytest.mark.parametrize("statement", UNDEFINED)
+def test_undefined_behaviour_is_an_error_and_not_a_crash(statement):
+    with pytest.raises(CudaSimError, match=UNDEFINED[statement]):
+        CpuRawKernel(WRONG, f"f{[*UNDEFINED].index(statement)}")((1,), (32,), (np.zeros(16, np.float32),))
+
+
+def test_what_is_no_cuda_text_is_refused():
+    with pytest.raises(CudaSimError, match="refuses the emitted CUDA text"):
+        CpuRawKernel('extern "C" __global__ void f(float* y) { y[0] = *(const float4*)(y + 1) .x; }', "f")
 
 
 def test_a_kernel_runs_normally_after_one_that_failed():
-    test_undefined_behaviour_is_an_error_and_not_a_crash("y[1ull << 40] = 0;", "illegal memory address")
+    test_undefined_behaviour_is_an_error_and_not_a_crash("y[1ull << 40] = 0;")
     x, y = run_softmax(ROW_SOFTMAX, 2)
     np.testing.assert_allclose(y, softmax(x), rtol=2e-6)
 

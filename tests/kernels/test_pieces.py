@@ -129,7 +129,7 @@ def test_kernels_join_pieces_as_numpy_does():
 
 @pytest.mark.slow
 def test_many_kernels_join_pieces_as_numpy_does():
-    for seed in range(5000, 5000 + many(1000)):
+    for seed in range(5000, 5000 + many(600)):
         check_drawn(seed)
 
 
@@ -219,9 +219,8 @@ def test_gpu_kernels_join_pieces_as_numpy_does():
 
 @pytest.mark.slow
 @emulated
-@pytest.mark.parametrize("seed", range(1, 3))
-def test_many_gpu_kernels_join_pieces_as_numpy_does(seed):
-    judge_on_gpu(of_pieces(seed, many(80)), seed)
+def test_many_gpu_kernels_join_pieces_as_numpy_does():
+    judge_on_gpu(of_pieces(1, many(80)), 1)
 
 
 def of_the_gpu() -> dict[str, Graph]:
