@@ -100,7 +100,7 @@ def compute(cases: Sequence[Graph]) -> None:
 
 @needs_compiler
 def test_convolutions_compute_their_bodies() -> None:
-    compute(CASES[::5])  # of every body and most geometries; more of them below
+    compute(CASES[::7])  # of every body and most geometries; more of them below
 
 
 @needs_compiler

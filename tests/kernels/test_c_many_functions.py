@@ -83,7 +83,8 @@ def test_what_is_computed_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> 
 def test_so_has_every_function_which_gives_no_number_for_none(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, given = read(0, (2000,), dtype), np.random.default_rng(0).standard_normal(2000).astype(dtype)
     given[1000:1064] = np.nan
-    made = [node(op, (add(x, number(0.25, dtype)), x)[: ARGUMENTS[op]]) for op in EVERY]
+    used = EVERY[dtype == "float64" :: 2]
+    made = [node(op, (add(x, number(0.25, dtype)), x)[: ARGUMENTS[op]]) for op in used]
     graph = body([x], *made)
     kernel = emitted("map", graph)
     monkeypatch.setattr(functions, "MANY", 1)
@@ -92,7 +93,7 @@ def test_so_has_every_function_which_gives_no_number_for_none(dtype: str, monkey
     monkeypatch.setattr(functions, "MANY", 1 << 30)
     (pasted,) = run_all([kernel], [[given]])
     assert [made.tobytes() for made in pasted] == [made.tobytes() for made in found]
-    assert {*re.findall(r"\beach_(\w+)_f\d\d\(", text)} == {*EVERY} - {"sqrt"}  # which is one instruction
+    assert {*re.findall(r"\beach_(\w+)_f\d\d\(", text)} == {*used} - {"sqrt"}  # which is one instruction
 
 
 @needs_compiler

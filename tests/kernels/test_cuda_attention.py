@@ -4,6 +4,7 @@ every bit, with bugs planted, and through NVRTC for two architectures."""
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -138,19 +139,22 @@ def test_the_emulated_kernel_equals_the_evaluator_bit_for_bit_under_every_schedu
 
 
 @emulated
-@pytest.mark.parametrize("missing", ["eqf_wait<0>();\n        __syncthreads();", "eqf_wait<0>();", "__syncthreads();"])
-def test_a_missing_wait_or_barrier_around_asynchronous_copies_shows(missing: str) -> None:
+def test_a_missing_wait_or_barrier_around_asynchronous_copies_shows() -> None:
     """In the loop over tiles, of which there are more than two."""
     graph = trace(attention, *heads("f2", 1, 200, 64))
     cuda = kernel(graph, "f")
     assert "eqf_copy_async(&ks" in cuda.source
     head, loop = cuda.source.split("for (int ahead = 0", 1)
-    assert missing in loop
-    arrays = arrays_of(graph)
-    judge(graph, run(graph, cuda, module_source([cuda.source]), arrays, 2), arrays)
-    broken = replace(cuda, source=f"{head}for (int ahead = 0{loop.replace(missing, '', 1)}")
-    with pytest.raises(AssertionError):
-        judge(graph, run(graph, broken, module_source([broken.source]), arrays, 2), arrays)
+    broken = []
+    for i, missing in enumerate(("eqf_wait<0>();\n        __syncthreads();", "eqf_wait<0>();", "__syncthreads();")):
+        assert missing in loop
+        source = f"{head}for (int ahead = 0{loop.replace(missing, '', 1)}"
+        broken.append(replace(cuda, name=f"f{i}", source=re.sub(r"\bf\b", f"f{i}", source)))
+    arrays, code = arrays_of(graph), module_source([cuda.source, *[c.source for c in broken]])
+    judge(graph, run(graph, cuda, code, arrays, 2), arrays)
+    for other in broken:
+        with pytest.raises(AssertionError):
+            judge(graph, run(graph, other, code, arrays, 2), arrays)
 
 
 @compiled

@@ -92,8 +92,9 @@ BUILD: dict[str, Callable[[Shape], tuple[Node, ...]]] = {
 
 
 def bodies() -> Iterator[tuple[str, Graph]]:
+    """Of every two axes, each has every extent with every one of the other's."""
     for (name, build), shape in itertools.product(BUILD.items(), itertools.product((0, 1, 3), repeat=3)):
-        if shape == (3, 3, 3):
+        if shape == (3, 3, 3) or sum(map((0, 1, 3).index, shape)) % 3 == 2:
             continue
         try:
             outputs = build(shape)

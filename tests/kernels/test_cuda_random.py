@@ -179,7 +179,7 @@ def judge(seed: int, count: int) -> None:
 
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 def test_random_kernels_have_the_evaluators_bits():
-    judge(0, 40)
+    judge(0, 30)
 
 
 @pytest.mark.slow
@@ -191,6 +191,6 @@ def test_many_random_kernels_have_the_evaluators_bits(seed):
 
 @pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 def test_random_kernels_compile():
-    drawn = list(kernels(np.random.default_rng(9), 40))
+    drawn = list(kernels(np.random.default_rng(9), 30))
     made = [emit_kernel(Kernel(kind, body, (), (), PRICE), H100) for kind, body, _ in drawn]
     nvrtc.compile_cuda(module_source(list(dict.fromkeys(cuda.source for cuda in made))), "sm_80", nvrtc.STRICT)

@@ -62,9 +62,10 @@ CASES: dict[str, Graph] = {
     if of is weighted or shape not in SHAPES[2:4]
 } | {"a row that is shared": body([LARGE], weighted(LARGE, -1))} | {
     f"{op} of {dtype} {'x'.join(map(str, shape))}": body([x], scanned(op, x, axis))
-    for op, dtype in (("cumsum", "int32"), ("cumsum", "float64"), ("maximum", "int8"), ("minimum", "float16"),
-                      ("logical_or", "bool"), ("logaddexp", "float32"), ("multiply", "uint64"), ("add", "float16"))
-    for shape, axis in (((5, 77), -1), ((2, 2100), -1), ((300, 6), -2))
+    for i, (op, dtype) in enumerate((("cumsum", "int32"), ("cumsum", "float64"), ("maximum", "int8"),
+                                     ("minimum", "float16"), ("logical_or", "bool"), ("logaddexp", "float32"),
+                                     ("multiply", "uint64"), ("add", "float16")))
+    for j, (shape, axis) in enumerate((((5, 77), -1), ((2, 2100), -1), ((300, 6), -2))) if (i + j) % 3
     for x in (read(0, shape, dtype),)
 }  # fmt: skip
 SHARED = ("weighted 2x3100 ", "weighted 40x2000 along columns", "both 40x2000 along columns")

@@ -18,7 +18,8 @@ from eqfuse.kinds import kind_named
 from tests.kernels.test_cascades import NAMES, assert_within_bounds, bodies, exp, sub
 from tests.support.kernels import CPU, add, body, data, kernel, read, reduced
 
-LONG, LAYOUTS = 300_000, ((2, 300_000), (300_000,))
+LONG = 150_000
+LAYOUTS = ((2, LONG), (LONG,))
 
 
 def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -61,7 +61,7 @@ def bodies(draw: st.DrawFn) -> tuple[list[Node], list[Node], Device]:
     return inputs, outputs, draw(st.sampled_from([CPU, TINY]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(bodies())
 def test_whatever_the_kinds_admit_is_emitted_right(drawn):
     inputs, outputs, device = drawn

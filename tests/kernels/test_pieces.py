@@ -189,13 +189,13 @@ def judge_on_gpu(bodies: list[tuple[str, Graph, list[np.ndarray]]], seed: int = 
 
 
 def run_on_gpu(
-    graph: Graph, arrays: list[np.ndarray], cuda: CudaKernel, code: str, seed: int = 0
+    graph: Graph, arrays: list[np.ndarray], cuda: CudaKernel, code: str, seed: int = 0, counted: bool = False
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """What the emulator makes of each output, and what the evaluator does."""
     writes = [np.zeros(o.shape, o.dtype) for o in graph.outputs]
     workspace = [np.zeros(n, dtype) for dtype, n in cuda.workspace]
     arguments = cuda.arguments(writes, arrays, cuda.constants, workspace)
-    cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, arguments, seed=seed)
+    cudasim.CpuRawKernel(code, cuda.name, counted)(cuda.grid, cuda.block, arguments, seed=seed)
     with np.errstate(all="ignore"):
         return list(zip(writes, evaluate(graph, arrays), strict=True))
 
@@ -245,7 +245,7 @@ def of_the_gpu() -> dict[str, Graph]:
 def test_a_gpu_kernel_reads_the_pieces_that_its_schedule_says(name):
     made, code = scheduled(of_the_gpu)
     graph, schedule, cuda = made[name]
-    for got, want in run_on_gpu(graph, data(graph), cuda, code):
+    for got, want in run_on_gpu(graph, data(graph), cuda, code, counted=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=cuda.source)
     reads, writes, _ = traffic(graph, cuda, code)
     assert tuple(t.read_by_pass for t in reads) == schedule.reads
@@ -346,7 +346,7 @@ def of_places() -> dict[str, Graph]:
 def test_a_gpu_kernel_gathers_where_it_computes(name):
     made, code = scheduled(of_places)
     graph, schedule, cuda = made[name]
-    for got, want in run_on_gpu(graph, data(graph), cuda, code):
+    for got, want in run_on_gpu(graph, data(graph), cuda, code, counted=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=cuda.source)
     reads, _, _ = traffic(graph, cuda, code)
     assert all(t.read_by_pass <= said for t, said in zip(reads, schedule.reads, strict=True))

@@ -73,12 +73,16 @@ def neumaier(x: Any) -> Any:
     return total + lost
 
 
-def every_idiom(x: Any, factor: Any, magic: Any) -> list[Any]:
+def sums_and_products(x: Any, factor: Any, _: Any) -> list[Any]:
     """What computes with roundings, on the columns of x."""
+    a, b = x[:2]
+    return [*two_sum(a, b), *split(a, factor), two_product(a, b, factor), kahan(x), neumaier(x)]
+
+
+def other_idioms(x: Any, _: Any, magic: Any) -> list[Any]:
     a, b, c = x[:3]
-    sums = [*two_sum(a, b), *split(a, factor), two_product(a, b, factor), kahan(x), neumaier(x)]
     magical = [(a + magic) - magic, magic + a - magic, a - magic + magic, (a * c + magic) - magic]
-    return [*sums, *magical, a * b - a * b, (a / c) * c - a, np.sqrt(c * c) - np.abs(c), np.exp(c) / np.exp(c)]
+    return [*magical, a * b - a * b, (a / c) * c - a, np.sqrt(c * c) - np.abs(c), np.exp(c) / np.exp(c)]
 
 
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
@@ -86,16 +90,18 @@ def every_idiom(x: Any, factor: Any, magic: Any) -> list[Any]:
 def test_kernels_of_a_gpu_round_16_bit_numbers_where_numpy_does(case: tuple[Any, int, int]) -> None:
     dtype, factor, magic = case
     rng = np.random.default_rng(0)
-    x = (rng.standard_normal((4, 300)) * 2.0 ** rng.integers(-3, 4, (4, 300))).astype(dtype)
+    x = (rng.standard_normal((3, 300)) * 2.0 ** rng.integers(-3, 4, (3, 300))).astype(dtype)
     of_type = np.dtype(dtype).type
 
-    def function(x: Any) -> list[Any]:
-        return every_idiom(x, of_type(factor), of_type(magic))
+    for idioms in (sums_and_products, other_idioms):  # one search for all takes many times as long
 
-    program = program_on(ef.compile(function, x, target="cuda:h100").plan, EmulatedGpu())
-    with np.errstate(all="ignore"):
-        for got, wanted in zip(program(x), function(x), strict=True):
-            np.testing.assert_array_equal(got, wanted)
+        def function(x: Any, idioms: Any = idioms) -> list[Any]:
+            return idioms(x, of_type(factor), of_type(magic))
+
+        program = program_on(ef.compile(function, x, target="cuda:h100").plan, EmulatedGpu())
+        with np.errstate(all="ignore"):
+            for got, wanted in zip(program(x), function(x), strict=True):
+                np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("dtype", some([ml_dtypes.bfloat16, np.float16], 2))
@@ -145,7 +151,7 @@ def test_what_rounding_takes_from_a_sum_or_product_is_kept(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", some(FACTORS, 2))
 def test_compensated_sums_stay_compensated(dtype: Any) -> None:
-    x = numbers(dtype, 8, 60)
+    x = numbers(dtype, 6, 60)
     same_bits(kahan, x)
     same_bits(neumaier, x)
 
