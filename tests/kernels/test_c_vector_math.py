@@ -121,12 +121,15 @@ EXACT: list[tuple[str, list, list]] = [
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", vector_math.SUFFIXES)
-def test_exact_results_are_exact(dtype: str) -> None:
+def test_exact_results_are_exact_and_what_is_no_number_gives_none(dtype: str) -> None:
     arrays = [[np.resize(x, 400).astype(dtype) for x in arguments] for _, arguments, _ in EXACT]
     reads = [read(i, (400,), dtype) for i in range(2)]
     made = [emitted("map", body(used, node(name, tuple(used))))
             for name, arguments, _ in EXACT for used in (reads[: len(arguments)],)]  # fmt: skip
-    for (name, _, wanted), (got,) in zip(EXACT, run_all(made, arrays), strict=True):
+    missing = [[np.full(400, np.nan, dtype) for _ in given] for given in arrays]
+    results = run_all([*made, *made], [*arrays, *missing])
+    for (name, _, wanted), (got,), (none,) in zip(EXACT, results, results[len(made) :], strict=False):
+        assert np.isnan(none).all(), name
         want = np.resize(wanted, 400).astype(dtype)
         np.testing.assert_array_equal(got, want, name)
         np.testing.assert_array_equal(np.signbit(got), np.signbit(want), name)
