@@ -79,15 +79,18 @@ def test_what_parts_would_round_otherwise_or_pay_for_is_joined_one_after_another
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["sums", "weighted counts", "rows"])
-def test_the_number_of_threads_changes_no_bit_of_a_sum(name: str) -> None:
-    given, found = drawn(CASES[name]), []
-    for threads in (1, 2, 7):
-        schedule = own_schedule(CASES[name], replace(C, threads=threads))
-        kernel = f"scatter_of_{threads}"
-        found += run_all([CKernel(kernel, write(schedule, kernel, True), schedule)], [given])[0]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+def test_the_number_of_threads_changes_no_bit_of_a_sum() -> None:
+    made, arrays = [], []
+    for at, case in enumerate(("sums", "weighted counts", "rows")):
+        given = drawn(CASES[case])
+        for threads in (1, 2, 7):
+            schedule, name = own_schedule(CASES[case], replace(C, threads=threads)), f"scatter_{at}_of_{threads}"
+            made.append(CKernel(name, write(schedule, name, True), schedule))
+            arrays.append(given)
+    found = [got for (got,) in run_all(made, arrays)]
+    for one, two, seven in zip(found[::3], found[1::3], found[2::3], strict=True):
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, seven)
 
 
 @needs_compiler

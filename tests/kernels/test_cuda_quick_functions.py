@@ -23,14 +23,18 @@ compiled = pytest.mark.skipif(bool(missing), reason=missing or "available")
 FUNCTIONS = {"divide": "eqf_divided(", "sqrt": "eqf_sqrt(", "tanh": "eqf_tanh(", "reciprocal": "eqf_divided("}
 
 
-def quick(op: str, *arrays: np.ndarray) -> np.ndarray:
-    args = [read(j, a.shape, a.dtype) for j, a in enumerate(arrays)]
-    cuda = emit_kernel(Kernel("map", body(args, node(op, tuple(args))), (), (), PRICE), device("h100"))
-    assert FUNCTIONS[op] in cuda.source
-    found = np.empty_like(arrays[0])
-    code = "#define EQF_QUICK\n" + module_source([cuda.source])
-    cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, (*arrays, found))
-    return found
+def quick(*calls: tuple) -> list[np.ndarray]:
+    """What operators make of arrays. All are compiled together."""
+    made = []
+    for op, *arrays in calls:
+        args = [read(j, a.shape, a.dtype) for j, a in enumerate(arrays)]
+        made.append(emit_kernel(Kernel("map", body(args, node(op, tuple(args))), (), (), PRICE), device("h100")))
+        assert FUNCTIONS[op] in made[-1].source
+    code, results = "#define EQF_QUICK\n" + module_source([cuda.source for cuda in made]), []
+    for (_, *arrays), cuda in zip(calls, made, strict=True):
+        results.append(np.empty_like(arrays[0]))
+        cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, (*arrays, results[-1]))
+    return results
 
 
 def drawn(exponents: tuple[int, int], seed: int = 0, n: int = 100_000) -> np.ndarray:
@@ -41,37 +45,40 @@ def drawn(exponents: tuple[int, int], seed: int = 0, n: int = 100_000) -> np.nda
 @emulated
 def test_quotients_and_roots_are_rounded_once() -> None:
     x, y = drawn((-100, 127)), -drawn((-20, 20), 1)
+    quotients, roots, reciprocals = quick(("divide", x, y), ("sqrt", x), ("reciprocal", y))
     with np.errstate(over="ignore"):
-        assert np.array_equal(quick("divide", x, y), x / y)
-    assert np.array_equal(quick("sqrt", x), np.sqrt(x))
-    assert np.array_equal(quick("reciprocal", y), 1 / y)
+        assert np.array_equal(quotients, x / y)
+    assert np.array_equal(roots, np.sqrt(x))
+    assert np.array_equal(reciprocals, 1 / y)
 
 
 @emulated
 def test_quotients_and_roots_are_whole_where_they_can_be() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.integers(1, 4096, (2, 100_000)).astype(np.float32)
-    assert np.array_equal(quick("divide", x * y, y), x) and np.array_equal(quick("sqrt", x * x), x)
+    quotients, roots = quick(("divide", x * y, y), ("sqrt", x * x))
+    assert np.array_equal(quotients, x) and np.array_equal(roots, x)
 
 
 @emulated
 def test_zeros_infinities_and_huge_numbers_divide_as_in_numpy() -> None:
     every = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -3, 2.0**126, -(2.0**127), 3.4e38, 2.0**-126], np.float32)
     x, y = (np.ascontiguousarray(a).reshape(-1) for a in np.meshgrid(every, every))
+    quotients, roots = quick(("divide", x, y), ("sqrt", every))
     with np.errstate(all="ignore"):
         normal = ~(np.abs(x / y) < 2.0**-126) | (x == 0) | np.isinf(y)
-        np.testing.assert_array_equal(quick("divide", x, y)[normal], (x / y)[normal])
-        np.testing.assert_array_equal(quick("sqrt", every), np.sqrt(every))
+        np.testing.assert_array_equal(quotients[normal], (x / y)[normal])
+        np.testing.assert_array_equal(roots, np.sqrt(every))
 
 
 @emulated
 def test_hyperbolic_tangents_are_off_by_little_more_than_two_units_in_the_last_place() -> None:
     x = np.concatenate([drawn((-126, 127)), np.random.default_rng(0).uniform(-10, 10, 1_000_000).astype(np.float32)])
-    found, want = quick("tanh", x), np.tanh(x.astype(np.float64))
-    assert (np.abs(found - want) / np.spacing(np.abs(want.astype(np.float32)))).max() < 2.2
     every = np.array([0, -0.0, np.inf, -np.inf, np.nan, 100, -100], np.float32)
-    np.testing.assert_array_equal(quick("tanh", every), np.tanh(every))
-    assert np.array_equal(np.signbit(quick("tanh", every)), np.signbit(every))
+    (found, of_every), want = quick(("tanh", x), ("tanh", every)), np.tanh(x.astype(np.float64))
+    assert (np.abs(found - want) / np.spacing(np.abs(want.astype(np.float32)))).max() < 2.2
+    np.testing.assert_array_equal(of_every, np.tanh(every))
+    assert np.array_equal(np.signbit(of_every), np.signbit(every))
 
 
 @compiled
