@@ -169,7 +169,7 @@ def test_sums_of_products_are_as_exact_as_blas() -> None:
 
 @needs_compiler
 def test_the_number_of_threads_changes_no_bit_of_a_product() -> None:
-    graphs = [lone(700, 600, 130), CASES[-1], CASES[-4], lone(1, 3000, 4100), lone(12, 900, 961), lone(20, 2000, 600)]
+    graphs = [lone(700, 600, 130), CASES[-1], CASES[-4], lone(1, 3000, 4100), lone(12, 900, 961)]
     kernels = [product(graph, replace(C, threads=threads)) for graph in graphs for threads in (1, 16)]
     assert {k.schedule.threads for k in kernels[:2]} == {1, 16}
     found = run_all(kernels, [data(graph) for graph in graphs for _ in range(2)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -43,9 +43,10 @@ ROWS: dict[str, Callable[[Node], Node]] = {
 }  # fmt: skip
 
 
-def kernels(dtype: type, lengths: Iterable[int]) -> Iterator[CudaKernel]:
-    for name, build in ROWS.items():
-        for columns in lengths:
+def kernels(dtype: type, lengths: Sequence[int]) -> Iterator[CudaKernel]:
+    """Of each body, with one of the `lengths` after the other."""
+    for at, (name, build) in enumerate(ROWS.items()):
+        for columns in lengths[at % 2 :: 2]:
             if name == "norm of columns" and columns > 4096:
                 continue
             output = build(read(0, (256, columns), dtype))
@@ -59,7 +60,7 @@ def spilled(made: Iterable[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]
     return {name: uses for name, uses in used.items() if uses.spill_bytes}
 
 
-@pytest.mark.parametrize("arch, lengths", [("sm_80", (4096, 49_152)), ("sm_90", (768, 32_000))])
+@pytest.mark.parametrize("arch, lengths", [("sm_80", (4096, 49_152, 32_000)), ("sm_90", (49_152, 32_000, 768))])
 def test_rows_of_usual_lengths_spill_no_register(arch, lengths):
     """Each architecture compiles the rows of one dtype: the registers they take differ by little."""
     dtype = {"sm_80": np.float32, "sm_90": ml_dtypes.bfloat16}[arch]
