@@ -43,7 +43,8 @@ def emitted(graph: Graph) -> CudaKernel:
 @emulated
 @pytest.mark.parametrize("shape", some(SHAPES, 2), ids=str)
 def test_tiles_of_every_width_equal_the_evaluator_whole_or_not(shape: tuple[int, int]) -> None:
-    graphs = [turned(*shape, dtype) for dtype in DTYPES]
+    at = SHAPES.index(shape)
+    graphs = [turned(*shape, dtype) for i, dtype in enumerate(DTYPES) if (at + i) % 3]  # every dtype at most shapes
     made = [emitted(graph) for graph in graphs]
     code = module_source([cuda.source for cuda in made])
     for graph, cuda in zip(graphs, made, strict=True):
