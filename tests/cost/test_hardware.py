@@ -156,6 +156,7 @@ def test_unknown_names_are_refused_by_name() -> None:
         replace(device("cpu"), launch_seconds=-1.0)
 
 
+@pytest.mark.slow
 def test_a_quick_calibration_gives_sane_figures(measured: Device) -> None:
     assert not [op for op in PRICED if op not in dict(measured.elements)]
     assert measured.kind == "cpu"

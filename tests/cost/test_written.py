@@ -50,6 +50,7 @@ def test_work_before_a_product_of_too_few_rows_for_two_tiles_is_done_by_one_thre
     assert "share" not in emit_kernel(Kernel(state.kind, graph, (), (), price), CPU).source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", some(TALL, 2))
 def test_laws_move_no_scale_onto_the_large_operand(shape: tuple[int, int]):
     """The plan is no costlier than that of the program as written; on a CPU, which hides no work behind memory, it

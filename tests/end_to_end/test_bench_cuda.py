@@ -22,6 +22,7 @@ def timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "ROUNDS", 1)
 
 
+@pytest.mark.slow
 def test_a_dry_run_measures_and_judges_cases_and_shows_the_table_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,6 +85,7 @@ def test_calibrate_tries_the_c_compiler_and_says_which_it_is(
         assert said in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_laws_prints_every_law_under_its_family(capsys: pytest.CaptureFixture[str]) -> None:
     from eqfuse.rewrites import book
 
@@ -103,6 +104,7 @@ def unchecked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_checked_law_is_shown_as_such(capsys: pytest.CaptureFixture[str], unchecked: None) -> None:
     assert "not checked: eqfuse laws check cast_of_widened" in run(capsys, "laws", "cast_of_widened")[1]
     code, printed = run(capsys, "laws", "check", "cast_of_widened")
@@ -129,6 +131,7 @@ def test_a_false_law_is_printed_with_its_counterexample_and_the_exit_code_is_one
     assert "1 laws checked" in printed and "1 false" in printed
 
 
+@pytest.mark.slow
 def test_a_refuted_law_that_turns_out_true_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unchecked: None
 ) -> None:
@@ -161,6 +164,7 @@ def test_without_names_the_book_is_checked_and_every_refuted_law_is_refuted_agai
     assert sum(line.split()[2:3] in (["holds"], ["proved"]) for line in table) == len(laws)
 
 
+@pytest.mark.slow
 def test_a_command_runs_where_its_output_is_closed() -> None:
     for streams in (">&-", "2>&-"):
         command = f"{sys.executable} -m eqfuse laws algebra {streams}"

@@ -76,6 +76,7 @@ def test_signs_that_cancel_are_not_added_up():
     np.testing.assert_allclose(program(X), alternating(X), rtol=1e-14, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_values_on_the_way_that_are_results_stay():
     def on_the_way(x):
         found = []

@@ -52,6 +52,7 @@ ef.extract(ef.saturate(ef.trace(lambda x: np.exp(x) * 2 + 1, np.ones(8))), targe
 """
 
 
+@pytest.mark.slow
 def test_the_log_of_a_program_holds_nothing_of_the_search_engine() -> None:
     done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, check=True)
     assert "egglog" not in done.stderr + done.stdout

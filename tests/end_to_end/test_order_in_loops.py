@@ -52,6 +52,7 @@ def together(x: Any) -> dict[str, Any]:
     return {name: fn(x) for name, fn in LOOPED.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", [DEVICES["cpu"], compiled(DEVICES["cpu"])], ids=["numpy", "c"])
 def test_loops_read_elements_whatever_their_order_in_memory(device: ef.Device) -> None:
     x = np.ascontiguousarray(APART)

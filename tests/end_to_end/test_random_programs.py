@@ -52,6 +52,7 @@ def tolerance(program: RandomProgram, arguments: tuple, wanted: np.ndarray, exac
     return 8 * float(own) + 128 * float(np.finfo(coarsest).eps) * program.scale
 
 
+@pytest.mark.slow
 def test_random_programs_give_numpys_answer() -> None:
     @drawn_alike(0)
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -62,6 +63,7 @@ def test_random_programs_give_numpys_answer() -> None:
     run()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_random_programs_as_c_give_numpys_answer() -> None:
     @drawn_alike(0)

@@ -17,6 +17,7 @@ OF_THIS_MACHINE = ("predicted", "plan priced")  # words of outputs that differ f
 MARK = "---- end of block"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("readme", ["README.md", "rewrites/README.md"])
 def test_every_block_of_python_runs_and_prints_what_is_shown(readme: str, tmp_path: Path) -> None:
     text = (ROOT / readme).read_text()

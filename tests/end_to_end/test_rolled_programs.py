@@ -41,6 +41,7 @@ CPU = DEVICES["cpu"]  # of fixed figures: whether a loop is cheaper depends on t
 WALK = RNG.normal(size=(40, 6)), RNG.normal(size=(6, 6)), RNG.normal(size=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [lambda: lstm(64), lambda: monte_carlo(400)])
 def test_a_long_loop_of_python_is_a_loop_of_few_kernels(build):
     fn, args = build()
@@ -59,6 +60,7 @@ def test_what_a_loop_does_to_independent_pieces_is_one_kernel(build):
     np.testing.assert_allclose(program(*args), fn(*args), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_pointwise_steps_are_a_loop_only_where_what_they_carry_lies_near_a_core():
     near = CPU.l2_bytes
     few, many = RNG.normal(size=near // 32), ef.spec((near // 4,))
@@ -112,6 +114,7 @@ def test_a_limit_of_memory_holds_for_rolled_programs():
     np.testing.assert_allclose(program(*args), fn(*args), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_loop_that_needs_more_than_the_limit_of_memory_stays_unrolled():
     x = RNG.normal(size=10_000)
     looped = ef.compile(smoothed, x, target=CPU, laws="none")
@@ -129,6 +132,7 @@ def test_a_rolled_program_runs_on_a_gpu():
         np.testing.assert_allclose(got, wanted, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_rolled_program_serves_other_sizes():
     def f(x):
         s = x[0]
@@ -142,6 +146,7 @@ def test_the_plan_of_a_rolled_program_serves_other_sizes():
         np.testing.assert_allclose(program(x), f(x), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_ten_thousand_operators_are_a_few_kernels():
     fn, args = lstm(360)
     args = tuple(0.1 * a for a in args)  # a larger one is chaotic

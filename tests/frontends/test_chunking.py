@@ -257,6 +257,7 @@ def test_products_whose_copies_are_no_larger_than_their_operands_stay_whole() ->
     assert not any("terms" in said for made in chunked(graph) for said in made.rolled or ())
 
 
+@pytest.mark.slow
 def test_an_argument_that_several_kernels_wait_for_is_read_once_block_by_block() -> None:
     def loss(w: Any, x: Any, y: Any) -> Any:
         return ((x @ w - y) ** 2).mean()

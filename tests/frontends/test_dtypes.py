@@ -349,6 +349,7 @@ def agrees_whole(text: str, args: list[np.ndarray], numerics: str) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=room if dtypes.kind(w.dtype) in "fc" else 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(mixed())
 def test_a_program_over_mixed_dtypes_agrees_with_numpy(drawn):

@@ -162,11 +162,13 @@ def test_the_judge_notices_a_changed_number() -> None:
     assert np.mean(noticed) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", some(range(4), 2))
 def test_a_random_program_traced_means_what_numpy_computes(part: int) -> None:
     every(statements(), 50, part, traced)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", some(range(2), 2))
 def test_a_random_program_of_small_numbers_gives_numpys_answer(part: int) -> None:
     every(statements(wild=False), 6, 10 + part, lambda p: compiled(p, budget=SHORT))

@@ -45,6 +45,7 @@ def is_rolled(seed: int) -> bool:
         raise AssertionError(f"{error}\n{text}") from None
 
 
+@pytest.mark.slow
 def test_random_loops_compute_the_same_when_rolled():
     assert sum(is_rolled(seed) for seed in range(30)) > 15
 

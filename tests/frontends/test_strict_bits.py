@@ -14,6 +14,7 @@ CLIPPED = [(), (8,), (1, 1), (3, 8), (2, 3, 8)]
 BOUNDS = [(), (1,), (1, 1), (8,), (3, 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", some([np.float32, np.float64, np.float16, np.complex64], 4))
 def test_strict_clip_keeps_the_zero_that_numpy_keeps(dtype):
     cases = []
@@ -52,6 +53,7 @@ CONSTANTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_strict_rounds_the_constants_of_a_function_where_numpy_does(dtype):
     x = (np.random.default_rng(0).standard_normal(300) * 3).astype(dtype)

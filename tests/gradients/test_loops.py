@@ -146,6 +146,7 @@ def test_a_step_without_a_derivative_is_refused_with_the_line_of_the_loop() -> N
     assert "return ef.scan(lambda c, r" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_is_stopped_in_a_body_counts_as_a_constant_there() -> None:
     def step(h: Any, x: Any) -> Any:
         after = np.tanh(W @ h + x) * ef.stop_gradient(h)

@@ -23,6 +23,7 @@ def layer(x: Any, params: Any, scale: Any) -> Any:
     return {"y": y, "norm": (y * y).sum()}
 
 
+@pytest.mark.slow
 def test_every_partition_gives_the_gradient_and_says_what_it_keeps() -> None:
     params = {"w": W, "b": B}
     result, pullback = ef.vjp(lambda x, p: layer(x, p, 2.0), X, params)

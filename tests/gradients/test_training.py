@@ -64,6 +64,7 @@ def test_a_step_is_a_plain_function_too_and_carries_aux() -> None:
         ef.train_step(loss, 0.1)
 
 
+@pytest.mark.slow
 def test_updates_of_alike_parameters_share_kernels() -> None:
     params = [np.ones((16, 16), np.float32)] * 2
     adam = ef.adam()
@@ -124,6 +125,7 @@ def test_a_state_of_other_parameters_is_refused(optimiser: Any) -> None:
         ef.train_step(loss, type(optimiser))
 
 
+@pytest.mark.slow
 def test_a_batch_is_given_by_position_or_by_name_and_may_nest() -> None:
     def weighted(params: Any, batch: Any, *, state: Any = None, scale: float = 1.0) -> Any:
         squares = (np.tanh(batch["x"] @ params["w"][0]) @ params["w"][1] + params["b"] - batch["y"]) ** 2

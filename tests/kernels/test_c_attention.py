@@ -100,6 +100,7 @@ def judge(graphs: list[Graph], arrays: list[list[np.ndarray]]) -> None:
             np.testing.assert_allclose(got, want, rtol=0, atol=off)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_softmax_made_block_by_block_is_that_of_whole_rows() -> None:
     graphs = [*plain(), *with_masks()]

@@ -98,6 +98,7 @@ def compute(cases: Sequence[Graph]) -> None:
     judge([emitted(kind_of(graph), graph) for graph in cases], cases, [data(graph) for graph in cases])
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_convolutions_compute_their_bodies() -> None:
     compute(CASES[::7])  # of every body and most geometries; more of them below

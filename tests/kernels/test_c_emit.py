@@ -161,6 +161,7 @@ def test_the_largest_and_the_smallest_are_a_nan_anywhere_and_lie_there() -> None
         np.testing.assert_array_equal(got, want, text)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_of_equal_values_the_first_is_found() -> None:
     array = np.zeros((4, 3000))

@@ -65,6 +65,7 @@ def results(kernels: Sequence[CKernel], graphs: Sequence[Graph]) -> list[list[by
     return [[out.tobytes() for out in outs] for outs in run_all(kernels, [data(graph) for graph in graphs])]
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_what_is_computed_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [make(FEW) for make in CASES.values()]

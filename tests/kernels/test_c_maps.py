@@ -86,6 +86,7 @@ GATHERED: dict[str, tuple[str, Graph]] = {
 CASES = JOINED | GATHERED
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_read_joined_and_gathered_arrays_where_they_lie() -> None:
     arrays = [data(graph) for _, graph in CASES.values()]

@@ -125,6 +125,7 @@ CASES = [*(lone(*extents) for extents in EXTENTS), lone(130, 700, 50, "float64")
          *of_few_rows(), *views(), *fused()]  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_products_compute_their_bodies() -> None:
     arrays = [data(graph) for graph in CASES]
@@ -134,6 +135,7 @@ def test_products_compute_their_bodies() -> None:
             np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=0, atol=64 * unit)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_products_read_operands_however_they_lie() -> None:
     graphs = list(lying())
@@ -143,6 +145,7 @@ def test_products_read_operands_however_they_lie() -> None:
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * np.abs(want).max(), err_msg=str(graph))
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_products_of_integers_wrap_around_as_numpys() -> None:
     graphs = [lone(*extents, dtype) for dtype in INTEGERS for extents in ((25, 70, 40), (3, 700, 300))]
@@ -155,6 +158,7 @@ def test_products_of_integers_wrap_around_as_numpys() -> None:
         np.testing.assert_array_equal(got, np.matmul(*read_))
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_sums_of_products_are_as_exact_as_blas() -> None:
     cases = [("float32", 1), ("float32", 24), ("float64", 1), ("float64", 30)]
@@ -167,6 +171,7 @@ def test_sums_of_products_are_as_exact_as_blas() -> None:
         assert ours <= max(2 * blas, 4 * np.finfo(case[0]).eps), case
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_the_number_of_threads_changes_no_bit_of_a_product() -> None:
     graphs = [lone(700, 600, 130), CASES[-1], CASES[-4], lone(1, 3000, 4100), lone(12, 900, 961)]

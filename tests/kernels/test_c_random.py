@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from eqfuse import dtypes
-from eqfuse.emit.c import forms, kernels, lines, nest, rates, schedule, splits, strips
+from eqfuse.emit.c import forms, kernels, nest, rates, reductions, schedule, splits, strips
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
@@ -228,7 +228,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (nest, "SHORT", 4), (rates, "SHORT", 4), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
         (splits, "LINE", 4), (splits, "PART", 8), (splits, "SHORT_PART", 8), (splits, "FEW_UNITS", 100),
         (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9),
-        (lines, "PAIR_BYTES", 32), (forms, "SMALL", 2),
+        (reductions, "PAIR_BYTES", 32), (forms, "SMALL", 2),
         (strips, "LENGTH", 8), (strips, "REACH", 8), (strips, "WORTH", 1.0), (strips, "CHUNK", 1),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)

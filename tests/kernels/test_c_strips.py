@@ -163,6 +163,7 @@ def compiled() -> list[str]:
     return [*lines, *rows, *both, *[case for case in CASES if " of " not in case]]
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_with_strips_have_the_evaluators_bits() -> None:
     cases = compiled()

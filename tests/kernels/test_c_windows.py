@@ -77,6 +77,7 @@ def compute(cases: Sequence[Graph]) -> None:
     judge([emitted("window", graph) for graph in cases], cases, [arrays_of(graph) for graph in cases])
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_windows_compute_their_bodies() -> None:
     compute([*CASES[:GEOMETRIES:5], *CASES[GEOMETRIES::3]])  # each operator, some geometries, every dtype

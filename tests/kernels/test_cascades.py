@@ -209,6 +209,7 @@ LAID_OUT: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_kernels_in_c_are_within_the_bounds_of_their_programs(dtype: type) -> None:
@@ -306,6 +307,7 @@ SPLIT: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 def test_emulated_kernels_are_within_the_bounds_of_their_programs() -> None:
     graphs = [graph for turn, (shape, axes) in enumerate(SPLIT.values())

@@ -138,6 +138,7 @@ def test_the_emulated_kernel_equals_the_evaluator_bit_for_bit_under_every_schedu
     assert all(other.tobytes() == runs[0].tobytes() for other in runs[1:])
 
 
+@pytest.mark.slow
 @emulated
 def test_a_missing_wait_or_barrier_around_asynchronous_copies_shows() -> None:
     """In the loop over tiles, of which there are more than two."""

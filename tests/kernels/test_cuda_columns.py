@@ -172,6 +172,7 @@ def test_the_cases_take_every_way() -> None:
         assert {way(s) for s in schedules} == {True, False}
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
 def test_no_register_is_kept_in_memory(arch: str) -> None:
@@ -189,6 +190,7 @@ def statistics(*shape: int, dtype: type = np.float32) -> Graph:
     return body([x], reduced("sum", x, -2), reduced("max", x, -2))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(test_cuda_budgets.missing), reason=test_cuda_budgets.missing or "available")
 def test_a_thread_asks_for_several_rows_16_bytes_each_before_it_uses_the_first(tmp_path: Path) -> None:
     made = [emit(statistics(16_384, 1024, dtype=dtype)) for dtype in (np.float32, BF16)]

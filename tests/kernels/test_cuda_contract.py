@@ -231,6 +231,7 @@ def test_the_emulated_product_equals_the_evaluator_bit_for_bit_under_every_sched
         assert all(a.tobytes() == b.tobytes() for a, b in zip(runs[0], other, strict=True))
 
 
+@pytest.mark.slow
 @emulated
 def test_every_tile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
@@ -311,6 +312,7 @@ LARGE: dict[str, Build] = {
 }
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
 def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) -> None:

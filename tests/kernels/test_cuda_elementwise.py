@@ -275,6 +275,7 @@ def arithmetic(flags: tuple[str, ...]) -> set[str]:
     return set(re.findall(r"\b(?:FMUL|FADD|FFMA|FSETP)[.A-Z]*", text))
 
 
+@pytest.mark.slow
 @compiled
 def test_no_options_contract_and_strict_ones_do_not_flush():
     fast, strict = arithmetic(nvrtc.FAST), arithmetic(nvrtc.STRICT)

@@ -114,6 +114,7 @@ def emitted() -> tuple[list[tuple[str, Graph, CudaKernel]], str]:
     return made, module_source(list(dict.fromkeys(cuda.source for *_, cuda in made)))
 
 
+@pytest.mark.slow
 @emulated
 def test_kernels_over_axes_of_no_or_one_element_equal_the_evaluator():
     made, code = emitted()

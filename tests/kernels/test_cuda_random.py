@@ -177,6 +177,7 @@ def judge(seed: int, count: int) -> None:
             assert (same(got, want) | zero).all(), f"{body}\n{arrays}\n{got}\n{want}"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 def test_random_kernels_have_the_evaluators_bits():
     judge(0, 30)
@@ -189,6 +190,7 @@ def test_many_random_kernels_have_the_evaluators_bits(seed):
     judge(seed, many(60))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 def test_random_kernels_compile():
     drawn = list(kernels(np.random.default_rng(9), 30))

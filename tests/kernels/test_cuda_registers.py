@@ -77,6 +77,7 @@ def spilled(made: list[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
     return {name: uses for name, uses in used.items() if uses.spill_bytes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", some([np.float32, ml_dtypes.bfloat16, np.float16], 3), ids=lambda d: np.dtype(d).name)
 def test_no_operator_spills_where_many_threads_are_to_be_resident(dtype: type) -> None:
     arch = "sm_80" if dtype is ml_dtypes.bfloat16 else "sm_90"

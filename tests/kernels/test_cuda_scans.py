@@ -139,6 +139,7 @@ def kernels_that_scan():
         yield emit_kernel(kernel("scan", body([x], both(x, -2))), H100)
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
 def test_kernels_that_scan_spill_no_registers(arch):

@@ -60,6 +60,7 @@ def spilled(made: Iterable[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]
     return {name: uses for name, uses in used.items() if uses.spill_bytes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch, lengths", [("sm_80", (4096, 49_152, 32_000)), ("sm_90", (49_152, 32_000, 768))])
 def test_rows_of_usual_lengths_spill_no_register(arch, lengths):
     """Each architecture compiles the rows of one dtype: the registers they take differ by little."""

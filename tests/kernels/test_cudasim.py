@@ -297,6 +297,7 @@ def test_ballots_votes_and_reductions_of_a_warp():
     assert np.array_equal(y[:, 7], [bin(i).count("1") + 32 - int(i).bit_length() for i in t])
 
 
+@pytest.mark.slow
 def test_compiled_kernels_are_kept_in_the_directory_the_environment_names(tmp_path, monkeypatch):
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     CpuRawKernel('extern "C" __global__ void only_here() {}', "only_here")

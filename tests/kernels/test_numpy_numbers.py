@@ -96,6 +96,7 @@ def check(seed: int) -> None:
             np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol, err_msg=f"seed {seed}, laws {laws}")
 
 
+@pytest.mark.slow
 def test_random_programs_of_numbers_and_arrays_are_right() -> None:
     for seed in range(6):
         check(seed)

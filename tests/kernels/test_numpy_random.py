@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def bodies(draw: st.DrawFn) -> tuple[list[Node], list[Node], Device]:
     return inputs, outputs, draw(st.sampled_from([CPU, TINY]))
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(bodies())
 def test_whatever_the_kinds_admit_is_emitted_right(drawn):

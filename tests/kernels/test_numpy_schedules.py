@@ -48,6 +48,7 @@ def check(kind: str, graph: Graph, arrays: Sequence[np.ndarray], device: Device)
     return schedule
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_random_kernels_do_what_their_schedules_say(part: int):
     found = Counter()

@@ -45,12 +45,14 @@ def slices(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Ranges]]:
 BASES, LAWS = st.sampled_from(("nothing", "argument", "computed")), st.sampled_from(("none", "all"))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(slices(), BASES, LAWS)
 def test_values_computed_for_slices_are_found_there(drawn: Any, base: str, laws: str) -> None:
     check(DEVICES["cpu"], drawn, base, laws)
 
 
+@pytest.mark.slow
 @needs_compiler
 @settings(max_examples=8, deadline=None)
 @given(slices(), BASES, LAWS)

@@ -212,6 +212,7 @@ def scheduled(bodies: Callable[[], dict[str, Graph]]) -> tuple[dict[str, tuple[G
     return made, module_source([cuda.source for *_, cuda in made.values()])
 
 
+@pytest.mark.slow
 @emulated
 def test_gpu_kernels_join_pieces_as_numpy_does():
     judge_on_gpu(of_pieces(0, 25))

@@ -110,6 +110,7 @@ def test_what_is_false_of_strided_arrays_only_is_found_there(monkeypatch: pytest
     assert found.arrays["x"].size == 2 or found.arrays["x"].shape == (2, 2)
 
 
+@pytest.mark.slow
 def test_rounding_alone_refutes_a_law_that_claims_the_same_bits() -> None:
     for lhs, rhs in (
         (x * y * z, x * (y * z)),
@@ -152,6 +153,7 @@ def test_a_nan_that_gets_lost_refutes_a_law_that_only_reassociates() -> None:
     assert ef.check(replace(law, exactness=APPROXIMATE)).measured == APPROXIMATE
 
 
+@pytest.mark.slow
 def test_a_counterexample_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
     for lhs, rhs in ((x @ y, y @ x), (x.max(p) + y, (x + y).max(p)), (where(c, x, y), where(c, y, x))):
         found = counterexample(lhs, rhs)
@@ -285,6 +287,7 @@ def test_a_law_that_claims_too_little_is_told_so_and_holds() -> None:
     assert ef.check(Law("right", x * 1.0, x, exactness=EXACT)).remarks == []
 
 
+@pytest.mark.slow
 def test_a_law_whose_sides_never_fit_was_not_tested() -> None:
     report = ef.check(Law("never", x @ y, x @ y, (guard("false", lambda t: False, x),)))
     assert not report.ok and "was not tested" in str(report)
@@ -336,6 +339,7 @@ def test_nothing_is_proved_that_was_not_shown(z3: object) -> None:
         assert not proof.proved and why in str(proof) and str(proof).startswith("not proved over the reals")
 
 
+@pytest.mark.slow
 def test_what_is_false_of_real_numbers_is_never_proved(z3: object) -> None:
     for law, _ in REFUTED:
         proof = smt.prove(law)

@@ -38,6 +38,7 @@ def programs() -> dict[str, Graph]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("laws", some(["all", *FAMILIES], 12))
 def test_laws_end_by_themselves_on_every_benchmark_program(laws: str) -> None:
     """Opt-in families too, as long as they are alone."""

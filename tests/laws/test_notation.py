@@ -154,12 +154,14 @@ BUILTINS = (
 )
 
 
+@pytest.mark.slow
 def test_numpys_functions() -> None:
     functions = get_overridable_numpy_array_functions() - {np.frombuffer}  # of bytes alone: a TypeError
     said = {title(f) for f in functions if says_what_numpy_does(title(f), f)}
     assert said == {f"np.{name}" for name in FUNCTIONS.split()}
 
 
+@pytest.mark.slow
 def test_numpys_ufuncs() -> None:
     ufuncs = [*get_overridable_numpy_ufuncs(), *(f for f in vars(scipy.special).values() if isinstance(f, np.ufunc))]
     said = {title(f) for f in ufuncs if says_what_numpy_does(title(f), f)}
@@ -241,6 +243,7 @@ def test_terms_are_told_apart_by_identity() -> None:
     assert isinstance(x == x, Term) and isinstance(x != y, Term)
 
 
+@pytest.mark.slow
 def test_laws_are_about_what_is_written() -> None:
     (p,) = attrs("p")
     assert ef.check(Law("squares", x**2, x * x)).ok

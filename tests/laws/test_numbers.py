@@ -52,6 +52,7 @@ def test_what_is_false_of_complex_numbers_is_never_done_to_them(name, dtype):
         np.testing.assert_allclose(got, program(z), rtol=16 * dtypes.epsilon(z.dtype))
 
 
+@pytest.mark.slow
 def test_a_law_of_real_numbers_that_claims_to_be_of_complex_ones_is_found_out():
     for law in (
         Law("logs", log(exp(x)), x, exactness=APPROXIMATE, complex=APPROXIMATE),

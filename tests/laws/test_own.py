@@ -94,6 +94,7 @@ def test_a_law_is_checked_once_in_a_process_and_once_for_its_text(checked: list[
     assert checked == ["doubles"] * 2
 
 
+@pytest.mark.slow
 def test_a_law_whose_text_tells_not_all_of_it_is_checked_in_every_process(checked: list[str]) -> None:
     class Small:
         most = 3

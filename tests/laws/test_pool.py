@@ -71,6 +71,7 @@ def test_a_space_does_not_depend_on_what_was_searched_before(nodes: int | None) 
     assert nodes is None or any(reason == "nodes" for found in alone for _, _, reason, *_ in found)
 
 
+@pytest.mark.slow
 def test_a_space_that_a_limit_ends_does_not_depend_on_a_large_program_before() -> None:
     def search(name: str) -> list[tuple]:
         program = next(p for p in PROGRAMS if p.name == name)
@@ -141,6 +142,7 @@ def test_only_so_many_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < _apart(search) <= 150
 
 
+@pytest.mark.slow
 def test_threads_that_search_at_once_have_e_graphs_of_their_own() -> None:
     graphs = _graphs()
     alone = [_contents(saturate(g)) for g in graphs]
@@ -197,6 +199,7 @@ def test_an_e_graph_whose_search_was_broken_off_is_not_kept() -> None:
     assert _apart(search) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 def test_the_first_program_of_a_process_does_not_stay_either_and_a_forked_one_reads_for_itself_and_ends() -> None:
     """egglog keeps the frames of who imports it."""

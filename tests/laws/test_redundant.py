@@ -31,6 +31,7 @@ def test_what_no_other_law_makes_is_not(own: Law) -> None:
     assert not derivable(own, BOOK)
 
 
+@pytest.mark.slow
 def test_a_law_is_not_redundant_by_laws_that_are_less_exact() -> None:
     assert derivable(law(apply("equal", x - y, 0.0), apply("equal", x, y), REASSOCIATES), BOOK)
     assert not derivable(law(apply("equal", x - y, 0.0), apply("equal", x, y)), BOOK)

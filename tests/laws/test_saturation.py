@@ -244,6 +244,7 @@ def test_resting_laws_do_not_count_as_saturation() -> None:
     assert segment.n_nodes == n + (n**3 - n) // 6  # every split of every interval of factors
 
 
+@pytest.mark.slow
 def test_a_search_grows_to_three_times_the_program_unless_a_number_of_nodes_is_given() -> None:
     graph = trace(functools.partial(functools.reduce, operator.matmul), [spec((8, 8), F)] * 40)
     (small,) = saturate(graph, laws="contractions").segments

@@ -28,6 +28,7 @@ def operators(space: Any, op: str) -> int:
     return sum(n.op == op for s in space.segments for k in s.classes for n in k.nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [TWO, THREE], ids=["two", "three"])
 def test_all_outputs_are_judged(law: Law) -> None:
     left, right = law.lefts, law.rights

@@ -70,6 +70,7 @@ def test_thousands_of_programs_after_random_uses_of_laws_are_as_accurate_as_befo
     walks(range(1000 + 2500 * part, 1000 + 2500 * part + many(60)))
 
 
+@pytest.mark.slow
 def test_laws_that_may_cancel_are_found_out_so() -> None:
     rewriter = Rewriter([law for law in book() if law.exactness is APPROXIMATE])
     found = (seed for seed in range(400) if walk(rewriter, seed))
@@ -109,6 +110,7 @@ def compiled(seeds: range) -> None:
             arrays = cancelling(rng, graph, arrays)
 
 
+@pytest.mark.slow
 def test_a_compiled_program_is_as_accurate_as_numpy() -> None:
     compiled(range(3))
 

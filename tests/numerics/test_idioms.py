@@ -85,6 +85,7 @@ def other_idioms(x: Any, _: Any, magic: Any) -> list[Any]:
     return [*magical, a * b - a * b, (a / c) * c - a, np.sqrt(c * c) - np.abs(c), np.exp(c) / np.exp(c)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 @pytest.mark.parametrize("case", some([(ml_dtypes.bfloat16, 17, 192), (np.float16, 65, 1536)], 2), ids=str)
 def test_kernels_of_a_gpu_round_16_bit_numbers_where_numpy_does(case: tuple[Any, int, int]) -> None:
@@ -104,6 +105,7 @@ def test_kernels_of_a_gpu_round_16_bit_numbers_where_numpy_does(case: tuple[Any,
                 np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", some([ml_dtypes.bfloat16, np.float16], 2))
 def test_by_default_a_gpu_runs_what_strict_runs_where_no_law_is_applied(dtype: Any) -> None:
     """An approximate program alone leaves 16-bit numbers as they are until they are stored."""
@@ -149,6 +151,7 @@ def test_what_rounding_takes_from_a_sum_or_product_is_kept(dtype: Any) -> None:
         same_bits(lambda a, f: (a * f) + (a - (a * f)), a, factor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", some(FACTORS, 2))
 def test_compensated_sums_stay_compensated(dtype: Any) -> None:
     x = numbers(dtype, 6, 60)

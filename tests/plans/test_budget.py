@@ -226,6 +226,7 @@ def test_what_a_larger_program_left_no_time_for_is_searched_when_it_is_asked_for
     assert compile_graph(loop.inner[0].graph, target="numpy").report.stop_reason == "saturated"
 
 
+@pytest.mark.slow
 def test_what_keeps_a_limit_of_memory_ends_with_the_budget_and_a_refusal_says_so(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +370,7 @@ def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pyt
     assert longest < 4 * len(segment.classes) < joined / 2, "joins between two questions"
 
 
+@pytest.mark.slow
 def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_that_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -406,6 +408,7 @@ def test_a_result_that_is_a_view_costs_a_cover_nothing_before_its_schedule_is_ma
     assert cover is not None and any(cut.state.is_view for cut in cover.choice.values())
 
 
+@pytest.mark.slow
 def test_kernels_that_save_nothing_by_their_states_are_merged_without_schedules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -42,6 +42,7 @@ def _stays_near(least: float | None, network: Network, share: float) -> None:
     assert limited.report.predicted_seconds <= WITHIN * least
 
 
+@pytest.mark.slow
 def test_at_80_percent_of_its_memory_a_training_step_costs_what_it_costs_without_a_limit() -> None:
     _stays_near(None, chain(10), 0.8)
 
@@ -57,6 +58,7 @@ def test_it_costs_hardly_more_than_the_optimum(
     _stays_near(_optimum(network), network, share)
 
 
+@pytest.mark.slow
 def test_a_limited_step_computes_the_same_across_the_ends_of_segments() -> None:
     function, arguments = residual(6, rows=256, width=16)
     free = ef.compile(function, *arguments, target=CPU, budget=PATIENT)

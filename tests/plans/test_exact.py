@@ -172,6 +172,7 @@ def test_kernels_of_several_outputs_are_found_without_the_help_of_the_search(
     assert found.cost < 0.9 * start and max(len(g.cuts) for g in found.groups) > 1
 
 
+@pytest.mark.slow
 def test_the_gap_is_reported_and_explained() -> None:
     def normalise(x: np.ndarray) -> np.ndarray:
         return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)

@@ -46,6 +46,7 @@ def test_of_steps_that_shrink_few_are_searched_and_the_plan_computes_the_program
     assert_computes(choose(space, CPU), arguments, wanted)
 
 
+@pytest.mark.slow
 def test_where_no_plan_can_be_transferred_each_step_is_searched(monkeypatch):
     graph, arguments, wanted = traced(back_substitution(13))
     monkeypatch.setattr(cover_transfer, "equalities", lambda pairs, *_: [False] * len(pairs))

@@ -114,6 +114,7 @@ def test_the_search_finds_the_derivative_that_is_known_of(name: str, f: Any, g: 
     assert found_equal(f, g, array(64, 32))
 
 
+@pytest.mark.slow
 def test_the_search_for_compiled_kernels_ends_where_a_move_leaves_no_user_of_a_value() -> None:
     x = ef.spec((8, 16), np.float64)
     joint = ef.trace(ef.grad(lambda q, k, v: (ef.softmax(q @ k.T / 4) @ v).sum(), (0, 1, 2)), x, x, x)

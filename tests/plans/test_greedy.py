@@ -233,6 +233,7 @@ def test_without_laws_the_pass_does_nothing():
     assert simplified(segment) is segment
 
 
+@pytest.mark.slow
 def test_a_pass_ends_once_its_rounds_have_made_the_nodes_that_they_may(monkeypatch):
     """Where saturation was cut short, the values of thirty sums of constants are met in ever more ways."""
 

@@ -34,6 +34,7 @@ def check(seed: int, most: int) -> None:
                 np.testing.assert_allclose(got, meant, rtol=1e-7, atol=1e-7, err_msg=f"seed {seed}, {extractor}")
 
 
+@pytest.mark.slow
 def test_a_random_long_program_keeps_its_meaning():
     check(0, 70)
 

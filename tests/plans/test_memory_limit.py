@@ -91,6 +91,7 @@ def judge(name: str, shares: Sequence[float]) -> None:
         before = program.report.predicted_seconds
 
 
+@pytest.mark.slow
 def test_under_a_limit_calls_hold_less_for_more_time_and_the_same_results() -> None:
     judge("chain", SHARES)
 
@@ -106,6 +107,7 @@ def test_training_steps_can_do_with_six_tenths_of_their_memory(name: str) -> Non
     assert least(name) <= 0.6 * free(name).peak_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_a_refusal_gives_the_least_peak_which_can_be_had(name: str) -> None:
     with pytest.raises(ef.MemoryLimitError, match=f"memory_limit={least(name)} or more"):
@@ -113,6 +115,7 @@ def test_a_refusal_gives_the_least_peak_which_can_be_had(name: str) -> None:
     assert compiled(name, least(name)).peak_bytes == least(name)
 
 
+@pytest.mark.slow
 def test_what_is_computed_again_is_fused_again() -> None:
     plans = [free("perceptron").plan, compiled("perceptron", 0.6 * free("perceptron").peak_bytes).plan]
     kernels = [len(plan.kernels) for plan in plans]

@@ -34,6 +34,7 @@ def kernels(name: str) -> Iterator[Kernel]:
         yield from (k for k in ef.extract(space, target=CPU, extractor=extractor).kernels if k.kind != "view")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(sorted(corpus())[1::8], 4))
 def test_a_kernel_of_a_plan_has_the_price_of_its_schedule(name: str):
     ratios = []
@@ -55,6 +56,7 @@ def test_a_strided_slice_moves_the_cache_lines_between_its_elements():
     assert price is not None and price.bytes_read == 512 * 1024 * 4 + 512 * 512 * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["suite G2", "suite G24", "program heat"])
 def test_no_fuser_of_its_own_promise_beats_flow_by_the_prices_that_are_printed(name: str):
     space = ef.saturate(corpus()[name]())

@@ -160,6 +160,7 @@ def test_the_pieces_together_mean_what_the_graph_means(graph):
         np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.slow
 def test_a_plan_of_segments_that_read_slices_of_what_is_there_runs():
     graph = recurrent(8, 2, 3)
     program = ef.compile(graph, target="numpy", verify=True, budget=BUDGET)
@@ -215,6 +216,7 @@ def below(outputs: tuple[Node, ...], stop: set[Node]) -> set[Node]:
     return found
 
 
+@pytest.mark.slow
 def test_segments_cost_no_more_than_the_whole():
     """(On a GPU too: below.)"""
     graph = transformer(2, 64, 64, False)

@@ -183,6 +183,7 @@ def test_views_of_one_array_are_read_one_beside_the_other() -> None:
         assert last.price.bytes_read == 1000 * 1024 * 4
 
 
+@pytest.mark.slow
 def test_a_step_of_nasrnn_is_two_products_and_the_cell() -> None:
     """16 products a step are launched one by one by greedy fusion."""
     network = NETWORKS["NasRNN"]

@@ -51,6 +51,7 @@ def test_kernels_of_short_calls_are_judged_by_estimates(rows: int, short: bool) 
     assert grammar.prices.goes_by_estimates == short
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [*SHORT, *LONGER], ids=lambda p: p.name)
 def test_a_plan_found_by_estimates_has_the_prices_of_schedules_and_is_no_costlier_than_greedy(
     program: ExampleProgram,

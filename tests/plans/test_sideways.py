@@ -56,6 +56,7 @@ def test_updates_of_parameters_are_one_launch(shapes: tuple[tuple[int, ...], ...
     check(program, adam, *args)
 
 
+@pytest.mark.slow
 @emulated
 def test_many_updates_take_as_many_launches_as_their_arrays_need() -> None:
     shapes = tuple((n, 3) for n in range(1, 16))

@@ -58,6 +58,7 @@ def test_segments_that_stand_in_several_places_and_large_constants_come_back(gra
     assert again.uses == space.uses and ef.extract(again) == ef.extract(space)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "target"), [({"seconds": 0.02}, "cpu"), ({"nodes": 60}, "cuda:a100")], ids=["clock", "nodes"]
 )

@@ -126,6 +126,7 @@ for id in {ids!r}:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_with_different_hash_seeds_find_the_same_space_and_plan() -> None:
     """The control N10."""
     script = SCRIPT.format(ids=["G12"])

@@ -210,6 +210,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_the_same_entry_leave_it_whole_for_readers_at_all_times(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

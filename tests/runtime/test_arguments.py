@@ -381,6 +381,7 @@ def test_a_call_that_is_refused_leaves_the_program_usable() -> None:
         np.testing.assert_allclose(program(x), chain(x))
 
 
+@pytest.mark.slow
 def test_threads_may_trace_compile_and_run_at_once() -> None:
     f = ef.jit(lambda x: np.exp(x).sum(0))
     failures: list[BaseException] = []

@@ -227,6 +227,7 @@ def test_the_oldest_objects_go_first(folder: Path, monkeypatch: pytest.MonkeyPat
     assert not [*folder.glob("*.object")]
 
 
+@pytest.mark.slow
 def test_processes_may_build_the_same_at_once(folder: Path) -> None:
     program = (
         "import warnings; warnings.simplefilter('error')\n"

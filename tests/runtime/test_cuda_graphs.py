@@ -92,6 +92,7 @@ def captures(gpu: EmulatedGpu, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
+@pytest.mark.slow
 @emulated
 def test_a_program_gives_the_same_bits_with_graphs():
     for f, given in ((products, (ROWS,)), (steps, (ROWS,)), (two_results, (ROWS, ROWS + 3))):

@@ -70,6 +70,7 @@ def step(x: np.ndarray) -> np.ndarray:
     return e / e.sum(0) @ np.ones((4, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", some([
     {}, {"extractor": "exact"}, {"numerics": "strict"}, {"memory_limit": 1 << 20}, {"target": "cuda:a100"},
     {"extractor": "greedy-priority"}, {"numerics": "approximate"}, {"verify": True}, {"extractor": "unfused"},

@@ -42,6 +42,7 @@ def centred(x: Any) -> Any:
 # ---- without dynamic
 
 
+@pytest.mark.slow
 def test_no_warning_up_to_the_limit_and_one_beyond_it() -> None:
     f = ef.jit(lambda x: x + 1, **QUICK)
 
@@ -123,6 +124,7 @@ def test_versions_are_dropped_in_the_order_of_last_use() -> None:
     assert kept.get("b") is None and kept.get("a") is a and len(kept) == 2
 
 
+@pytest.mark.slow
 def test_threads_over_more_sizes_than_are_kept_get_numpys_answers() -> None:
     f = ef.jit(centred, **QUICK)
     f._versions.limit = FEW
@@ -231,6 +233,7 @@ def test_a_dynamic_function_keeps_a_bounded_number_of_sizes_without_a_word() -> 
     assert len(f._versions) == KEPT_SIZES == len(f._by_arrays)
 
 
+@pytest.mark.slow
 def test_a_dynamic_function_whose_plan_depends_on_the_size_warns_with_the_reason() -> None:
     def rows(x: Any) -> Any:
         return sum((x[i] for i in range(1, len(x))), x[0])

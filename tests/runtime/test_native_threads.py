@@ -192,6 +192,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @two_cpus
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads are not bound to CPUs here")
 def test_a_worker_is_woken_off_the_callers_cpu() -> None:
@@ -214,6 +215,7 @@ def test_workers_have_the_callers_arithmetic(kernels: ctypes.CDLL) -> None:
         assert {*thirds.tolist()} == {1 / 3 if way == 0 else np.nextafter(1 / 3, 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_has_workers_of_its_own(kernels: ctypes.CDLL) -> None:
     stop = threading.Event()

@@ -93,6 +93,7 @@ def test_a_symbol_in_the_contracted_axes_is_transferred() -> None:
     assert program._family.anew == 0
 
 
+@pytest.mark.slow
 def test_a_transformer_block_is_planned_once_for_all_batches_and_lengths() -> None:
     function, (_, parameters) = transformer(2, 72, 48, 4).build(np.float32)
     leaves, structure = flatten(parameters)
@@ -149,6 +150,7 @@ def test_a_branch_for_one_size_alone_is_compiled_anew_and_says_why() -> None:
     assert "the function computes exp of float32[5] where it had tanh" in str(program._family)
 
 
+@pytest.mark.slow
 def test_a_loop_over_the_size_is_compiled_anew_with_one_warning() -> None:
     def f(x: Any) -> Any:
         total = x[0]
@@ -233,6 +235,7 @@ def test_a_plan_is_not_transferred_to_another_function() -> None:
             transfer.plan_for(ef.trace(other, ef.spec((70,), np.float32)))
 
 
+@pytest.mark.slow
 def test_a_size_at_which_an_extent_stands_for_two_is_planned_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """n + 16 meets the other argument's extent at n = 48: what a plan made there would say of 64 is not clear."""
 

@@ -30,6 +30,7 @@ def disturbed(seed: int, times: int) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_disturbed_calls_are_followed_by_right_ones():
     disturbed(0, 16)
 

@@ -295,6 +295,7 @@ def _shifted(x: Any) -> Any:
     return y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn, target", [(_rows_in_turn, "numpy"), (_halves, "numpy"), (_halves, "c"), (_shifted, "c")])
 def test_rows_that_kernels_and_loops_make_are_written_where_they_stay(fn: Callable[[Any], Any], target: str) -> None:
     x = np.random.default_rng(0).normal(size=(160, 300))

@@ -288,12 +288,14 @@ def test_each_statement_alone_computes_what_pythons_loop_computes(statement: Sta
     check("numpy", "fori", [[statement]], "nothing")
 
 
+@pytest.mark.slow
 @emulated
 @pytest.mark.parametrize("first", range(0, len(STATEMENTS), 8))
 def test_each_statement_alone_computes_it_on_a_gpu(first: int) -> None:
     check("cuda", "fori", [[statement] for statement in STATEMENTS[first : first + 8]], "nothing")
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(LOOPS, STEPS, st.sampled_from(SEEN))
 def test_steps_of_statements_in_any_order_compute_what_pythons_loop_computes(

@@ -80,6 +80,7 @@ def test_none_names_no_file() -> None:
             method(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("command", [["laws"], ["laws", "softmax"]], ids=["while it prints", "when it ends"])
 def test_a_full_disk_is_a_message_and_not_a_traceback(command: list[str], tmp_path: Path) -> None:
