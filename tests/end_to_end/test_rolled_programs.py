@@ -74,6 +74,7 @@ def test_shifted_slices_of_one_array_stay_in_one_kernel():
     assert ef.compile(fn, *args, target=CPU).report.n_kernels == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numerics", ["strict", "reassociate", "approximate"])
 def test_a_rolled_program_is_verified_against_numpy_s_statements(numerics):
     program = ef.compile(walk, *WALK, target=CPU, numerics=numerics, verify=True)
@@ -82,6 +83,7 @@ def test_a_rolled_program_is_verified_against_numpy_s_statements(numerics):
         np.testing.assert_allclose(got, wanted, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_rolled_program_is_saved_cached_and_exported(tmp_path, monkeypatch):
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "cache"))
     disk_cache._memory.clear()

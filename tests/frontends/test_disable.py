@@ -48,6 +48,7 @@ def test_other_threads_go_on_with_programs():
         other.submit(halved, X).result()
 
 
+@pytest.mark.slow
 def test_the_environment_says_it_for_a_process():
     text = "import numpy as np, eqfuse as ef; print(ef.jit(lambda x: x if x.any() else -x)(np.ones(3)))"
     found = subprocess.run([sys.executable, "-c", text], env=os.environ | {"EQFUSE_DISABLE": "1"}, text=True,

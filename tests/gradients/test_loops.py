@@ -50,6 +50,7 @@ def test_a_scan_has_the_gradient_of_its_steps(reverse: bool) -> None:
     alike(ef.jvp(scanned, (W, H, XS), steps), ef.jvp(unrolled, (W, H, XS), steps))
 
 
+@pytest.mark.slow
 def test_a_scan_is_run_once_for_value_and_gradient() -> None:
     graph = ef.trace(ef.value_and_grad(scanned, EVERY), W, H, XS)
     loops = [n for n in graph.nodes if n.op == "scan"]

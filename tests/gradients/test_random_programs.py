@@ -54,6 +54,7 @@ def _difference(loss: Callable[..., Any], at: list[Any], step: list[Any], h: flo
         return difference(loss, at, step, h)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=QUIET)
 @given(programs(), st.integers(0, 9))
 def test_random_programs_change_as_their_gradients_say(program: RandomProgram, seed: int) -> None:

@@ -42,6 +42,7 @@ def by_hand(optimiser: Any, steps: int) -> list[np.ndarray]:
     return params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimiser", [ef.sgd(0.1), ef.sgd(0.05, momentum=0.9), ef.adam(0.01)])
 def test_steps_are_those_of_the_papers(optimiser: Any) -> None:
     step = ef.jit(ef.train_step(loss, optimiser), target="numpy")

@@ -107,6 +107,7 @@ def test_a_softmax_made_block_by_block_is_that_of_whole_rows() -> None:
     judge(graphs, [arrays_of(graph) for graph in graphs])
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_nan_and_infinity_are_where_whole_rows_have_them() -> None:
     """In keys and values, also those of blocks that a mask passes over: 0 times NaN is NaN."""

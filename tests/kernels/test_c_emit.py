@@ -65,6 +65,7 @@ def test_the_text_reads_as_kept(case: str, golden: Callable[[str, str], None]) -
     golden(case.replace(" ", "_") + ".c", emitted(*CASES[case]).text.source)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_compute_their_bodies() -> None:
     arrays = [data(graph) for _, graph in CASES.values()]
@@ -206,6 +207,7 @@ def test_a_schedule_says_how_it_runs_and_has_a_price(case: str) -> None:
     assert price is not None and price.seconds > C.launch_seconds and price.flops >= 0
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_any_and_all_are_found_wherever_the_element_that_decides_stands() -> None:
     kernels, arrays, wanted = [], [], []

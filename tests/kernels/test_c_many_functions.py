@@ -79,6 +79,7 @@ def test_what_is_computed_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> 
         assert one == other, case
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_so_has_every_function_which_gives_no_number_for_none(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,6 +234,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
+@pytest.mark.slow
 def test_random_kernels_have_the_evaluators_bits() -> None:
     judge(0, 20)
 

@@ -131,7 +131,8 @@ def test_a_missing_barrier_shows(case):
     assert not hidden, "\n---\n".join(hidden)
 
 
-@pytest.mark.parametrize("case", some([case for case in KERNELS if "share" in case or case == "a cascade"], 3))
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in KERNELS if "share" in case or case == "a cascade"])
 def test_a_missing_fence_shows(case):
     code, planted = without(case, FENCE)
     launched(case, code, made(case)[1].name, counted=True)

@@ -22,7 +22,6 @@ from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.gpu import program_on
 from tests.support.kernels import add, body, data, kernel, mul, number, read, reduced
-from tests.support.some import some
 
 H100 = device("h100")
 emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
@@ -95,8 +94,9 @@ def launched(cuda: CudaKernel, source: str, graph: Graph, launches: int = 1, see
     return outs
 
 
+@pytest.mark.slow
 @emulated
-@pytest.mark.parametrize("part", some(range(4), 2))
+@pytest.mark.parametrize("part", range(4))
 def test_scans_give_numpys_values_and_the_same_bits_in_any_order_of_threads_and_blocks(part):
     cases = [*CASES][part::4]
     source = module_source([emitted(case).source for case in cases])
@@ -141,7 +141,7 @@ def kernels_that_scan():
 
 @pytest.mark.slow
 @compiled
-@pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_kernels_that_scan_spill_no_registers(arch):
     """Every second kernel on each architecture."""
     kernels = {cuda.name: cuda for cuda in [*kernels_that_scan()][arch == "sm_90" :: 2]}

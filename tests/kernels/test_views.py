@@ -103,6 +103,7 @@ def values_read_twice(draw: st.DrawFn) -> Graph:
     return body([x], *outputs, transposed(outputs[0], 1, 0))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(values_read_twice())
 def test_whole_arrays_are_read_through_views_of_them(graph):

@@ -131,6 +131,7 @@ def test_what_may_cancel_or_overflow_is_not_as_accurate_though_equal_over_the_re
     assert report.measured == APPROXIMATE and not report.ok
 
 
+@pytest.mark.slow
 def test_a_law_that_overflows_in_float16_alone_is_told_to_say_so() -> None:
     law = Law("factors", x * y + x * z, x * (y + z), exactness=REASSOCIATES)
     report = ef.check(law)

@@ -112,6 +112,7 @@ def wrapping(a, b):
     return -(a - b), np.abs(-a) + b, np.maximum(-a, -b), a * b + a * a, np.maximum(a + b, b + b)
 
 
+@pytest.mark.slow
 def test_the_laws_of_unsigned_and_small_integers_wrap_as_numpy_does():
     for dtype in (np.uint8, np.uint16, np.int8, np.int16, np.uint32, np.uint64):
         a, b = np.array([0, 1, 200, 255], np.int64).astype(dtype), np.array([255, 3, 100, 1], np.int64).astype(dtype)

@@ -64,6 +64,7 @@ def test_its_author_may_vouch_for_a_law() -> None:
     assert ef.saturate(ef.trace(program, A), laws=law).laws_fired == {"triples": 1}
 
 
+@pytest.mark.slow
 def test_a_law_that_no_check_can_tell_anything_of_is_refused() -> None:
     law = Law("never", x * 2.0, x + x, (guard("nothing is right", lambda t: False, x),))
     with pytest.raises(LawError, match=r"the law never.*\n.*was not tested: none of .*check=False"):

@@ -91,6 +91,7 @@ def test_what_a_process_has_parsed_is_kept_up_to_a_limit(monkeypatch: pytest.Mon
         assert _contents(saturate(graph)) and 0 < len(declarations._parsed) <= 20
 
 
+@pytest.mark.slow
 def test_rules_that_match_the_program_itself_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of what laws make of it have names of their own, and are read for each program."""
     read: list[str] = []

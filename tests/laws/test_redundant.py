@@ -18,6 +18,7 @@ def law(lhs: Any, rhs: Any, exactness: Any = EXACT) -> Law:
     return Law("asked_about", lhs, rhs, exactness=exactness)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("derived", [
     law(y + x, x + y),
     law(logical_or(x > y, apply("equal", x, y)), x >= y),

@@ -33,6 +33,7 @@ def small() -> Graph:
     return trace(lambda a, b: (a * b + a * 3.0) / 1.0, spec((2, 3), F), spec((3,), F))
 
 
+@pytest.mark.slow
 def test_a_law_fires_and_declines_by_its_guard() -> None:
     wide = Law("wide", x + y, y + x, (guard("x has rank 2", lambda t: t.rank == 2, x),), EXACT)
     for shape, fires in [((2, 3), True), ((3,), False)]:
@@ -263,6 +264,7 @@ def test_a_search_is_charged_the_nodes_that_it_makes() -> None:
     assert segment.n_nodes == n + (n**3 - n) // 6  # every split of every interval of factors
 
 
+@pytest.mark.slow
 def test_a_search_that_a_limit_of_nodes_cuts_again_and_again_ends() -> None:
     """Quaternions have 1,600 nodes after four rounds, and as many after sixteen, each cut short."""
     rows = spec((100, 4), np.float64)

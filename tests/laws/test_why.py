@@ -65,6 +65,7 @@ def rests(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any
     return rests_on(program.plan, program.laws, seconds=60)
 
 
+@pytest.mark.slow
 def test_a_law_stands_at_the_kernel_that_shows_it() -> None:
     def program(x: Any, b: Any, c: Any) -> Any:
         rows = np.cumsum(np.maximum(x.T * 1.0, 0).T, axis=0)  # a library call between the two

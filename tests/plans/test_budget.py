@@ -119,6 +119,7 @@ def test_without_any_time_operators_run_as_written(clock: Clock) -> None:
     assert report.n_kernels == report.unfused_kernels and right(program, graph)
 
 
+@pytest.mark.slow
 def test_each_level_is_met_on_the_way_down_and_each_is_right(clock: Clock) -> None:
     met, prices = [], []
     for tick in (0.0, 0.05, 0.4, 1.0):
@@ -199,6 +200,7 @@ def test_a_loop_of_a_program_without_time_is_right() -> None:
     assert set(program.report.searched) == {AS_WRITTEN}
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_loop_have_their_share_of_the_time(clock: Clock) -> None:
     """What is around the loop may take all the time that it is given; the step is searched all the same."""
 

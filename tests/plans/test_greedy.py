@@ -92,6 +92,7 @@ def test_a_clone_that_would_move_more_bytes_is_not_made():
     assert sum(operators(k).count("multiply") for k in kernels(found, "greedy-duplicate")) == 4
 
 
+@pytest.mark.slow
 def test_priority_never_undoes_what_saved_most_when_it_was_done():
     """G2: `duplicate` computes a long chain once for each of 512 columns; priority, which asks the price, stores it."""
     found = case("G2")

@@ -45,6 +45,7 @@ def test_more_random_long_programs_keep_their_meaning(seed):
     check(seed, 200)
 
 
+@pytest.mark.slow
 def test_every_random_long_program_is_cut_into_pieces_that_make_it_up():
     for seed in range(15):
         rng = np.random.default_rng(1000 + seed)

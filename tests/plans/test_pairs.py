@@ -129,6 +129,7 @@ def test_programs_of_pairs_compute_them(target):
         near(ef.compile(graph, target=TARGETS[target]).run(arrays), evaluate(graph, arrays))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 def test_an_emulated_gpu_computes_them():
     gpu = EmulatedGpu()

@@ -194,6 +194,7 @@ def test_a_step_of_nasrnn_is_two_products_and_the_cell() -> None:
     assert greedy.seconds > 3.2 * plan.seconds
 
 
+@pytest.mark.slow
 def test_the_whole_of_nasrnn_is_right_on_an_emulated_gpu() -> None:
     from eqfuse.testing import cudasim
     from eqfuse.testing.emulated_gpu import EmulatedGpu

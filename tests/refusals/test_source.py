@@ -49,6 +49,7 @@ def test_hostile_names_of_arguments_never_reach_the_source(target: str, size: in
     assert not [text for text in TELLTALES if text in source]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_hostile_names_give_the_source_of_plain_ones(target: str) -> None:
     hostile = {name: ef.spec(100, np.float32) for name in HOSTILE}

@@ -80,6 +80,7 @@ def test_dtypes_without_arithmetic_in_c_are_copied_by_kernels_and_computed_by_nu
     assert got[1].tobytes() == (x[:, ::2] + x[:, ::2]).tobytes()
 
 
+@pytest.mark.slow
 def test_empty_and_scalar_arrays() -> None:
     for shape in ((0, 4), (), (1,), (1, 1, 1)):
         x = np.ones(shape, np.float32)

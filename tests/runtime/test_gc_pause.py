@@ -16,7 +16,6 @@ import eqfuse as ef
 from eqfuse.egraph.engine import Engine
 from eqfuse.errors import EqfuseError
 from eqfuse.machine.gc_pause import gc_paused
-from tests.support.some import some
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +70,10 @@ def step(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", some([
+@pytest.mark.parametrize("options", [
     {}, {"extractor": "exact"}, {"numerics": "strict"}, {"memory_limit": 1 << 20}, {"target": "cuda:a100"},
     {"extractor": "greedy-priority"}, {"numerics": "approximate"}, {"verify": True}, {"extractor": "unfused"},
-], 4), ids=str)  # fmt: skip
+], ids=str)  # fmt: skip
 def test_an_e_graph_goes_when_its_program_is_made(options: dict, tmp_path: Path) -> None:
     """Not with the next collection, which may come in another thread: there egglog cannot drop it."""
     alive: weakref.WeakSet[Engine] = weakref.WeakSet()

@@ -295,6 +295,7 @@ def test_python_threads_serve_where_the_system_has_no_others(
         c_threads.runner.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_process_ends_at_once_with_workers_at_rest_or_at_work() -> None:
     program = """
 import ctypes, os, threading, time

@@ -86,6 +86,7 @@ def test_two_symbols_may_meet_each_other_and_the_fixed_extents() -> None:
     assert program._family.anew == 0
 
 
+@pytest.mark.slow
 def test_a_symbol_in_the_contracted_axes_is_transferred() -> None:
     program = ef.compile(attention, *[ef.spec((2, tokens, 16), np.float32) for tokens in ("t", "s", "s")])
     for t, s in ((1, 1), (5, 9), (16, 16), (9, 2), (100, 300)):

@@ -68,6 +68,7 @@ def test_other_than_whole_numbers_from_one_on_are_refused(count: object) -> None
     assert isinstance(error.value, ef.EqfuseError)
 
 
+@pytest.mark.slow
 def test_the_environment_says_it_for_a_process() -> None:
     assert counted("1") == "1"
     assert counted(" ") == str(thread_count())
