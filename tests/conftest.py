@@ -21,6 +21,7 @@ from hypothesis import settings
 from eqfuse.cost import targets
 from eqfuse.egraph import pool
 from eqfuse.emit.numpy.calibrate import this_cpu
+from eqfuse.frontends.numpy import families as families  # fills the tables that cases are made from
 from tests.support.drawing import EXPLORING
 
 settings.register_profile("alike", derandomize=True, database=None)

@@ -64,6 +64,18 @@ def test_a_ufunc_of_an_array_and_a_python_number_is_numpys_for_every_value(ufunc
     report(cases())
 
 
+@pytest.mark.parametrize("ufunc", BINARY, ids=lambda f: f.__name__)
+def test_an_int_in_the_code_beyond_int64_is_computed_or_refused_as_numpy_does(ufunc: np.ufunc) -> None:
+    """(Above, numbers are arguments.)"""
+
+    def cases() -> Iterator[str]:
+        for dtype, n in product(("?", "i8", "f8"), (2**63 - 1, 2**63, -(2**63) - 1, 10**400)):
+            for text in misfits(lambda x, n=n: ufunc(x, n), (np.ones(2, dtype),), [()]):
+                yield f"{dtype}, {n}: {text}"
+
+    report(cases())
+
+
 def pairs(kinds: tuple[type, type], right: tuple[int, ...] = (2, 0, 1, -1, 3, 70, 2**63, -(2**64))) -> list[tuple]:
     """`right`: the ints on the right side; a large one makes a power or a shift that no memory holds."""
     few = {kind: numbers[::2] for kind, numbers in KINDS.items()} | {int: (2, 0, 1, -1, 3, 70, 2**63, -(2**64))}
