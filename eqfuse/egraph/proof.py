@@ -19,7 +19,7 @@ from eqfuse.ops.literal import Literal
 
 Key = Hashable
 _MORE_ROUNDS = 4  # of the laws, for a body with a view at a place saturation never built
-MORE_NODES = 5_000  # in each of them; of all the steps of a derivation
+MORE_NODES = 5_000  # in each of them, and in all rounds of a derivation
 
 _FUSION = """
 (sort Bodies) (sort Kernel)

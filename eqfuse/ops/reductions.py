@@ -12,6 +12,7 @@ from eqfuse.ops.types import TensorType
 
 PLACES = {"argmax": "max", "argmin": "min"}  # what finds a place: the reduction that has the value there
 
+
 def _type_rule(name: str, result: Callable[[np.dtype], np.dtype], empty: bool) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, attrs: tuple) -> TensorType:
         need(len(types) == 1, name, types, "it takes one argument")

@@ -67,8 +67,8 @@ class Program(Summarised):
         return self.make_report()
 
     @property
-    def is_reported(self) -> bool:
-        """Has it a report?"""
+    def _is_reported(self) -> bool:
+        """Has it a report, or what makes one?"""
         return self.make_report is not None or "report" in vars(self)
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -130,7 +130,7 @@ class Program(Summarised):
 
     def save(self, path: str | Path) -> None:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""
-        save(self.plan, self.report if self.is_reported else None, self.laws, path)
+        save(self.plan, self.report if self._is_reported else None, self.laws, path)
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the program to the file `path` as an ONNX model in which every kernel is a local function."""
