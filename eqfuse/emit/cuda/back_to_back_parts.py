@@ -1,6 +1,6 @@
 """The inner products of `back_to_back.py`: of a block's rows and a tile of columns, and of that and the last operand.
 
-In: an `BackToBackSchedule`, which way round the operands lie in shared memory. Out: `BackToBackParts`, lines of C.
+In: a `BackToBackSchedule`, which way round the operands lie in shared memory. Out: `BackToBackParts`, lines of C.
 """
 
 from __future__ import annotations
