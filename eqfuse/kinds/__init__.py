@@ -87,12 +87,12 @@ def join(
     for kind in KINDS.values() if _has_form(call) else (KINDS[library.NAME],):
         if not kind.is_on(target):
             continue
-        found = kind.accept(call)
-        if isinstance(found, State) and mapped and not kind.takes_maps:
-            found = f"a kernel of kind {kind.name} reads arrays as they lie: what is joined of pieces is stored before"
-        if isinstance(found, State):
-            return _completed(found, call, mapped)
-        reason = reason or found or ""
+        state = kind.accept(call)
+        if isinstance(state, State) and mapped and not kind.takes_maps:
+            state = f"a kernel of kind {kind.name} reads arrays as they lie: what is joined of pieces is stored before"
+        if isinstance(state, State):
+            return _completed(state, call, mapped)
+        reason = reason or state or ""
     return reason or f"no kind of kernel holds {op} on the {target} target"
 
 
@@ -114,11 +114,11 @@ def merge(a: State, b: State, device: Device) -> State | str:
     """The state of a kernel that computes two values at once on `device`, or why none can."""
     alike = a.space == b.space
     for kind in KINDS.values():
-        found = kind.merge(a, b) if kind.is_on(device.target) and (alike or kind.of_any_spaces) else None
-        if isinstance(found, State) and (a.mapped or b.mapped):
-            return replace(found, mapped=True, seams=a.seams | b.seams)
-        if found is not None:
-            return found
+        state = kind.merge(a, b) if kind.is_on(device.target) and (alike or kind.of_any_spaces) else None
+        if isinstance(state, State) and (a.mapped or b.mapped):
+            return replace(state, mapped=True, seams=a.seams | b.seams)
+        if state is not None:
+            return state
     return f"kernels of kind {a.kind} and {b.kind} do not merge" if alike else "their iteration spaces differ"
 
 
@@ -129,10 +129,10 @@ def classify(body: Graph, device: Device) -> State | str:
         if not n.args:
             states[n] = leaf(n.shape)
             continue
-        found = join(n.op, n.attrs, n.type, [a.type for a in n.args], [states[a] for a in n.args], device, n)
-        if isinstance(found, str):
-            return found
-        states[n] = found
+        state = join(n.op, n.attrs, n.type, [a.type for a in n.args], [states[a] for a in n.args], device, n)
+        if isinstance(state, str):
+            return state
+        states[n] = state
     whole = states[body.outputs[0]]
     for output in body.outputs[1:]:
         merged = merge(whole, states[output], device)

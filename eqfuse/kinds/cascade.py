@@ -99,13 +99,13 @@ class _CascadeBuilder:
     def cascade(self, stages: list[int]) -> Cascade | None:
         shares: dict[Node, Node] = {}
         for r, stage in zip(self.reductions, stages, strict=True):
-            found = self.parts[r] if stage == 1 else self.share(r)
-            if found is None:
+            share = self.parts[r] if stage == 1 else self.share(r)
+            if share is None:
                 return None
-            shares[r] = found
+            shares[r] = share
         by_stage = [
-            tuple([r for r, own in zip(self.reductions, stages, strict=True) if own == at])
-            for at in range(1, max(stages) + 1)
+            tuple([r for r, own in zip(self.reductions, stages, strict=True) if own == i])
+            for i in range(1, max(stages) + 1)
         ]
         return Cascade(tuple(by_stage), self.anchors, shares, self.parts, self.wholes, self.count)
 
@@ -156,8 +156,8 @@ class _CascadeBuilder:
     def factors(self, n: Node) -> Factors:
         """Those of a product, as `terms` of products join them."""
         if n in self.below and n.op in ("multiply", "square", "power") and not self.is_base(n):
-            found = [f for a in self.multiplied(n) or () for f in self.factors(a)]
-            return tuple(sorted(found, key=self.positions.__getitem__)) if found else (n,)
+            factors = [f for a in self.multiplied(n) or () for f in self.factors(a)]
+            return tuple(sorted(factors, key=self.positions.__getitem__)) if factors else (n,)
         return (n,)
 
     def multiplied(self, n: Node) -> tuple[Node, ...] | None:
@@ -212,13 +212,13 @@ class _CascadeBuilder:
         """Of `value` from `base`, the largest, the smallest or the mean of what the value is one of."""
         if value in self.below or not self.is_base(base):
             return None
-        at, needed = base, [n for n in topological((base,)) if n in self.parts]
+        extreme, needed = base, [n for n in topological((base,)) if n in self.parts]
         if len(needed) != 1:
             return None
         (r,) = needed
-        while at.op == "where":  # a maximum that is finite, or else a number
-            at = at.args[1]
-        if not (r.op in (TOP, BOTTOM) and made_alike(value, at, r)) and not self.is_mean(base, value, r):
+        while extreme.op == "where":  # a maximum that is finite, or else a number
+            extreme = extreme.args[1]
+        if not (r.op in (TOP, BOTTOM) and made_alike(value, extreme, r)) and not self.is_mean(base, value, r):
             return None
         self.anchors[r] = self.anchor(r)
         shift = node("subtract", (self.in_part(base), self.in_whole(base)))
@@ -256,15 +256,15 @@ def _of_product(d: _CascadeBuilder, n: Node) -> Sum | None:
     parts = d.multiplied(n)
     sums = [d.terms(a) for a in parts] if parts is not None else [None]
     whole: Sum = {(): None}
-    for found in sums:
-        if found is None:
+    for terms in sums:
+        if terms is None:
             return None
-        made: Sum = {}
+        expansion: Sum = {}
         for left, a in whole.items():
-            for right, b in found.items():
+            for right, b in terms.items():
                 product = tuple(sorted([*left, *right], key=d.positions.__getitem__))
-                _add(made, product, _times(a, b), d)
-        whole = made
+                _add(expansion, product, _times(a, b), d)
+        whole = expansion
     return whole
 
 

@@ -136,10 +136,10 @@ def _unwidened(n: Node) -> Node | None:
         (n,) = n.args
     if not (n.args and widened(n.op, n.args[0].dtype, n.dtype)):
         return None
-    (found,) = n.args
+    (operand,) = n.args
     for view in reversed(views):
-        found = view.over((found,))
-    return found
+        operand = view.over((operand,))
+    return operand
 
 
 def on_tensor_cores(dtype: str, device: Device) -> bool:
@@ -219,8 +219,8 @@ def call_is_dearer(product: Product, device: Device) -> bool:
 def is_tiled(body: Graph, device: Device) -> bool:
     """Does the template compute `body`, rather than library calls? One with more in it than a product always is, if the
     template has a form for its type. A product of operands that it widens is whichever is cheaper."""
-    if found := widened_product(body, device):
-        product = product_of_node(found, device)
+    if contraction := widened_product(body, device):
+        product = product_of_node(contraction, device)
         return has_template(product, device) and seconds(product, device) <= library_seconds(product, device)
     working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
     lone = working[0]

@@ -23,35 +23,35 @@ def seams_of(call: Call) -> Seams:
     """The seams of the value of `call`."""
     if call.is_a(Role.PIECES):
         return _padded(call) if call.row.name == "pad" else _joined(call)
-    found: Seams = frozenset().union(*[s.seams for s in call.states])
-    return _viewed(call, found) if found and call.is_a(Role.VIEW) else found
+    seams: Seams = frozenset().union(*[s.seams for s in call.states])
+    return _viewed(call, seams) if seams and call.is_a(Role.VIEW) else seams
 
 
 @lru_cache(maxsize=8192)  # most kernels that a search looks at have the seams of others
 def pieces(space: Shape, seams: Seams) -> tuple[tuple[int, ...], ...]:
     """Along each axis of `space` the extents of its pieces."""
-    found = []
+    extents = []
     for axis, extent in enumerate(space, -len(space)):
         places = sorted(place for a, place in seams if a == axis and 0 < place < extent)
-        found.append(tuple([end - start for start, end in zip([0, *places], [*places, extent], strict=True)]))
-    return tuple(found)
+        extents.append(tuple([end - start for start, end in zip([0, *places], [*places, extent], strict=True)]))
+    return tuple(extents)
 
 
 def _joined(call: Call) -> Seams:
     axis = call.attr("axis")
     starts = accumulate([t.shape[axis] for t in call.types[:-1]], initial=0)
-    found: set[tuple[int, int]] = set()
+    seams: set[tuple[int, int]] = set()
     for start, state in zip(starts, call.states, strict=True):
-        found |= {(axis, start), *[(a, start + place if a == axis else place) for a, place in state.seams]}
-    return frozenset(found)
+        seams |= {(axis, start), *[(a, start + place if a == axis else place) for a, place in state.seams]}
+    return frozenset(seams)
 
 
 def _padded(call: Call) -> Seams:
     widths, shape = call.attr("widths"), call.types[0].shape
-    found = {(a, widths[a][0] + place) for a, place in call.states[0].seams}
+    seams = {(a, widths[a][0] + place) for a, place in call.states[0].seams}
     for axis, (before, _) in enumerate(widths, -len(widths)):
-        found |= {(axis, before), (axis, before + shape[axis])}
-    return frozenset(found)
+        seams |= {(axis, before), (axis, before + shape[axis])}
+    return frozenset(seams)
 
 
 def _viewed(call: Call, seams: Seams) -> Seams:

@@ -99,12 +99,12 @@ def _undivided(n: Node, total: Node) -> Node | None:
         for one, other in (n.args, n.args[::-1]):
             if other.op == "reciprocal" and _is(other.args[0], total):
                 return one
-            if (found := _undivided(one, total)) is not None:
-                return node("multiply", (found, other))
+            if (numerator := _undivided(one, total)) is not None:
+                return node("multiply", (numerator, other))
     if n.op == "cast" and n.dtype.kind in "fV":
         (inside,) = n.args
-        found = _undivided(inside, total)
-        return found and node("cast", (found,), n.attrs)
+        numerator = _undivided(inside, total)
+        return numerator and node("cast", (numerator,), n.attrs)
     return None
 
 
