@@ -36,7 +36,7 @@ class Layout:
     def arrays(self, arena: np.ndarray) -> dict[int, np.ndarray]:
         """The arrays in `arena`, by number."""
         return {
-            v: arena[at : at + t.nbytes].view(t.dtype).reshape(t.shape) for v, (at, t) in self.slots.items()
+            v: arena[start : start + t.nbytes].view(t.dtype).reshape(t.shape) for v, (start, t) in self.slots.items()
         }
 
 
@@ -71,14 +71,14 @@ def layout(
             first[part.whole] = min(first[part.whole], part.maker)
     fresh: dict[int, None] = {}
     outputs = []
-    for at, v in enumerate(plan.outputs):
-        if at in updates.kept:
+    for position, v in enumerate(plan.outputs):
+        if position in updates.kept:
             outputs.append((v, False))
             continue
         owner = root.get(v, v)
         copied = owner not in first or owner in fresh or v in spread
         if carried is not None:
-            copied = at in carried.values() and owner in updates.carried
+            copied = position in carried.values() and owner in updates.carried
         if owner in first:
             fresh[owner] = None
         outputs.append((v, copied))
@@ -94,6 +94,6 @@ def layout(
         lives += [LiveRange(v, types[v].nbytes, i, i) for v in numbers[i]]
         count += len(wanted)
     offsets, nbytes = place(lives)
-    slots = {v: (at, types[v]) for v, at in offsets.items()}
-    made = tuple(v for v in fresh if v not in own)
-    return Layout(made, tuple(outputs), updates, own, numbers, slots, nbytes, nbytes + loose)
+    slots = {v: (offset, types[v]) for v, offset in offsets.items()}
+    fresh_values = tuple(v for v in fresh if v not in own)
+    return Layout(fresh_values, tuple(outputs), updates, own, numbers, slots, nbytes, nbytes + loose)

@@ -58,16 +58,16 @@ def updates(
     where they lay, each the whole of one."""
     carried = carried or {}
     while True:
-        found = _Placements(
+        placements = _Placements(
             plan, frozenset(gaps), frozenset(shared), frozenset(carried), frozenset(last), loops, frozenset(anywhere)
         )
         for i, k in enumerate(plan.kernels):
-            found.follow(i, k)
-        lies = found.carries(carried)
-        stays = {v: at for v, at in carried.items() if at in lies}
+            placements.follow(i, k)
+        lies = placements.carries(carried)
+        stays = {v: result for v, result in carried.items() if result in lies}
         if stays == carried:
-            kept = {at: carried[v] for at, v in lies.items()}
-            return Updates(found.in_place, found.parts, found.over, kept, frozenset(found.whole))
+            kept = {result: carried[v] for result, v in lies.items()}
+            return Updates(placements.in_place, placements.parts, placements.over, kept, frozenset(placements.whole))
         carried = stays
 
 
@@ -128,7 +128,7 @@ class _Placements:
         """The results of kernel `i` that are written over a value which it reads, and nobody after it: a carry that it
         reads element by element, or what a loop begins with."""
         if i in self.loops:
-            pairs = ((k.writes[at], k.reads[read]) for at, read in self.loops[i].items())
+            pairs = ((k.writes[result], k.reads[read]) for result, read in self.loops[i].items())
             return {v: base for v, base in pairs if base in self.complete and self._is_last(i, k, base)}
         if i not in self.last or len(k.writes) > 1:
             return {}
@@ -153,14 +153,14 @@ class _Placements:
     def carries(self, carried: Mapping[int, int]) -> dict[int, int]:
         """The results that are carries in memory of carries, each the whole of another one's, and whose."""
         lies: dict[int, int] = {}
-        for at in carried.values():
-            v = self.plan.outputs[at]
+        for result in carried.values():
+            v = self.plan.outputs[result]
             if v in self.whole and self.memory[v] not in lies.values():
-                lies[at] = self.memory[v]
+                lies[result] = self.memory[v]
         while True:
             memories = {*lies.values()}
-            fewer = {at: m for at, m in lies.items() if carried[m] in lies}
-            fewer = {at: m for at, m in fewer.items() if any(carried[w] == at for w in memories)}
+            fewer = {result: m for result, m in lies.items() if carried[m] in lies}
+            fewer = {result: m for result, m in fewer.items() if any(carried[w] == result for w in memories)}
             if fewer == lies:
                 return lies
             lies = fewer
@@ -168,7 +168,7 @@ class _Placements:
     def _copied(self, n: Node, parts: dict[int, PlacedSlice]) -> int:
         """Elements that the update copies from values."""
         written = {part.position for part in parts.values()}
-        return sum(a.type.size for at, a in enumerate(n.args[1:]) if at not in written)
+        return sum(a.type.size for position, a in enumerate(n.args[1:]) if position not in written)
 
     def _is_free(self, i: int, k: Kernel, n: Node, base: int, leaf: Node) -> bool:
         """May kernel `i` write into the memory of `base`? It must come from another kernel, or be a carry; nobody may
@@ -190,41 +190,43 @@ class _Placements:
         """The values of update `i` that their makers can write into `whole_value` at once: none reads them after this
         kernel, and nothing that it copies before goes there."""
         n = k.body.outputs[0]
-        found: dict[int, PlacedSlice] = {}
+        parts: dict[int, PlacedSlice] = {}
         is_new = whole_value == k.writes[0]
         if n.op != "slice_scatter" or len([m for m in k.body.operators if computes(m) or not is_new]) != 1:
-            return found
+            return parts
         slices = _slices(n)
         kept = uncovered(n.shape, slices) if is_new else []
         whole = input_node("whole", self.plan.types[k.writes[0]])
         leaves = [leaf_chain(a) for a in n.args]
-        for at, (leaf, chain) in enumerate(leaves[1:]):
-            if leaf not in k.body.inputs or not all(apart(slices[at], before) for before in (*kept, *slices[:at])):
+        for position, (leaf, chain) in enumerate(leaves[1:]):
+            if leaf not in k.body.inputs or not all(
+                apart(slices[position], before) for before in (*kept, *slices[:position])
+            ):
                 continue
             v = k.reads[k.body.inputs.index(leaf)]
-            if not self._may_lie(v, i, n, slices[at], chain, is_new):
+            if not self._may_lie(v, i, n, slices[position], chain, is_new):
                 continue
             if sum(other is leaf for other, _ in leaves) > 1 or v in self.parts:
                 continue
-            if not is_new and not all(r and apart(r, slices[at]) for r in _seen(n).values()):
+            if not is_new and not all(r and apart(r, slices[position]) for r in _seen(n).values()):
                 continue
-            made = self.maker[v]
-            if is_new or self._is_left_alone(whole_value, made, i):
-                cut = node("slice", (whole,), (slices[at],))
+            maker = self.maker[v]
+            if is_new or self._is_left_alone(whole_value, maker, i):
+                cut = node("slice", (whole,), (slices[position],))
                 views = (cut, node("reshape", (cut,), (self.plan.types[v].shape,))) if chain else (cut,)
-                found[v] = PlacedSlice(whole_value, views, made, i, at)
-        return found
+                parts[v] = PlacedSlice(whole_value, views, maker, i, position)
+        return parts
 
     def _may_lie(self, v: int, user: int, n: Node, ranges: Ranges, chain: Sequence[Node], is_new: bool) -> bool:
         """Can the value `v` be written as the slice `ranges` of what the update `n`, kernel `user`, gives, which copies
         `chain` of it? In a new array elements that lie together may be anybody's, and be read before."""
-        made, readers = self.maker.get(v, -1), self.readers[v]
+        maker, readers = self.maker.get(v, -1), self.readers[v]
         if self.memory[v] != v or v in self.plan.outputs or not keeps_order(chain):
             return False
-        if made in self.gaps and readers == [user] and not chain:
+        if maker in self.gaps and readers == [user] and not chain:
             return True
         in_time = all(j <= user and not self.plan.kernels[j].is_view for j in readers)
-        return is_new and made in self.anywhere and in_time and _lie_together(n.shape, ranges)
+        return is_new and maker in self.anywhere and in_time and _lie_together(n.shape, ranges)
 
     def _is_left_alone(self, whole_value: int, maker: int, user: int) -> bool:
         """Is the memory of `whole_value` complete when kernel `maker` runs, and read by none from then until `user`?"""
@@ -306,15 +308,15 @@ def _seen(n: Node) -> dict[int, Ranges | None]:
     """The slices that values of the update `n` are views of, in the array that it updates, by number of the value; None
     where one depends on that array in another way."""
     base, chain = leaf_chain(n.args[0])
-    found: dict[int, Ranges | None] = {}
-    for at, a in enumerate(n.args[1:]):
+    ranges_of: dict[int, Ranges | None] = {}
+    for position, a in enumerate(n.args[1:]):
         leaf, views = leaf_chain(a)
         (*before, cut) = views[: len(chain) + 1] or (a,)
         if leaf is base and (*before,) == (*chain,) and cut.op == "slice":
-            found[at] = cut.attr("ranges")
+            ranges_of[position] = cut.attr("ranges")
         elif base in topological([a]):
-            found[at] = None
-    return found
+            ranges_of[position] = None
+    return ranges_of
 
 
 def _reads_in_time(n: Node, leaf: Node) -> bool:
@@ -323,7 +325,7 @@ def _reads_in_time(n: Node, leaf: Node) -> bool:
     slices = _slices(n)
     if n.op != "slice_scatter":
         return all(leaf not in topological([a]) for a in n.args[1:])
-    return all(r is not None and all(apart(r, before) for before in slices[:at]) for at, r in _seen(n).items())
+    return all(r is not None and all(apart(r, before) for before in slices[:i]) for i, r in _seen(n).items())
 
 
 def _overwrites_its_source(n: Node) -> bool:
@@ -332,9 +334,9 @@ def _overwrites_its_source(n: Node) -> bool:
     if n.op != "slice_scatter" or len(n.shape) != 1:
         return False
     base, chain = leaf_chain(n.args[0])
-    for at, ranges in _seen(n).items():
-        leaf, views = leaf_chain(n.args[1 + at])
-        written = _slices(n)[at]
+    for position, ranges in _seen(n).items():
+        leaf, views = leaf_chain(n.args[1 + position])
+        written = _slices(n)[position]
         if leaf is not base or (ranges is not None and apart(ranges, written)):
             continue
         after = views[len(chain) + 1 :]
@@ -346,9 +348,9 @@ def _overwrites_its_source(n: Node) -> bool:
 def _copies_from_apart(n: Node, leaf: Node) -> bool:
     """Does the update `n` copy from `leaf`, which it writes, only slices apart from those that it copies them to?"""
     seen = _seen(n) if n.op == "slice_scatter" else {}
-    if any(leaf in topological([a]) for at, a in enumerate(n.args[1:]) if at not in seen):
+    if any(leaf in topological([a]) for position, a in enumerate(n.args[1:]) if position not in seen):
         return False
-    return all(ranges is not None and apart(ranges, _slices(n)[at]) for at, ranges in seen.items())
+    return all(ranges is not None and apart(ranges, _slices(n)[position]) for position, ranges in seen.items())
 
 
 def _looks_past(k: Kernel, v: int, update: Node) -> bool:

@@ -67,14 +67,14 @@ def first_carries(n: Node) -> dict[int, int]:
     """The results of the loop `n` that are carries, and which argument each begins with. Of a choice: those for which
     both branches change one argument."""
     if n.op != "if_else":
-        return {at: at + _FIRST_CARRY[n.op] for at in range(n.attr("carries"))}
-    found: dict[int, int] = {}
-    for at, outputs in enumerate(zip(*(g.outputs for g in inner_graphs(n)), strict=True)):
+        return {result: result + _FIRST_CARRY[n.op] for result in range(n.attr("carries"))}
+    arguments: dict[int, int] = {}
+    for result, outputs in enumerate(zip(*(g.outputs for g in inner_graphs(n)), strict=True)):
         changed = {_changed(g, o) for g, o in zip(inner_graphs(n), outputs, strict=True)}
         (argument, *others) = changed
-        if argument is not None and not others and argument + 1 not in found.values():
-            found[at] = argument + 1
-    return found
+        if argument is not None and not others and argument + 1 not in arguments.values():
+            arguments[result] = argument + 1
+    return arguments
 
 
 def _changed(graph: Graph, output: Node) -> int | None:
@@ -84,8 +84,8 @@ def _changed(graph: Graph, output: Node) -> int | None:
         if row(n.op).role is Role.UPDATE or n.op == "reshape":
             n = n.args[0]
         elif n.op in LOOPS or n.op == "loop_result":
-            loop, at = (n, 0) if n.op in LOOPS else (n.args[0], result_at(n))
-            argument = first_carries(loop).get(at)
+            loop, result = (n, 0) if n.op in LOOPS else (n.args[0], result_at(n))
+            argument = first_carries(loop).get(result)
             n = None if argument is None else loop.args[argument]
         else:
             n = None
@@ -98,7 +98,7 @@ def carried(n: Node, plan: Plan, first: Mapping[int, int] | None = None) -> dict
     if n.op != "if_else" and plan.graph != inner_graphs(n)[-1]:
         return {}
     first = first_carries(n) if first is None else first
-    return {plan.inputs[argument + _INPUTS_BEFORE[n.op]]: at for at, argument in first.items()}
+    return {plan.inputs[argument + _INPUTS_BEFORE[n.op]]: result for result, argument in first.items()}
 
 
 def readers_first(plan: Plan, carries: Collection[int]) -> Plan:
@@ -120,8 +120,8 @@ def readers_first(plan: Plan, carries: Collection[int]) -> Plan:
             first = _needed(order[place[id(k)] :], later) if later else []
             if first and sum(plan.types[w].nbytes for m in first for w in m.writes) < plan.types[v].nbytes:
                 moved = {id(m) for m in first}
-                at = place[id(k)]
-                order[at:] = [*first, *(m for m in order[at:] if id(m) not in moved)]
+                start = place[id(k)]
+                order[start:] = [*first, *(m for m in order[start:] if id(m) not in moved)]
                 place = {id(m): i for i, m in enumerate(order)}
     return plan if order == [*plan.kernels] else replace(plan, kernels=tuple(order))
 
@@ -142,12 +142,12 @@ def _needed(kernels: Sequence[Kernel], readers: Sequence[Kernel]) -> list[Kernel
     """Those of `kernels`, in order, that `readers` need, these among them; none where one needs the first kernel."""
     wanted = {id(r) for r in readers}
     values: set[int] = set()
-    found = []
+    needed = []
     for k in reversed(kernels):
         if id(k) in wanted or not values.isdisjoint(k.writes):
-            found.append(k)
+            needed.append(k)
             values.update(k.reads)
-    return [] if found[-1] is kernels[0] else found[::-1]
+    return [] if needed[-1] is kernels[0] else needed[::-1]
 
 
 def _carries_read_first(n: Node, plan: Plan) -> Plan:
@@ -156,10 +156,10 @@ def _carries_read_first(n: Node, plan: Plan) -> Plan:
 
 def _in_place(n: Node, plan: Plan) -> Plan:
     """`plan`, the updates that write into carries priced without the copy of what they do not replace."""
-    found = updates(plan, carried=carried(n, plan))
-    if not found.kept or not writes_in_place(plan.device):
+    placements = updates(plan, carried=carried(n, plan))
+    if not placements.kept or not writes_in_place(plan.device):
         return plan
-    written = {i for i, base in found.in_place.items() if base in found.carried}
+    written = {i for i, base in placements.in_place.items() if base in placements.carried}
     kernels = tuple([_updating(k, plan.device) if i in written else k for i, k in enumerate(plan.kernels)])
     return plan if kernels == plan.kernels else replace(plan, kernels=kernels, bound=None)
 

@@ -144,9 +144,9 @@ class ResultMemory:
             self._make_room(nbytes)
             block = np.empty(nbytes + ALIGNMENT, np.uint8)
         start = -block.ctypes.data % ALIGNMENT
-        made = block[start : start + nbytes].view(dtype).reshape(shape)
+        array = block[start : start + nbytes].view(dtype).reshape(shape)
         alike.append(block)
-        return made
+        return array
 
     @staticmethod
     def _free(alike: deque[np.ndarray]) -> np.ndarray | None:

@@ -59,7 +59,7 @@ def read(text: str, graph: Graph, device: Device) -> Plan:
             raise EqfuseError("this plan was made for another graph")
         bodies = [check(parse(body)) for body in data["bodies"]]
         constants = _constants(graph)
-        literals = [(int(value), constants[at].literal) for value, at in data["constants"]]
+        literals = [(int(value), constants[index].literal) for value, index in data["constants"]]
 
         def kernel(
             kind: str, body: int, reads: list[int], writes: list[int], price: list[Any], inner: list[str]
