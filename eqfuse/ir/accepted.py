@@ -48,8 +48,8 @@ def supported_array(value: Any, what: str) -> np.ndarray:
 def constant_of(value: Any, what: str, instead: str = "name the argument in static_argnames") -> np.ndarray:
     """`value` where only numbers that are known while tracing can stand; TraceError naming `what` otherwise."""
     array: Any = np.asarray(value)  # of traced arrays, a traced one, which passes for an ndarray
-    found: np.ndarray | None = array.constant_value() if hasattr(array, "constant_value") else array
-    if found is None:
+    constant: np.ndarray | None = array.constant_value() if hasattr(array, "constant_value") else array
+    if constant is None:
         advice = instead if "static_argnames" in instead else f"{instead}, or name the argument in static_argnames"
         raise TraceError(f"{what} is a traced value: the shape of the result depends on data; {advice}")
-    return found
+    return constant

@@ -77,17 +77,17 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = (), typ
     """
     args, attrs = tuple(args), tuple(attrs)
     key = (op, args, attrs)
-    found = _interned.get(key)
-    if found is not None:
-        return found
-    made = Node()
-    made.op, made.args = op, args
-    made.attrs = attrs and tuple(
+    known = _interned.get(key)
+    if known is not None:
+        return known
+    n = Node()
+    n.op, n.args = op, args
+    n.attrs = attrs and tuple(
         [supported(a, f"an attribute of {op}") if isinstance(a, np.dtype) else a for a in attrs]
     )
-    made.type = type or row(op).type([a.type for a in args], made.attrs)
+    n.type = type or row(op).type([a.type for a in args], n.attrs)
     with _lock:
-        return _interned.setdefault(key, made)
+        return _interned.setdefault(key, n)
 
 
 def input_node(name: str, type: TensorType, constant: bool = False) -> Node:
@@ -273,11 +273,11 @@ def check(graph: Graph) -> Graph:
 
 def constants(nodes: Iterable[Node]) -> set[Node]:
     """Those of `nodes`, arguments first, that are computed when the program is built."""
-    found: set[Node] = set()
+    computed: set[Node] = set()
     for n in nodes:
-        if n.is_constant_leaf or (n.args and found.issuperset(n.args)):
-            found.add(n)
-    return found
+        if n.is_constant_leaf or (n.args and computed.issuperset(n.args)):
+            computed.add(n)
+    return computed
 
 
 def substitute(outputs: Iterable[Node], values: dict[Node, Node]) -> tuple[Node, ...]:

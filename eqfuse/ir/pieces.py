@@ -55,15 +55,15 @@ def _arguments(group: Pieces, axis: int) -> list[Node | Pieces]:
     same = all((n.op, n.attrs, len(n.args)) == (first.op, first.attrs, len(first.args)) for n in group)
     if row(first.op).role is not Role.ELEMENTWISE or not same:
         return []
-    extents, found = [n.shape[axis] for n in group], list[Node | Pieces]()
+    extents, arguments = [n.shape[axis] for n in group], list[Node | Pieces]()
     for args in zip(*[n.args for n in group], strict=True):
         if len({*args}) == 1 and args[0].type.extent(axis) == 1:
-            found.append(args[0])
+            arguments.append(args[0])
         elif _fit(args, axis) and [a.shape[axis] for a in args] == extents:
-            found.append(args)
+            arguments.append(args)
         else:
             return []
-    return found if any(isinstance(a, tuple) for a in found) else []
+    return arguments if any(isinstance(a, tuple) for a in arguments) else []
 
 
 def _fit(args: Pieces, axis: int) -> bool:
@@ -73,8 +73,8 @@ def _fit(args: Pieces, axis: int) -> bool:
 
 def _with(shape: Shape, axis: int, extent: int) -> Shape:
     """`shape` with another extent along the negative `axis`."""
-    at = len(shape) + axis
-    return (*shape[:at], extent, *shape[at + 1 :])
+    position = len(shape) + axis
+    return (*shape[:position], extent, *shape[position + 1 :])
 
 
 def viewed(view: Node, whole: Shape, concat: Node) -> tuple[list[PieceView], int] | None:
@@ -104,13 +104,13 @@ def _lifted(shape: Shape, rank: int) -> Shape:
 
 
 def _sliced(concat: Node, ranges: Ranges) -> list[PieceView]:
-    axis, start, found = concat.type.rank + concat.attr("axis"), 0, []
+    axis, start, views = concat.type.rank + concat.attr("axis"), 0, []
     for p in concat.args:
         taken = within(range(*ranges[axis]), start, p.shape[axis])
         start += p.shape[axis]
         if taken:
-            found.append((p, _along(p, ranges, axis, (taken[0], taken[-1] + 1, taken.step))))
-    return found or [(concat.args[0], _along(concat.args[0], ranges, axis, (0, 0, 1)))]
+            views.append((p, _along(p, ranges, axis, (taken[0], taken[-1] + 1, taken.step))))
+    return views or [(concat.args[0], _along(concat.args[0], ranges, axis, (0, 0, 1)))]
 
 
 def _along(piece: Node, ranges: Ranges, axis: int, taken: tuple[int, int, int]) -> Node:

@@ -133,10 +133,10 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
         return defaultdict(default, zip(structure.keys[1:], children, strict=True))
     if issubclass(kind, tuple):
         return tuple.__new__(kind, children)
-    made = object.__new__(kind)
+    instance = object.__new__(kind)
     for name, child in zip(structure.keys, children, strict=True):
-        object.__setattr__(made, str(name), child)  # a frozen class has no other way
-    return made
+        object.__setattr__(instance, str(name), child)  # a frozen class has no other way
+    return instance
 
 
 def paths(structure: Structure, prefix: str = "") -> list[str]:

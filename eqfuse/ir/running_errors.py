@@ -42,11 +42,11 @@ def errors_of_values(
 ) -> dict[Node, Approximation]:  # fmt: skip
     """The same of `nodes`, arguments first, whose `values` are computed."""
     given = errors or {}
-    found: dict[Node, Approximation] = {}
+    approximations: dict[Node, Approximation] = {}
     for n in nodes:
-        step = Operation(n, [found[a] for a in n.args], values[n], arithmetic)
-        found[n] = _limited(step, np.zeros(n.shape) + (given.get(n, 0.0) if n.op == "input" else _error(step)))
-    return found
+        step = Operation(n, [approximations[a] for a in n.args], values[n], arithmetic)
+        approximations[n] = _limited(step, np.zeros(n.shape) + (given.get(n, 0.0) if n.op == "input" else _error(step)))
+    return approximations
 
 
 def _error(s: Operation) -> np.ndarray:

@@ -102,8 +102,8 @@ class CallSignature:
 
     def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
         """The results, as they follow each other in their structure."""
-        found = [*outputs, *fed.numbers]
-        return [found[i] for i in self.sources]
+        values = [*outputs, *fed.numbers]
+        return [values[i] for i in self.sources]
 
     def settle(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
         """The results, after the arrays are changed as the function changes them. Such an array may be a result."""
@@ -275,12 +275,12 @@ def input_names(parameters: inspect.Signature | None, structure: Structure) -> l
     """A distinct name per leaf, as the user would write it: ``x``, ``params['w']``."""
     given, named = structure.children
     names = list(parameters.parameters.values()) if parameters is not None else []
-    found: list[str] = []
+    leaf_names: list[str] = []
     for i, child in enumerate(given.children):
         if i < len(names) and names[i].kind in (names[i].POSITIONAL_ONLY, names[i].POSITIONAL_OR_KEYWORD):
-            found += paths(child, names[i].name)
+            leaf_names += paths(child, names[i].name)
         else:
-            found += paths(child, f"args[{i}]")
+            leaf_names += paths(child, f"args[{i}]")
     for key, child in zip(named.keys, named.children, strict=True):
-        found += paths(child, str(key))
-    return found
+        leaf_names += paths(child, str(key))
+    return leaf_names

@@ -99,8 +99,8 @@ def changes_nothing(op: str, attr: tuple, shape: Shape) -> bool:
 
 def _picked(array: np.ndarray, pick: tuple) -> np.ndarray:
     """What scalars select from an array without data, all of whose elements are alike."""
-    order, at, merged, _ = pick
-    kept = [*order[:at], *order[at + len(order) - len(merged) + 1 :]]
+    order, position, merged, _ = pick
+    kept = [*order[:position], *order[position + len(order) - len(merged) + 1 :]]
     return as_strided(array, [array.shape[axis] for axis in kept], [array.strides[axis] for axis in kept])
 
 
@@ -174,5 +174,5 @@ def read_order(array: np.ndarray) -> list[int]:
     """The axes of `array` as NumPy's memory order "K" goes through its elements, the last one fastest."""
     walk = np.nditer(small(array), ["multi_index"], order="K")
     places = [walk.multi_index for _ in walk]
-    first = [next((at for at, place in enumerate(axis) if place != axis[0]), 0) for axis in zip(*places, strict=True)]
+    first = [next((i for i, place in enumerate(axis) if place != axis[0]), 0) for axis in zip(*places, strict=True)]
     return sorted(range(len(first)), key=lambda axis: -first[axis])
