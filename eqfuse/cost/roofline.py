@@ -48,8 +48,8 @@ def work(
     if row(op).role in (Role.LEAF, Role.VIEW):
         return NOTHING
     estimates = estimates_of(device)
-    found = element_work if estimates is None else estimates.operator_work
-    return found(op, attrs, out, types, device, literal)
+    estimate = element_work if estimates is None else estimates.operator_work
+    return estimate(op, attrs, out, types, device, literal)
 
 
 def roofline(

@@ -200,23 +200,23 @@ def target_named(target: str | Device) -> Callable[[], Device]:
     """What finds the device that a target names, if it is here; TargetUnavailable when there is no such target."""
     if isinstance(target, Device):
         return lambda: target
-    found = _by_name()
+    finders = _by_name()
     if isinstance(target, str):
         row, colon, profile = target.partition(":")
         name = row + colon + profile.lower()
-        if name in found:
-            return found[name]
-    raise TargetUnavailable(f"no target {target!r}; there are {', '.join(found)}, or an ef.Device")
+        if name in finders:
+            return finders[name]
+    raise TargetUnavailable(f"no target {target!r}; there are {', '.join(finders)}, or an ef.Device")
 
 
 def _by_name() -> dict[str, Callable[[], Device]]:
     """What finds the device of each name."""
-    found: dict[str, Callable[[], Device]] = {"cpu": _cpu}
+    finders: dict[str, Callable[[], Device]] = {"cpu": _cpu}
     for name, row in TARGETS.items():
-        found |= {word: lambda name=name: _local_device(name) for word in row.names}  # type: ignore[misc]
+        finders |= {word: lambda name=name: _local_device(name) for word in row.names}  # type: ignore[misc]
         if row.profiles:
-            found |= {f"{name}:{p}": lambda d=d: d for p, d in DEVICES.items() if d.target == name}  # type: ignore[misc]
-    return found
+            finders |= {f"{name}:{p}": lambda d=d: d for p, d in DEVICES.items() if d.target == name}  # type: ignore[misc]
+    return finders
 
 
 def _cpu() -> Device:

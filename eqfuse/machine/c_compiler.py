@@ -53,12 +53,12 @@ sys.exit(0 if probe(x, y, n) == 3 * n * (n - 1) // 2 and list(y) == [3 * i for i
 def find() -> Compiler:
     """The compiler to use here. TargetUnavailable says what to install."""
     asked = (os.environ.get("CC"), os.environ.get("PATH"), str(cache_dir()))
-    found = _found.get(asked)
-    if found is None:
-        found = _found[asked] = _search()
-    if isinstance(found, str):
-        raise TargetUnavailable(found)
-    return found
+    compiler = _found.get(asked)
+    if compiler is None:
+        compiler = _found[asked] = _search()
+    if isinstance(compiler, str):
+        raise TargetUnavailable(compiler)
+    return compiler
 
 
 _found: dict[tuple[str | None, ...], Compiler | str] = {}
@@ -119,11 +119,11 @@ def _version(command: tuple[str, ...]) -> str:
     """What the program at the head of `command` is: its place, size and age, and what it says itself."""
     try:
         place = os.path.realpath(command[0])
-        found = os.stat(place)
+        status = os.stat(place)
         said = _zig_version() if is_zig(command) else _version_text([*command, "--version"])
     except OSError as error:
         raise CompilerError(f"it cannot be run ({error})") from None
-    return f"{place} {found.st_size} {found.st_mtime_ns} {said[:1000]}"
+    return f"{place} {status.st_size} {status.st_mtime_ns} {said[:1000]}"
 
 
 def _zig_version() -> str:

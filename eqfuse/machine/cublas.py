@@ -105,7 +105,7 @@ class Products:
         cuda, library = self._cupy.cuda, self._library
         m, n, k, left, right, pairs = product
         kind, sums, one, zero = element
-        made = ELEMENT_TYPES[out.dtype].kind
+        out_kind = ELEMENT_TYPES[out.dtype].kind
         handle = self._handle(cuda.runtime.getDevice())
         _done(library.cublasSetStream_v2(handle, cuda.get_current_stream().ptr))
         if workspace is not None:
@@ -113,12 +113,12 @@ class Products:
         if pairs == 1:
             status = library.cublasGemmEx(
                 handle, right.transposed, left.transposed, n, m, k, one, b.data.ptr, kind, right.step, a.data.ptr, kind,
-                left.step, zero, out.data.ptr, made, n, sums, DEFAULT,
+                left.step, zero, out.data.ptr, out_kind, n, sums, DEFAULT,
             )  # fmt: skip
         else:
             status = library.cublasGemmStridedBatchedEx(
                 handle, right.transposed, left.transposed, n, m, k, one, b.data.ptr, kind, right.step, right.stride,
-                a.data.ptr, kind, left.step, left.stride, zero, out.data.ptr, made, n, m * n, pairs, sums, DEFAULT,
+                a.data.ptr, kind, left.step, left.stride, zero, out.data.ptr, out_kind, n, m * n, pairs, sums, DEFAULT,
             )  # fmt: skip
         _done(status)
 
@@ -176,16 +176,16 @@ def _stride(shape: Sequence[int], steps: Sequence[int], batch: Sequence[int]) ->
     """The one distance between the matrices of a `batch`; None where there is none."""
     over = len(batch) - len(shape)
     full = [0] * over + [0 if n == 1 else step for n, step in zip(shape, steps, strict=True)]
-    found, count = None, 1
+    stride, count = None, 1
     for n, step in zip(reversed(batch), reversed(full), strict=True):
         if n == 1:
             continue
-        if found is None:
-            found = step
-        if step != found * count or step < 0:
+        if stride is None:
+            stride = step
+        if step != stride * count or step < 0:
             return None
         count *= n
-    return found or 0
+    return stride or 0
 
 
 def _library(cupy: Any) -> Any:

@@ -100,5 +100,5 @@ def importer(array: Any) -> Callable[[Any], Any] | None:
     """What makes arrays of the library of `array` by DLPack: its streams then wait. None where it has nothing."""
     spaces = [array.__array_namespace__()] if hasattr(array, "__array_namespace__") else []
     spaces += [sys.modules.get(kind.__module__.partition(".")[0]) for kind in type(array).__mro__]
-    found = (getattr(space, "from_dlpack", None) for space in spaces)
-    return next((function for function in found if function is not None), None)
+    importers = (getattr(space, "from_dlpack", None) for space in spaces)
+    return next((function for function in importers if function is not None), None)

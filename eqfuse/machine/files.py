@@ -40,32 +40,32 @@ def write_atomically(path: Path, data: bytes, private: bool = True) -> None:
 def users_file(path: str | os.PathLike[str]) -> Path:
     """Where a file is that a user names `path`: what links lead to. EqfuseError where no file can have that name."""
     try:
-        found = Path(os.path.realpath(path))
+        file = Path(os.path.realpath(path))
     except (TypeError, ValueError) as error:
         raise EqfuseError(f"{path!r} is no name of a file: {error}") from None
-    if found.is_dir():
+    if file.is_dir():
         raise EqfuseError(f"{str(path)!r} is a folder: name a file in it")
-    return found
+    return file
 
 
 def write_users_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Write `data` to the file that a user names `path`, in one step; a device or a pipe is written to, and stays what
     it is. Raises OSError."""
-    found = users_file(path)
-    if found.exists() and not found.is_file():
-        found.write_bytes(data)
+    file = users_file(path)
+    if file.exists() and not file.is_file():
+        file.write_bytes(data)
     else:
-        write_atomically(found, data, private=False)
+        write_atomically(file, data, private=False)
 
 
 def own_folder(path: Path) -> Path:
     """`path`, made where it is missing: its user's own, where nobody else may write. PermissionError otherwise."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if hasattr(os, "geteuid"):
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             raise PermissionError(f"{path} is not this user's own folder")
-        if found.st_mode & 0o022:
+        if status.st_mode & 0o022:
             path.chmod(0o700)
     return path
 
@@ -103,8 +103,8 @@ def prune(folder: Path, suffix: str, files: int, nbytes: int) -> None:
     for entry in os.scandir(folder):
         if entry.name.endswith(suffix):
             with suppress(FileNotFoundError):
-                found = entry.stat()
-                ages.append((found.st_mtime, found.st_size, entry.path))
+                status = entry.stat()
+                ages.append((status.st_mtime, status.st_size, entry.path))
     left = sum(size for _, size, _ in ages)
     for number, (_, size, path) in zip(range(len(ages), 0, -1), sorted(ages), strict=True):
         if number <= files and left <= nbytes:

@@ -244,8 +244,8 @@ class Scratch:
             self.kept[memory.size, id(memory)] = memory
 
     def _largest(self) -> np.ndarray | None:
-        found = (self.kept.pop(key, None) for key in sorted(self.kept, reverse=True))
-        return next((memory for memory in found if memory is not None), None)
+        memories = (self.kept.pop(key, None) for key in sorted(self.kept, reverse=True))
+        return next((memory for memory in memories if memory is not None), None)
 
 
 one_blas_thread = OneBlasThread()

@@ -74,9 +74,9 @@ def _code() -> str:
 
 def find(key: PlanKey, graph: Graph) -> tuple[Plan, Report] | None:
     """The plan of `key` for `graph`, and its report."""
-    found = _memory.get(key.values)
-    if found is not None:
-        return found
+    entry = _memory.get(key.values)
+    if entry is not None:
+        return entry
     if key.path is None:
         return None
     try:

@@ -27,9 +27,9 @@ class Pending(Program):
 
     def _replaced(self, make: Callable[[], Program]) -> None:
         try:
-            found = make()
+            program = make()
         except Exception as error:  # it runs in nobody's call, so nobody can catch it
             target = self.plan.device.name
             warnings.warn(f"no faster program was made, and the one for {target} goes on: {error}", stacklevel=2)
         else:
-            self.__dict__ = vars(found) | {"_maker": self._maker}  # at once: other threads are calling
+            self.__dict__ = vars(program) | {"_maker": self._maker}  # at once: other threads are calling

@@ -89,8 +89,8 @@ class Program(Summarised):
         Finding the laws takes up to some seconds, once (see `eqfuse/show/attribution.py`).
         """
         measured = self.kernel_seconds(*args, **kwargs) if args or kwargs else None
-        found = explain(self.report, self.plan, measured, self.rests_on, self.executable.schedules())
-        return found.about(self.executable.notes())
+        explanation = explain(self.report, self.plan, measured, self.rests_on, self.executable.schedules())
+        return explanation.about(self.executable.notes())
 
     @cached_property
     def rests_on(self) -> Rests | None:
