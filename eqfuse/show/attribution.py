@@ -71,17 +71,17 @@ def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests
     distinct = {piece.graph: piece for piece in pieces}
     proofs = {graph: Proofs(piece, piece.results, laws, until) for graph, piece in distinct.items()}
     try:
-        found = {graph: proof.candidates() for graph, proof in proofs.items()}
+        candidates = {graph: proof.candidates() for graph, proof in proofs.items()}
     except GivenUp as why:
         return Rests((), tuple(() for _ in running(plan)), f"the plan was not proved again: {why}")
     doubt = ""
     try:
         for graph, proof in proofs.items():
-            fewest(found[graph], proof)
-        program = _in_order(laws, found)
+            fewest(candidates[graph], proof)
+        program = _in_order(laws, candidates)
         fewest(program, lambda some: all(proof(some) for proof in proofs.values()))
     except GivenUp as why:
-        program = _in_order(laws, found)
+        program = _in_order(laws, candidates)
         doubt = f"fewer may do: {why}"
     try:
         rests = {
@@ -146,11 +146,11 @@ class SegmentUse:
 
 def _results(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
     """What `kernel` computes from `reads`."""
-    made = dict(zip(kernel.body.inputs, reads, strict=True))
+    values = dict(zip(kernel.body.inputs, reads, strict=True))
     for n in kernel.body.nodes:
-        if n not in made:
-            made[n] = n.over(made[a] for a in n.args)
-    return tuple(made[o] for o in kernel.body.outputs)
+        if n not in values:
+            values[n] = n.over(values[a] for a in n.args)
+    return tuple(values[o] for o in kernel.body.outputs)
 
 
 class Proofs:
@@ -242,24 +242,24 @@ def _by_kernel(
     stands = _stands(piece, program, until, together)
     front: dict[int, set[int]] = {}  # by value that the program does not have: those it has that come of it
     reaches: list[set[int]] = [set() for _ in piece.kernels]
-    for at, k in reversed(list(enumerate(piece.kernels))):
+    for number, k in reversed(list(enumerate(piece.kernels))):
         for v in k.writes:
-            reaches[at] |= {v} if v in stands else front.get(v, set())
+            reaches[number] |= {v} if v in stands else front.get(v, set())
         for v in k.reads:
             if v not in stands:
-                front.setdefault(v, set()).update(reaches[at])
-    made = dict(stands)
+                front.setdefault(v, set()).update(reaches[number])
+    nodes = dict(stands)
     wanted = {v: [n] for v, n in stands.items()} | {v: [] for v in piece.roots}
     for v, n in zip(piece.roots, piece.graph.outputs, strict=True):
         wanted[v].append(n)
     goals: dict[int, list[Goal]] = {}
     for k in piece.kernels:
-        for v, n in zip(k.writes, _results(k, [made[r] for r in k.reads]), strict=True):
+        for v, n in zip(k.writes, _results(k, [nodes[r] for r in k.reads]), strict=True):
             if v in stands:
                 goals[v] = [(n, other) for other in wanted[v]]
             else:
-                made[v] = n
-    proofs = Proofs(piece, (goal for found in goals.values() for goal in found), laws, until, together)
+                nodes[v] = n
+    proofs = Proofs(piece, (goal for group in goals.values() for goal in group), laws, until, together)
     if not proofs(program):
         raise GivenUp("the laws of the program do not prove each kernel by itself")
     rests = []
@@ -280,16 +280,16 @@ def _stands(piece: SegmentUse, program: list[Law], until: float, together: bool)
         _, class_of = engine.rows()
         for n in (*piece.graph.outputs, *own):
             first.setdefault(class_of[n], n)
-    found = {v: n if n in own else first.get(class_of[n]) for v, n in piece.values.items()}
-    return {v: n for v, n in found.items() if n is not None}
+    nodes = {v: n if n in own else first.get(class_of[n]) for v, n in piece.values.items()}
+    return {v: n for v, n in nodes.items() if n is not None}
 
 
 def _pieces(plan: Plan) -> list[SegmentUse]:
     """The uses of segments in `plan`, in the order they run."""
-    _, uses = found = segments(plan.graph)
+    graphs, uses = segments(plan.graph)
     between = seams(plan.graph, uses)
     if len(between) != len(plan.waists):
-        _, uses = found = whole(plan.graph)
+        graphs, uses = whole(plan.graph)
         between = ()
     value: dict[Node, int] = dict(zip(plan.graph.inputs, plan.inputs, strict=True))
     value |= zip(plan.graph.outputs, plan.outputs, strict=True)
@@ -297,7 +297,7 @@ def _pieces(plan: Plan) -> list[SegmentUse]:
     stored = {literal: v for v, literal in plan.constants}
     writer = {v: k for k in (*plan.setup, *plan.kernels) for v in k.writes}
     return [
-        _piece(found[0][use.segment], use, tuple(value[o] for o in use.outputs), value, stored, writer, plan)
+        _piece(graphs[use.segment], use, tuple(value[o] for o in use.outputs), value, stored, writer, plan)
         for use in uses
     ]
 

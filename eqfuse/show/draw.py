@@ -175,13 +175,13 @@ def _order(items: Sequence[Box], rows: list[list[int]]) -> None:
     for i, item in enumerate(items):
         for a in item.above:
             below[a].append(i)
-    at = {i: (k + 0.5) / len(r) for r in rows for k, i in enumerate(r)}
+    places = {i: (k + 0.5) / len(r) for r in rows for k, i in enumerate(r)}
     for sweep in range(SWEEPS):
         near = below if sweep % 2 else above
         for r in reversed(rows) if sweep % 2 else rows:
-            wish = {i: sum(at[j] for j in near[i]) / len(near[i]) if near[i] else at[i] for i in r}
+            wish = {i: sum(places[j] for j in near[i]) / len(near[i]) if near[i] else places[i] for i in r}
             r.sort(key=wish.__getitem__)
-            at |= {i: (k + 0.5) / len(r) for k, i in enumerate(r)}
+            places |= {i: (k + 0.5) / len(r) for k, i in enumerate(r)}
 
 
 def _edge(start: tuple[float, float], level: float, end: tuple[float, float]) -> str:
@@ -199,8 +199,8 @@ def _rectangle(box: Box, x: float, y: float) -> str:
     lines = []
     for k, line in enumerate(box.lines):
         weight = ' font-weight="bold"' if k == 0 and box.kind != INPUT else ""
-        at = f'x="{x:.0f}" y="{y + LINE * (k + 1):.0f}"'
-        lines.append(f'<text {at} text-anchor="middle"{weight}>{escape(line)}</text>')
+        position = f'x="{x:.0f}" y="{y + LINE * (k + 1):.0f}"'
+        lines.append(f'<text {position} text-anchor="middle"{weight}>{escape(line)}</text>')
     return (
         f'<rect x="{x - box.width / 2:.0f}" y="{y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="5" '
         f'fill="{colours()[box.kind]}" stroke="#5b6470" stroke-width="0.7"/>{"".join(lines)}'

@@ -167,27 +167,27 @@ def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:
     writer = {v: k for k in plan.kernels for v in k.writes}
     readers = _readers(plan, writer, kernels)
     reached: list[int] = []  # by kernel number: the kernels it needs, a bit each
-    found = []
-    for at, kernel in enumerate(kernels):
+    reasons = []
+    for consumer, kernel in enumerate(kernels):
         sources = [_source(v, writer) for v in kernel.reads]
         producers = list(dict.fromkeys(number[id(s)] for s in sources if s is not None))
         reached.append(0)
         for p in producers:
-            reached[at] |= reached[p] | 1 << p
+            reached[consumer] |= reached[p] | 1 << p
         for p in producers:
             between = [q for q in producers if reached[q] >> p & 1]
-            kept = [v for v in kernels[p].writes if readers[v] - {at}]
-            found.append((p, at, _reason(plan, kernels[p], kernel, writer, between, kept)))
-    return found
+            kept = [v for v in kernels[p].writes if readers[v] - {consumer}]
+            reasons.append((p, consumer, _reason(plan, kernels[p], kernel, writer, between, kept)))
+    return reasons
 
 
 def _readers(plan: Plan, writer: dict[int, Kernel], kernels: Sequence[Kernel]) -> dict[int, set[int]]:
     """The numbers of the kernels that read each value, behind views; -1 where it is a result."""
-    found: dict[int, set[int]] = {v: set() for k in kernels for v in k.writes}
-    for at, values in [(-1, plan.outputs), *((at, k.reads) for at, k in enumerate(kernels))]:
+    readers: dict[int, set[int]] = {v: set() for k in kernels for v in k.writes}
+    for number, values in [(-1, plan.outputs), *((number, k.reads) for number, k in enumerate(kernels))]:
         for v in values:
-            found.setdefault(_through(v, writer), set()).add(at)
-    return found
+            readers.setdefault(_through(v, writer), set()).add(number)
+    return readers
 
 
 def _source(value: int, writer: dict[int, Kernel]) -> Kernel | None:
@@ -210,10 +210,10 @@ def _reason(
     state = classify(body, plan.device)
     if isinstance(state, str):
         return f"others read the first one's result too, and {state}"
-    found = priced(body, plan.device)
-    if isinstance(found, str):
-        return found
-    together, apart = found[1].seconds, producer.price.seconds + consumer.price.seconds
+    fused = priced(body, plan.device)
+    if isinstance(fused, str):
+        return fused
+    together, apart = fused[1].seconds, producer.price.seconds + consumer.price.seconds
     return f"one {state.kind} kernel could hold both: predicted {duration(together)}, against {duration(apart)} apart"
 
 
@@ -233,19 +233,19 @@ def _joined(plan: Plan, producer: Kernel, consumer: Kernel, writer: dict[int, Ke
     def body(kernel: Kernel, values: Sequence[Node]) -> tuple[Node, ...]:
         return substitute(kernel.body.outputs, dict(zip(kernel.body.inputs, values, strict=True)))
 
-    made = dict(zip(producer.writes, body(producer, [leaf(v) for v in producer.reads]), strict=True))
+    nodes = dict(zip(producer.writes, body(producer, [leaf(v) for v in producer.reads]), strict=True))
 
     def value(v: int) -> Node:
         views: list[int] = []  # through which it shows another, the last first
-        while v not in made and v in writer and writer[v].is_view:
+        while v not in nodes and v in writer and writer[v].is_view:
             views.append(v)
             (v,) = writer[v].reads
-        shown = made.get(v) or leaf(v)
+        shown = nodes.get(v) or leaf(v)
         for view in reversed(views):
             (shown,) = body(writer[view], [shown])
-            made[view] = shown
+            nodes[view] = shown
         return shown
 
-    outputs = body(consumer, [value(v) for v in consumer.reads]) + tuple(made[v] for v in keep)
+    outputs = body(consumer, [value(v) for v in consumer.reads]) + tuple(nodes[v] for v in keep)
     graph = Graph((), outputs)
     return Graph(tuple(n for n in graph.nodes if n.op == "input"), outputs)

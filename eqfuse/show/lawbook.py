@@ -29,7 +29,7 @@ LEGEND = (
 def table() -> int:
     """Print every law of the book in a line: what it says, how exact it is, how its check went, where it mattered."""
     console = _console()
-    found, counts = checked.stored_verdicts(), law_usage.counts()
+    verdicts, counts = checked.stored_verdicts(), law_usage.counts()
     shown = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for heading in ("family", "class", "checked"):
         shown.add_column(heading, no_wrap=True)
@@ -38,7 +38,7 @@ def table() -> int:
     for family, laws in FAMILIES.items():
         for law in laws:
             count = "" if counts is None else str(counts.get(law.name, 0))
-            status = Text(*_status(found.get(law.name)))
+            status = Text(*_status(verdicts.get(law.name)))
             name = Text.assemble((law.name, "bold"), str(law).removeprefix(law.name).rpartition("  [")[0])
             shown.add_row(family, law.exactness.name.lower(), status, count, name)
         shown.add_section()
@@ -60,9 +60,9 @@ def _status(verdict: Verdict | None) -> tuple[str, str]:
 def show(names: Sequence[str]) -> int:
     """Print laws and families whole: equation, guards, class, and what their check found."""
     console = _console()
-    found, reasons = checked.stored_verdicts(), refuted()
+    verdicts, reasons = checked.stored_verdicts(), refuted()
     for law in _chosen(names):
-        verdict = found.get(law.name)
+        verdict = verdicts.get(law.name)
         lines = [f"{law.name}  ({law.family or 'refuted'})"]
         sign = "==" if law.both else "->"
         lines += [f"  {left} {sign} {right}" for left, right in zip(law.lefts, law.rights, strict=True)]
@@ -83,7 +83,7 @@ def check(names: Sequence[str]) -> int:
     console, start = _console(), time.perf_counter()
     counts: Counter[str] = Counter()
     bad = 0
-    with progress(len(laws)) as at:
+    with progress(len(laws)) as bar:
         for verdict in checked.verdicts(laws):
             expected = verdict.law in false
             if expected != (verdict.status == FALSE) or verdict.status == UNTESTED:
@@ -96,7 +96,7 @@ def check(names: Sequence[str]) -> int:
                 for remark in verdict.remarks:
                     console.print(Text(f"{verdict.law}: {remark}"))
             counts["refuted as before" if expected else verdict.status] += 1
-            at.ended(verdict.law)
+            bar.ended(verdict.law)
     counts[HOLDS] += counts[PROVED]
     console.print(Text(_summary(counts, len(laws), time.perf_counter() - start)))
     return 1 if bad else 0

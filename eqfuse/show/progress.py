@@ -64,13 +64,13 @@ def patiently() -> Iterator[Callable[[str], None]]:
         yield outer
         return
     # Bare locks: a second interrupt in the middle of an Event of Python's ends in its RuntimeError.
-    at, going, shown = Progress(), Lock(), Lock()
+    bar, going, shown = Progress(), Lock(), Lock()
     going.acquire()
     shown.acquire()
     try:
-        start_new_thread(_show, (at, going, shown))
-        _telling.to = at.say
-        yield at.say
+        start_new_thread(_show, (bar, going, shown))
+        _telling.to = bar.say
+        yield bar.say
     finally:
         _telling.to = None
         going.release()
