@@ -22,10 +22,10 @@ def emit(plan: Plan, carried: Mapping[int, int] | None = None) -> CExecutable:
 
 def needs(kernel: Kernel, device: Device) -> Needs:
     """The memory that `kernel` takes; what C keeps on its stack does not count."""
-    found = emit_kernel(kernel, device)
-    if not isinstance(found, CKernel):
-        return found.needs
-    return Needs(sum(-(-t.nbytes // ALIGNMENT) * ALIGNMENT for t in found.schedule.workspaces))
+    emitted = emit_kernel(kernel, device)
+    if not isinstance(emitted, CKernel):
+        return emitted.needs
+    return Needs(sum(-(-t.nbytes // ALIGNMENT) * ALIGNMENT for t in emitted.schedule.workspaces))
 
 
 __all__ = ["device", "emit", "emits", "needs"]

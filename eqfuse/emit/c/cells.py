@@ -140,16 +140,16 @@ class _CellWalk:
         self.parted = frozenset([axis for axis, places in enumerate(self.seams) if len(places) > 2])
 
     def _spot(self, value: _Value) -> _Spot:
-        found = self.spots.get(value)
-        if found is None:
-            found = self.spots[value] = _Spot(value, is_load(value.n))
-        return found
+        spot = self.spots.get(value)
+        if spot is None:
+            spot = self.spots[value] = _Spot(value, is_load(value.n))
+        return spot
 
     def _root(self, n: Node) -> _Spot:
         return self._spot(_Value(n, (0,) * len(self.space)))
 
     def _seams(self) -> list[list[int]]:
-        found: list[set[int]] = [{0, extent} for extent in self.space]
+        seams: list[set[int]] = [{0, extent} for extent in self.space]
         met = set(stack := list(self.roots))
         while stack:
             spot = stack.pop()
@@ -161,8 +161,8 @@ class _CellWalk:
                 if not spot.value.is_piece:
                     spot.own = CODES << len(self.joined) * CODES.bit_length()
                     self.joined.append(spot)
-                found[spot.axis].update([start for start, _ in spot.pieces[1:]])
-        return [sorted(places) if len(places) > 1 else [0, 0] for places in found]
+                seams[spot.axis].update([start for start, _ in spot.pieces[1:]])
+        return [sorted(places) if len(places) > 1 else [0, 0] for places in seams]
 
     def _below(self, spot: _Spot) -> list[_Spot]:
         """What `spot` is computed from, in any cell."""
@@ -185,18 +185,18 @@ class _CellWalk:
             return self._pieces(value)
         if row(n.op).role is Role.GATHER:
             return [self._places(value)]
-        return [value.argument(at) for at in range(len(n.args))]
+        return [value.argument(i) for i in range(len(n.args))]
 
     def _pieces(self, value: _Value) -> list[_Value]:
         """The pieces of a concatenation, one after another."""
         axis, own = self._axis(value), value.n.attr("axis")
         path = value.path if value.is_piece else (*value.path, self.numbers[value.n])
-        start, seams, found = value.starts[axis], value.seams | {axis}, []
+        start, seams, pieces = value.starts[axis], value.seams | {axis}, []
         for a in value.n.args:
             starts = (*value.starts[:axis], start, *value.starts[axis + 1 :])
-            found.append(_Value(a, starts, path, value.lift, seams, True))
+            pieces.append(_Value(a, starts, path, value.lift, seams, True))
             start += a.shape[own]
-        return [p for p in found if p.n.shape[own]] or found[:1]
+        return [p for p in pieces if p.n.shape[own]] or pieces[:1]
 
     def _places(self, value: _Value) -> _Value:
         """The indices by which `value` is gathered."""
@@ -221,15 +221,15 @@ class _CellWalk:
         """The cells, each with the piece of each concatenation that lies there, and a number for what it computes.
         UnsupportedOp where there would be too many nodes if each number were a body with all operators."""
         operators = sum([row(n.op).computes and n.op != "concat" for n in self.body.nodes])
-        found, codes = [], set[int]()
+        cells, codes = [], set[int]()
         for box in product(*[[*pairwise(places)] for places in self.seams]):
             chosen = {spot: _piece(spot, box) for spot in self.joined}
             code = sum([self._code(spot, piece) for spot, piece in chosen.items()])
             if code not in codes:
                 codes.add(code)
                 check_few([operators] * len(codes))
-            found.append((box, chosen, code))
-        return found
+            cells.append((box, chosen, code))
+        return cells
 
     def _code(self, spot: _Spot, piece: _Spot) -> int:
         """In the bits of a concatenation, a number of the piece that a cell has of it; that of others read alike."""
@@ -242,7 +242,7 @@ class _CellWalk:
     def _computed(self, chosen: dict[_Spot, _Spot], code: int) -> _CellBody:
         """What is computed in a cell, of the piece `chosen` of each concatenation; `code` stands for all of them."""
         roots = [self._over(root, chosen, code) for root in self.roots]
-        outputs, readers = [made.node for made in roots], _merged([made.readers for made in roots])
+        outputs, readers = [part.node for part in roots], _merged([part.readers for part in roots])
         reductions = tuple([self._over(self._root(n), chosen, code).node for n in self.body.nodes if is_reduction(n)])
         if len({*reductions}) < len(reductions):
             raise UnsupportedOp("two reductions are one where the pieces that they read meet: store one of them first")
@@ -321,19 +321,19 @@ class _CellWalk:
         """An input along the axis of the places."""
         n = value.n
         source = n.args[0]
-        at, found = source.type.rank + n.attr("axis"), where(source)
-        if not source.shape[at]:
+        axis, place = source.type.rank + n.attr("axis"), where(source)
+        if not source.shape[axis]:
             raise UnsupportedOp("a c kernel gathers from no empty array")
         kept = 1 if n.op == "take_along_axis" else n.args[1].type.rank
-        strides = (*found.strides[:at], *(0,) * kept, *found.strides[at + 1 :])
-        access = self._placed(value, n.shape, Access(found.offset, strides))
+        strides = (*place.strides[:axis], *(0,) * kept, *place.strides[axis + 1 :])
+        access = self._placed(value, n.shape, Access(place.offset, strides))
         leaf, _ = leaf_chain(source)
-        read = Read(leaf, access, extent=source.shape[at], stride=found.strides[at])
-        return self._entered(value, (*value.path, self.numbers[n]), (source.shape[at],), read)
+        read = Read(leaf, access, extent=source.shape[axis], stride=place.strides[axis])
+        return self._entered(value, (*value.path, self.numbers[n]), (source.shape[axis],), read)
 
     def _entered(self, value: _Value, path: tuple[int, ...], shape: Shape, read: Read) -> tuple[Node, Read]:
-        made = input_node(".".join(map(str, path)), TensorType(read.leaf.dtype, shape))
-        return made, Read(read.leaf, read.access, value.seams & self.parted, read.extent, read.stride)
+        n = input_node(".".join(map(str, path)), TensorType(read.leaf.dtype, shape))
+        return n, Read(read.leaf, read.access, value.seams & self.parted, read.extent, read.stride)
 
 
 def _merged(readers: list[dict[Node, _Spot]]) -> dict[Node, _Spot]:
@@ -344,10 +344,10 @@ def _merged(readers: list[dict[Node, _Spot]]) -> dict[Node, _Spot]:
 def _piece(spot: _Spot, box: Box) -> _Spot:
     """The piece of the concatenation `spot` that lies in `box`, which is no concatenation itself."""
     while spot.pieces:
-        low, found = box[spot.axis][0], spot.pieces[0][1]
+        low, inside = box[spot.axis][0], spot.pieces[0][1]
         for start, piece in spot.pieces:
             if start > low:
                 break
-            found = piece
-        spot = found
+            inside = piece
+        spot = inside
     return spot

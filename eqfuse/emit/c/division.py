@@ -114,12 +114,12 @@ def template(name: str, suffix: str) -> str | None:
         return _escaped(_BY_LONG if suffix == "i64" else _BY_UNSIGNED_LONG)
     if name == "high" and bits == 64:
         return _escaped(_HIGH_LONG)
-    found = {
+    templates = {
         "floor_divide": _BY_ELEMENTS, "remainder": _REMAINDER, "divisor": _DIVISOR, "high": _HIGH, "share": _SHARE,
         "fmod": _FMOD, "left_over": _LEFT_OVER,
         "quotient": _BY_ONE if suffix[0] == "u" else _SIGNED_BY_ONE, "rest": _REST,
     }  # fmt: skip
-    return found.get(name)
+    return templates.get(name)
 
 
 def _escaped(text: str) -> str:
@@ -130,10 +130,10 @@ def blanks(suffix: str) -> dict[str, str]:
     """What stands for the blanks of a template: of floats, {F}, and of lanes, {L}."""
     bits = int(suffix[1:])
     lane = max(16, bits)
-    found = _LANES[lane]
+    lanes = _LANES[lane]
     return {
         "F": "double" if bits == 32 else "float", "f": "" if bits == 32 else "f",
         "whole": "eqf_bits_f64(quotient + 0x1.8p52)" if bits == 32 else "(int)quotient",
-        "L": found.unsigned, "S": found.signed, "W": found.wide, "l": f"u{lane}", "lane": str(lane),
+        "L": lanes.unsigned, "S": lanes.signed, "W": lanes.wide, "l": f"u{lane}", "lane": str(lane),
         "last": "eqf_high_u16(sum, d.scale) + (sum & d.whole)" if lane == 16 else "sum >> d.last & d.known",
     }  # fmt: skip

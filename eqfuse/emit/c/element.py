@@ -227,8 +227,8 @@ class Elements:
                 lines.append(f"const long {own} = {text};")
             if own == name:
                 continue
-            at = own or (text if text == "unit" else f"({text})")
-            lines.append(f"const long {name}_begin = {at} * {dim.block};")
+            index = own or (text if text == "unit" else f"({text})")
+            lines.append(f"const long {name}_begin = {index} * {dim.block};")
             whole = f"{name}_begin + {dim.block}"
             end = whole if dim.extent % dim.block == 0 else f"{whole} < {dim.extent} ? {whole} : {dim.extent}"
             lines.append(f"const long {name}_end = {end};")
@@ -264,8 +264,8 @@ class Elements:
         """The place of an element among those of a unit."""
         terms, step = [], 1
         for d in reversed((*self.nest.inside, self.nest.vector)):
-            at = self._in_unit(d)
-            terms.append(at if step == 1 else f"{step} * {at}")
+            index = self._in_unit(d)
+            terms.append(index if step == 1 else f"{step} * {index}")
             step *= self.nest.dims[d].block
         return " + ".join(reversed(terms))
 

@@ -60,10 +60,10 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
             return Price(math.inf, read, written, work.flops, "memory")
         vector = _vector(state)
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
-    found = loops_shared(read + written, compute, math.prod(state.space), False, device)
-    seconds = device.launch_seconds + found["seconds"] + device.call_seconds * state.template.is_library
-    memory = (device if found["threads"] > 1 else device.single).memory_seconds(read + written)
-    return Price(seconds, read, written, work.flops, bound(seconds, memory, found["compute"]))
+    shares = loops_shared(read + written, compute, math.prod(state.space), False, device)
+    seconds = device.launch_seconds + shares["seconds"] + device.call_seconds * state.template.is_library
+    memory = (device if shares["threads"] > 1 else device.single).memory_seconds(read + written)
+    return Price(seconds, read, written, work.flops, bound(seconds, memory, shares["compute"]))
 
 
 def _not_full(state: State) -> float:

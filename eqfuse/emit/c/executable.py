@@ -24,9 +24,9 @@ from eqfuse.plan.plan import Kernel, Plan
 
 def _strides(part: PlacedSlice) -> tuple[int, ...]:
     """In elements, of a value that is written as a part of another."""
-    found = strides_after(part.views[0].args[0].type, part.views)
-    assert found is not None, "a slice is a view, and a reshape where its elements lie together"
-    return found
+    strides = strides_after(part.views[0].args[0].type, part.views)
+    assert strides is not None, "a slice is a view, and a reshape where its elements lie together"
+    return strides
 
 
 class CExecutable(NumpyExecutable):
@@ -56,15 +56,15 @@ class CExecutable(NumpyExecutable):
             self.text = "\n".join(module.text for module in texts)
             functions = loaded(texts)
         views = {k.writes[0] for k in kernels if k.is_view}
-        found: list[NumpyKernel | None] = []
+        callables: list[NumpyKernel | None] = []
         for k, e in zip(kernels, emitted, strict=True):
             if isinstance(e, CKernel):
                 self._read_by_kernels.update(k.reads)
                 e = ours[e.name]
                 panels = self._panels(k, e, functions[e.panels]) if e.panels else None
                 e = e.called(functions[e.name], [i for i, v in enumerate(k.reads) if v in views], panels)
-            found.append(e)
-        return found
+            callables.append(e)
+        return callables
 
     def _emitted_kernel(self, kernel: Kernel, rounds: bool) -> NumpyKernel | CKernel:
         emitted = emit_kernel(kernel, self.plan.device, rounds)
@@ -75,25 +75,25 @@ class CExecutable(NumpyExecutable):
     def _panels(self, kernel: Kernel, emitted: CKernel, function: Any) -> dict[str, np.ndarray]:
         """The copies of the constants that `emitted` multiplies by, by names that are global to the program."""
         constants = {i: self._constants[v] for i, v in enumerate(kernel.reads) if v in self._constants}
-        made = emitted.copied(function, constants)
-        return {f"panels{kernel.writes[0]}_{i}": array for i, array in enumerate(made)}
+        copies = emitted.copied(function, constants)
+        return {f"panels{kernel.writes[0]}_{i}": array for i, array in enumerate(copies)}
 
     def _with_gaps(self, i: int, kernel: Kernel, parts: Sequence[PlacedSlice | None]) -> NumpyKernel:
         before = self._emitted[i]
         assert before is not None
         if not isinstance(before.schedule, LoopsSchedule):
-            found = emit_kernel(kernel, self.plan.device, gaps=True)
-            assert isinstance(found, NumpyKernel)
-            return found
+            emitted = emit_kernel(kernel, self.plan.device, gaps=True)
+            assert isinstance(emitted, NumpyKernel)
+            return emitted
         ordered = [contiguous(self.plan.types[v].shape) for v in kernel.writes]
         strides = [lie if p is None else _strides(p) for lie, p in zip(ordered, parts, strict=True)]
         if strides == ordered:
             return before
-        made = emit_spread(kernel, self.plan.device, self.plan.numerics != "approximate", strides)
-        (module,) = modules([made])
+        spread = emit_spread(kernel, self.plan.device, self.plan.numerics != "approximate", strides)
+        (module,) = modules([spread])
         self.text = f"{self.text}\n{module.text}"
         views = {k.writes[0] for k in self.plan.kernels if k.is_view}
-        return made.called(loaded([module])[made.name], [at for at, v in enumerate(kernel.reads) if v in views])
+        return spread.called(loaded([module])[spread.name], [j for j, v in enumerate(kernel.reads) if v in views])
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         accepted = [*super()._accepted(arrays)]

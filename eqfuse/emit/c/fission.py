@@ -24,17 +24,17 @@ class LoopLines:
 
 def fission(lines: Sequence[str], steps: Collection[str], place: str) -> tuple[list[LoopLines], dict[str, str]]:
     """The loops, and by name the types of the arrays that keep values, of which an element is at `place`."""
-    groups = [(is_scan, [*found]) for is_scan, found in groupby(lines, key=lambda line: line in steps)]
-    words = [set(re.findall(r"\w+", "\n".join(found))) for _, found in groups]
+    groups = [(is_scan, [*group]) for is_scan, group in groupby(lines, key=lambda line: line in steps)]
+    words = [set(re.findall(r"\w+", "\n".join(group))) for _, group in groups]
     defined: dict[str, str] = {}
     kept: dict[str, str] = {}
     pieces = []
-    for at, (is_scan, found) in enumerate(groups):
-        taken = [f"const {defined[name]} {name} = {name}_strip[{place}];" for name in sorted(words[at] & {*defined})]
-        new = {m["name"]: m["type"] for line in found if (m := _DEFINITION.match(line))}
-        later = set().union(*words[at + 1 :]) & {*new}
+    for i, (is_scan, group) in enumerate(groups):
+        taken = [f"const {defined[name]} {name} = {name}_strip[{place}];" for name in sorted(words[i] & {*defined})]
+        new = {m["name"]: m["type"] for line in group if (m := _DEFINITION.match(line))}
+        later = set().union(*words[i + 1 :]) & {*new}
         kept |= {f"{name}_strip": new[name] for name in sorted(later)}
         stores = [f"{name}_strip[{place}] = {name};" for name in sorted(later)]
-        pieces.append(LoopLines([*taken, *found, *stores], is_scan))
+        pieces.append(LoopLines([*taken, *group, *stores], is_scan))
         defined |= new
     return pieces, kept

@@ -54,16 +54,16 @@ class Form:
     @property
     def touched(self) -> dict[Node, Access]:
         """Where the largest cell reads each array. What is gathered lies far apart along the axes of its places."""
-        found = {n: read.access for n, read in self.arrays.items()}
+        accesses = {n: read.access for n, read in self.arrays.items()}
         for n in self.body.nodes:
             if not is_gather(n) or is_gather(n.args[1]):
                 continue
-            own = found[n.args[0]]
-            places = [found[m].strides for m in topological([n.args[1]]) if m in found and m not in self.gathered]
+            own = accesses[n.args[0]]
+            places = [accesses[m].strides for m in topological([n.args[1]]) if m in accesses and m not in self.gathered]
             along = [max(map(abs, each)) for each in zip(*places, strict=True)] if places else own.strides
             strides = tuple(s or FAR * far for s, far in zip(own.strides, along, strict=True))
-            found[n.args[0]] = Access(own.offset, strides)
-        return found
+            accesses[n.args[0]] = Access(own.offset, strides)
+        return accesses
 
     def read_in(self, number: int) -> set[Node]:
         """The arrays that pass number `number` reads."""
@@ -86,15 +86,15 @@ def _reads_in(first: Cell, cell: Cell, is_loose: bool) -> dict[Node, Read] | Non
     if cell.body.outputs != first.body.outputs:
         return None
     ones = {axis: low for axis, (low, high) in enumerate(cell.box) if high - low == 1}
-    found = {}
+    reads = {}
     for n, read in cell.reads.items():
         strides, own = first.reads[n].access.strides, read.access.strides
         if own != strides:
             if not is_loose and any(a != strides[axis] and axis not in ones for axis, a in enumerate(own)):
                 return None
             read = _with_strides(read, ones, strides)
-        found[n] = read
-    return found
+        reads[n] = read
+    return reads
 
 
 def _with_strides(read: Read, ones: Mapping[int, int], strides: Sequence[int]) -> Read:
@@ -116,8 +116,8 @@ def forms_of(body: Graph, space: Shape) -> list[Form]:
     groups: list[tuple[Cell, bool, dict[int, dict[Node, Read]]]] = []  # the first cell, is it loose, reads by number
     for number, cell in sorted(enumerate(cells), key=lambda each: -each[1].size):
         for first, is_loose, by_cell in groups:
-            if (found := _reads_in(first, cell, is_loose)) is not None:
-                by_cell[number] = found
+            if (cell_reads := _reads_in(first, cell, is_loose)) is not None:
+                by_cell[number] = cell_reads
                 break
         else:
             groups.append((cell, cell.size * SMALL < total, {number: cell.reads}))

@@ -162,9 +162,9 @@ def with_functions(kernels: Sequence[str]) -> str:
 def needed(text: str) -> str:
     """The functions that `text` calls, and those that they call, each after what it needs."""
     elementary: dict[tuple[str, str], None] = {}
-    found: dict[str, str] = {}
-    _enter(text, elementary, found)
-    ours = [f"static {'' if source.startswith('__attribute__') else 'inline '}{source}\n" for source in found.values()]
+    bodies: dict[str, str] = {}
+    _enter(text, elementary, bodies)
+    ours = [f"static {'' if source.startswith('__attribute__') else 'inline '}{source}\n" for source in bodies.values()]
     return (texts(elementary) if elementary else "") + "".join(ours)
 
 

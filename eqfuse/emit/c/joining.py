@@ -35,7 +35,7 @@ class Joining(Elements):
             if p.reductions and self.schedule.cascade is not None:
                 lines += self._carried(p.reductions, self.schedule.cascade)
             lines += self._in_pairs(p.reductions) if p.reductions else []
-        self.names = {at: name for at, name in self.names.items() if at[1] == "top"}
+        self.names = {key: name for key, name in self.names.items() if key[1] == "top"}
         return [*lines, *self._loops(self._results())]
 
     def _results(self) -> list[str]:

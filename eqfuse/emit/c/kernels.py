@@ -81,12 +81,12 @@ class CKernel:
 
     def copied(self, function: Any, constants: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """What `function`, that of `panels`, makes of `constants`, by number of input."""
-        made = [np.empty(t.shape, t.dtype) for t in self.schedule.workspaces]
+        copies = [np.empty(t.shape, t.dtype) for t in self.schedule.workspaces]
         parameters, absent = self.text.parameters, np.empty(0)
         reads = [constants.get(i, absent) for i in parameters.read_numbers()]
         literals = [literal.array for literal in parameters.constants]
-        function(*reads, *literals, *[absent] * len(parameters.body.outputs), *made)
-        return made
+        function(*reads, *literals, *[absent] * len(parameters.body.outputs), *copies)
+        return copies
 
     def called(
         self, function: Any, copied: Collection[int], panels: Mapping[str, np.ndarray] | None = None
@@ -156,13 +156,13 @@ def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True, gaps: bool 
     schedule = kind.schedule(kernel.body, device)
     if isinstance(schedule, CallsSchedule) and gaps:
         return numpy_kernels.emit_kernel(kernel, numpy_side(device), gaps)
-    found = kind.emit(kernel.body, schedule, device, function_name(kernel), rounds)
-    if isinstance(found, CKernel):
-        return found
-    if found.returned:  # library routines may give arrays in another order
-        found.names["in_order"] = in_order
-        found.returned = f"in_order({found.returned})"
-    return NumpyKernel(found.text(), found, schedule)
+    emitted = kind.emit(kernel.body, schedule, device, function_name(kernel), rounds)
+    if isinstance(emitted, CKernel):
+        return emitted
+    if emitted.returned:  # library routines may give arrays in another order
+        emitted.names["in_order"] = in_order
+        emitted.returned = f"in_order({emitted.returned})"
+    return NumpyKernel(emitted.text(), emitted, schedule)
 
 
 def emit_spread(kernel: Kernel, device: Device, rounds: bool, strides: Sequence[Sequence[int]]) -> CKernel:

@@ -103,18 +103,18 @@ class Lines(Reductions):
 
     def _forget(self) -> None:
         """What is known of one row or cell is not known of another."""
-        self.names = {at: name for at, name in self.names.items() if at[1] == "top"}
+        self.names = {key: name for key, name in self.names.items() if key[1] == "top"}
 
     def _in_strip(self, n: Node, unit: list[str]) -> str:
         """An element of the strip of `n`; the lines that find its row go to `unit`."""
         name, strip = self.strips[n]
         rows, along = strip.shifts[n]
         if strip.rows:
-            row, at = NAMES[self.nest.counted[0]], f"{name}_{rows}"
+            row, start = NAMES[self.nest.counted[0]], f"{name}_{rows}"
             place = f"({row} + {rows}) % {strip.rows + 1} * {strip.width}"
-            line = f"{ops.computed(n.dtype)} *const {at} = {name} + {place};"
+            line = f"{ops.computed(n.dtype)} *const {start} = {name} + {place};"
             unit += [line] * (line not in unit)
-            name = at
+            name = start
         terms = [NAMES[self.nest.vector], f" - {self._strip_ends[0]}", f" + {strip.before + along}"]
         return f"{name}[{''.join(term for term in terms if term not in (' - 0', ' + 0'))}]"
 
@@ -141,19 +141,19 @@ class Lines(Reductions):
 
     def _read_at(self, p: Pass, place: str) -> set[Node]:
         """What lines of a pass at `place` read."""
-        found = {self.form.body.outputs[j] for j in p.outputs if self._is_full(j) == (place == "inner")}
+        nodes = {self.form.body.outputs[j] for j in p.outputs if self._is_full(j) == (place == "inner")}
         if place == "inner":
-            found.update(n.args[0] for n in p.reductions)
+            nodes.update(n.args[0] for n in p.reductions)
         for n in p.nodes:
             if not is_load(n) and self.place(n) == place:
-                found.update(n.args)
-        return found
+                nodes.update(n.args)
+        return nodes
 
     def _load(self, n: Node, own: str, places: dict[str, list[str]], read: dict[str, set[Node]]) -> None:
         if n not in self.form.arrays or n in self.form.gathered:
             return
         if own == "column":
-            for place in (at for at in read if n in read[at]):
+            for place in (name for name in read if n in read[name]):
                 self.enter(n, place, places[place], *self.element(n))
         elif not self._is_known(n, own):
             self.enter(n, own, places[own], *self.element(n))
@@ -161,8 +161,8 @@ class Lines(Reductions):
     def _compute(self, n: Node, own: str, places: dict[str, list[str]]) -> None:
         if is_gather(n):
             outer = self.place(n.args[1])
-            at = outer if outer in ("top", "unit", "mid") else own
-            self.enter_place(n, at, places[at])
+            place = outer if outer in ("top", "unit", "mid") else own
+            self.enter_place(n, place, places[place])
         if is_scan(n):
             self.scan(n, places[own])
             return

@@ -80,8 +80,8 @@ class Loops:
         """The results of parts, by reduction; of a cascade, then what each adds to the whole."""
         if self.split is None:
             return []
-        found = [TensorType(partial_dtype(n), (self.parts, max(1, n.type.size))) for n in self.reductions]
-        return found if self.cascade is None else found * 2
+        partials = [TensorType(partial_dtype(n), (self.parts, max(1, n.type.size))) for n in self.reductions]
+        return partials if self.cascade is None else partials * 2
 
     @property
     def held_bytes(self) -> int:
@@ -114,10 +114,10 @@ def place_of(output: Node, space: Shape, axes: Sequence[int], strides: Sequence[
 def with_passes(forms: Sequence[Form], nest: Nest, writes: bool = True) -> tuple[Form, ...]:
     """`forms` with their passes, which hold what is dear from one to the next, if that is not too much; `writes`: the
     results too, where reductions are not joined before."""
-    found = tuple([_with_passes(form, nest, True, writes) for form in forms])
-    if _held_bytes(found, nest) > HELD:
+    planned = tuple([_with_passes(form, nest, True, writes) for form in forms])
+    if _held_bytes(planned, nest) > HELD:
         return tuple([_with_passes(form, nest, False, writes) for form in forms])
-    return found
+    return planned
 
 
 def _with_passes(form: Form, nest: Nest, hold: bool, writes: bool) -> Form:
@@ -134,19 +134,19 @@ def _with_passes(form: Form, nest: Nest, hold: bool, writes: bool) -> Form:
 
 def _varying(form: Form, nest: Nest) -> dict[Node, frozenset[int]]:
     """The dimensions along which each value differs."""
-    found: dict[Node, frozenset[int]] = {}
+    dimensions: dict[Node, frozenset[int]] = {}
     every, arrays = frozenset(range(len(nest.dims))), form.arrays
     kept = every - nest.reduced
     for n in form.body.nodes:
         if n in arrays:
-            found[n] = form.varies(n, nest)
+            dimensions[n] = form.varies(n, nest)
         elif is_load(n):
-            found[n] = frozenset()
+            dimensions[n] = frozenset()
         elif is_scan(n):
-            found[n] = every
+            dimensions[n] = every
         else:
-            found[n] = kept if is_reduction(n) else frozenset().union(*[found[a] for a in n.args])
-    return found
+            dimensions[n] = kept if is_reduction(n) else frozenset().union(*[dimensions[a] for a in n.args])
+    return dimensions
 
 
 def held_elements(nest: Nest) -> int:

@@ -55,8 +55,8 @@ class Dim:
 
 def access(n: Node, space: Shape) -> Access:
     """Of a leaf behind views that broadcasts to `space`."""
-    found = where(n)
-    return aligned(found.offset, found.strides, n.shape, space)
+    place = where(n)
+    return aligned(place.offset, place.strides, n.shape, space)
 
 
 def where(n: Node) -> Access:
@@ -64,10 +64,10 @@ def where(n: Node) -> Access:
     if not n.type.size:  # nothing is read, wherever loops along its empty axes stand
         return Access(0, tuple([int(extent == 0) for extent in n.shape]))
     leaf, chain = leaf_chain(n)
-    found = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
-    if found is None:
+    place = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
+    if place is None:
         raise UnsupportedOp(f"the views of {leaf.type} that give {n.type} have no strides: store that array first")
-    return found
+    return place
 
 
 def aligned(offset: int, strides: Sequence[int], shape: Shape, space: Shape) -> Access:

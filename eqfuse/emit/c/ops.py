@@ -116,15 +116,15 @@ SCANS = {"cumsum": "sum", "cumprod": "prod", "maximum": "max", "minimum": "min"}
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
 
-def _by_parts(real: str, imag: str, made: str) -> dict[str, str]:
-    """Rows of complex numbers that compute one part after the other. `real`, `imag`: the parts of {n}; `made`: a number
-    of such."""
+def _by_parts(real: str, imag: str, whole: str) -> dict[str, str]:
+    """Rows of complex numbers that compute one part after the other. `real`, `imag`: the parts of {n}; `whole`: a
+    number of such."""
     re, im = ([part.replace("{n}", f"{{{i}}}") for i in range(2)] for part in (real, imag))
     parts = {
         "conj": (re[0], f"-{im[0]}"), "negative": (f"-{re[0]}", f"-{im[0]}"),
         "add": (f"{re[0]} + {re[1]}", f"{im[0]} + {im[1]}"), "subtract": (f"{re[0]} - {re[1]}", f"{im[0]} - {im[1]}"),
     }  # fmt: skip
-    return {"real": re[0], "imag": im[0]} | {op: made.format(re=one, im=other) for op, (one, other) in parts.items()}
+    return {"real": re[0], "imag": im[0]} | {op: whole.format(re=one, im=other) for op, (one, other) in parts.items()}
 
 
 # What has NumPy's bits: its products of complex numbers are rounded differently from one processor to another.
@@ -196,12 +196,12 @@ def clamped(op: str, dtype: np.dtype, arguments: Sequence[str], bounds: Sequence
     where the number does not. Several selections in a row that ask for NaNs too are some twenty instructions."""
     if op not in ("maximum", "minimum") or not (dtype.kind == "f" or dtype in _HALVES):
         return None
-    at = next((i for i, k in enumerate(bounds) if k is not None and k == k), None)
-    if at is None:
+    position = next((i for i, k in enumerate(bounds) if k is not None and k == k), None)
+    if position is None:
         return None
-    bound, suffix = bounds[at], "f64" if dtype == np.float64 else "f32"
-    text = f"eqf_{'above' if op == 'maximum' else 'below'}_{suffix}({arguments[1 - at]}, {arguments[at]})"
-    if bound != 0 or (at == 0) != (dtype == FLOAT16):  # of two zeros the one that is not the number's
+    bound, suffix = bounds[position], "f64" if dtype == np.float64 else "f32"
+    text = f"eqf_{'above' if op == 'maximum' else 'below'}_{suffix}({arguments[1 - position]}, {arguments[position]})"
+    if bound != 0 or (position == 0) != (dtype == FLOAT16):  # of two zeros the one that is not the number's
         return text
     return f"{text} + 0" if math.copysign(1, bound) > 0 else None
 
@@ -314,8 +314,8 @@ def scan(n: Node) -> Reduction:
         return Reduction(kind, _limit(source, "max"), f"eqf_logaddexp_{suffix}({{a}}, {{b}})", "")
     if name not in SCANS:
         raise UnsupportedOp(f"the c table (eqfuse/emit/c/ops.py) has no scan by {name!r}")
-    found = reduction(SCANS[name], source, n.dtype)
-    return replace(found, identity="-0.0f") if name == "cumsum" and found.pairwise else found
+    fold = reduction(SCANS[name], source, n.dtype)
+    return replace(fold, identity="-0.0f") if name == "cumsum" and fold.pairwise else fold
 
 
 def _limit(source: np.dtype, op: str) -> str:

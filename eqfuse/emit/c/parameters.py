@@ -46,13 +46,13 @@ class Parameters:
 
     def _all(self) -> list[tuple[str, str, str]]:
         """Names, what is declared under them, and how that is fetched from memory."""
-        found = [(f"r{i}", self.body.inputs[i].dtype, True) for i in self.read_numbers()]
-        found += [(f"k{i}", c.array.dtype, True) for i, c in enumerate(self.constants)]
-        found += [(f"w{j}", o.dtype, False) for j, o in enumerate(self.body.outputs)]
-        found += [(f"p{j}", t.dtype, False) for j, t in enumerate(self.workspaces)]
+        arrays = [(f"r{i}", self.body.inputs[i].dtype, True) for i in self.read_numbers()]
+        arrays += [(f"k{i}", c.array.dtype, True) for i, c in enumerate(self.constants)]
+        arrays += [(f"w{j}", o.dtype, False) for j, o in enumerate(self.body.outputs)]
+        arrays += [(f"p{j}", t.dtype, False) for j, t in enumerate(self.workspaces)]
         numbers = {f"k{i}": c.array.dtype for i, c in enumerate(self.constants) if c.array.size == 1}
         lines = []
-        for name, dtype, is_read in found:
+        for name, dtype, is_read in arrays:
             stored = "const " * is_read + ops.ctype(dtype).stored
             if name in numbers:
                 lines.append((name, f"const {ops.computed(dtype)} {name}", ops.load(dtype, f"*({stored} *){{0}}")))

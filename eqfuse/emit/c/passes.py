@@ -115,7 +115,7 @@ def passes_of(
     stage_of = stages(body)
     reducing = [n for n in body.nodes if is_reduction(n)]
     last = max([stage_of[n] for n in reducing], default=0)
-    made: list[Pass] = []
+    passes: list[Pass] = []
     kept: dict[Node, int] = {}
     done: set[Node] = set()
     dear: set[Node] = set()  # what is done, and held where it is read again
@@ -124,22 +124,22 @@ def passes_of(
         outputs = tuple(j for j, o in enumerate(body.outputs) if writes and stage_of[o] == stage)
         roots = [*(n.args[0] for n in reductions), *(body.outputs[j] for j in outputs)]
         nodes, taken = needed(body, roots, dear)
-        kept |= {n: kept.get(n, _first(made, n)) for n in taken}
+        kept |= {n: kept.get(n, _first(passes, n)) for n in taken}
         if hold and stage < last:
             fresh = {n for n in nodes if not is_load(n)} - done
             done |= fresh
             dear |= {n for n in fresh if differs(n) and _is_dear(n, differs)}
-        made.append(Pass(nodes, reductions, outputs, taken))
-    found = [replace(p, held=tuple(n for n, at in kept.items() if at == i)) for i, p in enumerate(made)]
-    return tuple(p for p in found if p.reductions or p.outputs)
+        passes.append(Pass(nodes, reductions, outputs, taken))
+    holding = [replace(p, held=tuple(n for n, number in kept.items() if number == i)) for i, p in enumerate(passes)]
+    return tuple(p for p in holding if p.reductions or p.outputs)
 
 
 def stages(body: Graph) -> dict[Node, int]:
     """How many passes are over before each value is known."""
-    found: dict[Node, int] = {}
+    stage_of: dict[Node, int] = {}
     for n in body.nodes:
-        found[n] = max([found[a] for a in n.args], default=0) + (n.op in REDUCING)
-    return found
+        stage_of[n] = max([stage_of[a] for a in n.args], default=0) + (n.op in REDUCING)
+    return stage_of
 
 
 def _first(passes: list[Pass], n: Node) -> int:

@@ -47,14 +47,14 @@ class Places:
     def run_ended(self, first: str) -> list[str]:
         """`first`: the place of the first value of the run."""
         name, run = self.name, f"{self.name}_run"
-        found = f"{name}_at = {first} + eqf_place_{self.suffix}({name}_values, {name});"
+        line = f"{name}_at = {first} + eqf_place_{self.suffix}({name}_values, {name});"
         if not self.how.nan:
-            return [f"if ({run} {self.better} {name}) {{", f"    {name} = {run};", f"    {found}", "}"]
+            return [f"if ({run} {self.better} {name}) {{", f"    {name} = {run};", f"    {line}", "}"]
         return [
             f"if (!{name}_nan && ({run}_nan || {run} {self.better} {name})) {{",
             f"    {name}_nan = {run}_nan;",
             f"    {name} = {run}_nan ? {self.how.nan} : {run};",
-            f"    {found}",
+            f"    {line}",
             "}",
         ]
 

@@ -70,8 +70,8 @@ def work_of(
     total = max(1, nest.elements)
     for form in forms:
         size, full = _size(form, nest) if seams else (total, total * not_full(nest.runs.extent))
-        found, count = _work_of(form, nest, device)
-        seconds += found * full / total
+        form_seconds, count = _work_of(form, nest, device)
+        seconds += form_seconds * full / total
         flops += round(count * size / total)
     if seams and not nest.is_line:
         between = math.prod([len(seams[d]) - 1 for d in (*nest.inside, nest.vector) if d in seams])
@@ -163,8 +163,8 @@ def bytes_of(body: Graph, nest: Nest, forms: Sequence[Form], device: Device) -> 
     if near_bytes(nest, forms) <= device.l2_bytes // 2:
         return once
     times = dict.fromkeys(body.inputs, 0)
-    for at in range(len(forms[0].passes)):
-        for i in {i for form in forms for i in form.read_in(at)}:
+    for number in range(len(forms[0].passes)):
+        for i in {i for form in forms for i in form.read_in(number)}:
             if i in times:
                 times[i] += 1
     return tuple([nbytes * max(1, times[i]) for i, nbytes in zip(body.inputs, once, strict=True)])

@@ -59,8 +59,8 @@ class Reductions(Scans):
         """The same of a reduction that finds a place."""
         lines, kind = self.places(n), ops.computed(n.dtype)
         if self.nest.by_columns:
-            (at,) = (NAMES[d] for d in self.nest.inside)
-            inner += lines.column_step(value, at, self.column())
+            (index,) = (NAMES[d] for d in self.nest.inside)
+            inner += lines.column_step(value, index, self.column())
             self.results[n] = f"({kind}){lines.name}_at[{self.column()}]"
         else:
             inner += lines.step(value, f"{NAMES[self.nest.vector]} - {self._first_of_run}")
@@ -80,19 +80,19 @@ class Reductions(Scans):
             if how.places:
                 before += self._places_begun(n)
                 continue
-            at = self.accumulated(name)
+            accumulator = self.accumulated(name)
             if how.nan and not self.nest.by_columns:
                 before.append(f"int {name}_nan = 0;")
                 after.append(f"{name} = {name}_nan ? {how.nan} : {name};")
             if self.nest.by_columns:
                 before.append(f"{kind} {name}[{self.nest.runs.block}];")
-                before.append(f"{self.loop_head(self.nest.vector, whole=True)} {at} = {how.identity};")
+                before.append(f"{self.loop_head(self.nest.vector, whole=True)} {accumulator} = {how.identity};")
             elif self._is_paired(how):
                 before.append(f"{kind} {name}_sums[{ops.SUMS}];")
                 after.append(f"{kind} {name} = eqf_total_{self.suffix(n)}({name}_sums, runs{number});")
             else:
                 before.append(f"{kind} {name} = {how.identity};")
-            after += self._finished(n, at)
+            after += self._finished(n, accumulator)
         if any(self._is_paired(how) for _, how, _, _ in rows):
             before.append(f"long runs{number} = 0;")
         return before, after
@@ -143,8 +143,8 @@ class Reductions(Scans):
     def simd(self, reduced: list[tuple[str, str]], lines: list[str]) -> str:
         """What lets the loop over `lines` be one of vectors, with variables that are `reduced`, by operator."""
         flags = [flag for flag in (MISSED, FAR) if any(line.lstrip().startswith(f"{flag} ") for line in lines)]
-        found = [*reduced, *[("|", flag) for flag in flags]]
-        return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in found]])
+        variables = [*reduced, *[("|", flag) for flag in flags]]
+        return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in variables]])
 
     def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:
         head, steps = self.loop_head(self.nest.vector), self.steps.intersection(inner)
@@ -194,15 +194,15 @@ class Reductions(Scans):
         lines: list[str] = []
         for piece in pieces:
             words = set(re.findall(r"\w+", "\n".join(piece.lines)))
-            found = [each for each in reduced if each[1] in words]
-            lines += [] if piece.is_scan else [self.simd(found, piece.lines)]
+            variables = [each for each in reduced if each[1] in words]
+            lines += [] if piece.is_scan else [self.simd(variables, piece.lines)]
             lines += loop(head, piece.lines)
         return lines
 
     def _early_end(self, rows: Sequence[tuple[Node, ops.Reduction, str, str]]) -> str:
         """When the results of `rows` are known before their end; nothing if that is not said."""
-        found = [f"{name} != {how.identity}" for _, how, _, name in rows if how.ends]
-        return " && ".join(found) * (len(found) == len(rows))
+        tests = [f"{name} != {how.identity}" for _, how, _, name in rows if how.ends]
+        return " && ".join(tests) * (len(tests) == len(rows))
 
     def _is_run(self, how: ops.Reduction) -> bool:
         """Is it reduced run by run?"""

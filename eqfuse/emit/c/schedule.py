@@ -145,19 +145,19 @@ def _loops(body: Graph, device: Device, strides: Sequence[Sequence[int]] = ()) -
     forms = forms_of(graph, space)
     split = _split(graph, space, axes, forms, written, device)
     nest, cascade = split.nest, split.cascade
-    found = with_passes(forms, nest, writes=cascade is None)
-    found = tuple([each for form in found for each in with_strips(form, nest)])
-    seams = _seams(found, nest)
-    reads = bytes_of(body, nest, found, device)
+    planned = with_passes(forms, nest, writes=cascade is None)
+    planned = tuple([each for form in planned for each in with_strips(form, nest)])
+    seams = _seams(planned, nest)
+    reads = bytes_of(body, nest, planned, device)
     writes = tuple([o.type.nbytes for o in body.outputs])
-    compute, flops = work_of(nest, found, seams, device)
+    compute, flops = work_of(nest, planned, seams, device)
     if cascade is not None and split.dimension is not None:
         compute += joining_seconds(cascade, nest.dims[split.dimension].blocks, device)
     units = nest.elements if nest.is_line else nest.units
     threads = loops_shared(sum(reads) + sum(writes), compute, units, nest.is_line, device)
     return LoopsSchedule(
-        reads, writes, 1 + (split.dimension is not None), body=graph, space=space, nest=nest, forms=found, seams=seams,
-        written=written, split=split.dimension, cascade=cascade, flops=flops, **threads,
+        reads, writes, 1 + (split.dimension is not None), body=graph, space=space, nest=nest, forms=planned,
+        seams=seams, written=written, split=split.dimension, cascade=cascade, flops=flops, **threads,
     )  # fmt: skip
 
 
@@ -181,13 +181,13 @@ def _split(
 
 def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
     """Where cells begin along each dimension that has several, and where the last one ends."""
-    found = {}
+    seams = {}
     for d, dim in enumerate(nest.dims):
         places = {end for form in forms for box in form.boxes for end in box[dim.axes[0]]} if dim.axes else set()
         if len(places) > 2:
             step = dim.extent // max(places)
-            found[d] = tuple([step * place for place in sorted(places)])
-    return found
+            seams[d] = tuple([step * place for place in sorted(places)])
+    return seams
 
 
 def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
@@ -217,14 +217,14 @@ def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, 
 
 def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:
     """The index space, and which axes of it are reduced or scanned, from its start."""
-    found = {(n.args[0].shape, n.attr("axes")) for n in body.nodes if is_reduction(n)}
-    found |= {(n.shape, (scanned(n),)) for n in body.nodes if is_scan(n)}
-    if not found:
+    spaces = {(n.args[0].shape, n.attr("axes")) for n in body.nodes if is_reduction(n)}
+    spaces |= {(n.shape, (scanned(n),)) for n in body.nodes if is_scan(n)}
+    if not spaces:
         shapes = {o.shape for o in body.outputs}
         if len(shapes) > 1:
             raise UnsupportedOp("a c map kernel writes results of one shape")
         return shapes.pop(), ()
-    if len(found) != 1:
+    if len(spaces) != 1:
         raise UnsupportedOp("a c row or reduce kernel has reductions over one set of axes of one space")
-    space, axes = found.pop()
+    space, axes = spaces.pop()
     return space, tuple(len(space) + a for a in axes)

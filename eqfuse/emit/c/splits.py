@@ -63,7 +63,7 @@ def _among_units(nest: Nest, reduced: Sequence[int]) -> Split:
     given = nest
     if nest.by_columns:
         nest = of_width(nest, WIDE)
-    d = max(reduced, key=lambda at: nest.dims[at].extent)
+    d = max(reduced, key=lambda i: nest.dims[i].extent)
     block = -(-nest.dims[d].extent // max(1, _parts(nest, d)))
     if d == nest.vector:
         block = -(-block // LINE) * LINE
@@ -75,7 +75,7 @@ def _near(nest: Nest, reduced: Sequence[int], forms: Sequence[Form], cascade: Ca
     if nest.by_columns:
         nest = of_width(nest, TILE)
     outer = [d for d in reduced if d != nest.vector]
-    d = max(outer, key=lambda at: nest.dims[at].extent) if nest.by_columns else min(outer, default=nest.vector)
+    d = max(outer, key=lambda i: nest.dims[i].extent) if nest.by_columns else min(outer, default=nest.vector)
     near = device.l2_bytes // (4 if d == nest.vector else 2)  # along a row the next part is fetched ahead
     most = near // max(1, near_bytes(_in_blocks(nest, d, 1), forms))
     if not most and d != nest.vector:
@@ -86,10 +86,10 @@ def _near(nest: Nest, reduced: Sequence[int], forms: Sequence[Form], cascade: Ca
         block = block // LINE * LINE
     elif block:
         block = -(-nest.dims[d].extent // -(-nest.dims[d].extent // block))
-    found = _in_blocks(nest, d, block) if block else nest
-    elements = math.prod([found.dims[at].block for at in {*found.inside, found.vector}])
+    blocked = _in_blocks(nest, d, block) if block else nest
+    elements = math.prod([blocked.dims[i].block for i in {*blocked.inside, blocked.vector}])
     is_short = elements < SHORT_PART or block >= nest.dims[d].extent
-    return None if not block or is_short else Split(found, d, cascade)
+    return None if not block or is_short else Split(blocked, d, cascade)
 
 
 def _parts(nest: Nest, d: int) -> int:

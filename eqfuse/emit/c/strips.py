@@ -55,9 +55,9 @@ def with_strips(form: Form, nest: Nest) -> list[Form]:
         return [form]
     (only,) = form.passes
     nodes, taken = best.computed(form.body.outputs)
-    found = replace(first, passes=(replace(only, nodes=nodes, taken=taken),), strips=best.strips)
+    largest = replace(first, passes=(replace(only, nodes=nodes, taken=taken),), strips=best.strips)
     others = replace(form, reads=form.reads[1:], numbers=form.numbers[1:], boxes=form.boxes[1:])
-    return [found, *[others] * bool(others.reads)]
+    return [largest, *[others] * bool(others.reads)]
 
 
 def _may_have_strips(form: Form, nest: Nest) -> bool:
@@ -111,20 +111,20 @@ class _Places:
     def groups(self, rows: int) -> list[_Group]:
         """Those of several places near one another, but those within another; first what most is computed for."""
         members: dict[int, list[tuple[Shift, Node]]] = defaultdict(list)
-        for n, (number, at) in self._alike.items():
-            if at.along is not None and not is_load(n) and kind(n.dtype) != "c":
-                members[number].append((at, n))
-        found = [
-            _Group({n: at for at, n in near}, number)
+        for n, (number, shift) in self._alike.items():
+            if shift.along is not None and not is_load(n) and kind(n.dtype) != "c":
+                members[number].append((shift, n))
+        groups = [
+            _Group({n: shift for shift, n in near}, number)
             for number, placed in members.items()
             for near in _near(sorted(placed, key=lambda each: (each[0].rows or 0, each[0].along)), rows)
         ]
-        group_of = {n: g for g in found for n in g.places}
+        group_of = {n: g for g in groups for n in g.places}
         readers: dict[Node, set[_Group | None]] = {n: {None} for n in self._form.body.outputs}
         for n in self._form.body.nodes:
             for a in n.args:
                 readers.setdefault(a, set()).add(group_of.get(n))
-        return sorted([g for g in found if not _is_within(g, readers)], key=lambda g: -g.order)
+        return sorted([g for g in groups if not _is_within(g, readers)], key=lambda g: -g.order)
 
     def _number(self, key: Any) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -145,8 +145,8 @@ class _Places:
 
     def _operator(self, n: Node) -> tuple[int, Shift]:
         args = [self._alike[a] for a in n.args]
-        first = _first([at for _, at in args])
-        apart = tuple([(number, _from(first, at)) for number, at in args])
+        first = _first([shift for _, shift in args])
+        apart = tuple([(number, _from(first, shift)) for number, shift in args])
         return self._number((n.op, n.attrs, n.dtype, apart)), first
 
 
@@ -156,8 +156,8 @@ def _first(places: Sequence[Shift]) -> Shift:
     return Shift(*[min([p for p in each if p is not None], default=None) for each in (rows, along)])
 
 
-def _from(first: Shift, at: Shift) -> Shift:
-    return Shift(*[None if a is None or b is None else a - b for a, b in zip(at, first, strict=True)])
+def _from(first: Shift, shift: Shift) -> Shift:
+    return Shift(*[None if a is None or b is None else a - b for a, b in zip(shift, first, strict=True)])
 
 
 def _is_within(group: _Group, readers: Mapping[Node, Collection[_Group | None]]) -> bool:
@@ -170,15 +170,15 @@ def _is_within(group: _Group, readers: Mapping[Node, Collection[_Group | None]])
 def _near(placed: Sequence[tuple[Shift, Node]], rows: int) -> list[list[tuple[Shift, Node]]]:
     """`placed` nodes, in ascending order, as groups of several places within reach."""
     groups: list[list[tuple[Shift, Node]]] = []
-    for at, n in placed:
-        if not groups or not _in_reach([*[other for other, _ in groups[-1]], at], rows):
+    for shift, n in placed:
+        if not groups or not _in_reach([*[other for other, _ in groups[-1]], shift], rows):
             groups.append([])
-        groups[-1].append((at, n))
+        groups[-1].append((shift, n))
     return [group for group in groups if group[0][0] != group[-1][0]]
 
 
 def _in_reach(places: Sequence[Shift], rows: int) -> bool:
-    spans = [max(each) - min(each) for each in zip(*[(at.rows or 0, at.along or 0) for at in places], strict=True)]
+    spans = [max(each) - min(each) for each in zip(*[(s.rows or 0, s.along or 0) for s in places], strict=True)]
     return spans[0] <= rows and spans[1] <= REACH
 
 
@@ -212,15 +212,15 @@ class _Choice:
         what no array has."""
         if self._kept_bytes > KEPT or not all(self._is_inside(strip) for strip in self.strips):
             return math.inf
-        found = self._work(*self.computed(self.form.body.outputs))
-        return found + sum((self._work(s.nodes, s.taken) + MOVED) * s.turns for s in self.strips)
+        cost = self._work(*self.computed(self.form.body.outputs))
+        return cost + sum((self._work(s.nodes, s.taken) + MOVED) * s.turns for s in self.strips)
 
     def _work(self, nodes: Iterable[Node], taken: Collection[Node]) -> float:
-        found: float = MOVED * len(taken)
+        cost: float = MOVED * len(taken)
         for n in nodes:
             if not is_load(n) and self.nest.vector in self.form.varying[n]:
-                found += additions(n.op, n.args[0].dtype, not self.form.varying[n.args[-1]])[0]
-        return found
+                cost += additions(n.op, n.args[0].dtype, not self.form.varying[n.args[-1]])[0]
+        return cost
 
     @property
     def _kept_bytes(self) -> int:
@@ -246,13 +246,13 @@ class _Choice:
         region: dict[Node, tuple[int, int, int]] = {}  # of nodes in strips: rows and elements ahead, elements before
         for n in self.computed(self.form.body.outputs)[1]:
             region[n] = 0, 0, 0
-        found: list[tuple[Node, dict[Node, tuple[int, int]], tuple[int, int, int]]] = []
+        strips: list[tuple[Node, dict[Node, tuple[int, int]], tuple[int, int, int]]] = []
         for g in sorted(self.groups, key=lambda g: -g.order):
-            places = {n: (at.rows or 0, at.along or 0) for n, at in g.places.items() if n in region}
+            places = {n: (shift.rows or 0, shift.along or 0) for n, shift in g.places.items() if n in region}
             if not places:
                 continue
             value = min(places, key=places.__getitem__)
-            shifts = {n: (at[0] - places[value][0], at[1] - places[value][1]) for n, at in places.items()}
+            shifts = {n: (place[0] - places[value][0], place[1] - places[value][1]) for n, place in places.items()}
             mine = (
                 max(region[n][0] + rows for n, (rows, _) in shifts.items()),
                 max(region[n][1] + along for n, (_, along) in shifts.items()),
@@ -260,9 +260,9 @@ class _Choice:
             )
             for n in self.computed(value.args)[1]:
                 region[n] = tuple(map(max, region.get(n, mine), mine))  # type: ignore[assignment]
-            found.append((value, shifts, mine))
-        by_rows = any(rows for *_, (rows, _, _) in found)
-        return tuple([self._strip(value, shifts, *mine, by_rows) for value, shifts, mine in reversed(found)])
+            strips.append((value, shifts, mine))
+        by_rows = any(rows for *_, (rows, _, _) in strips)
+        return tuple([self._strip(value, shifts, *mine, by_rows) for value, shifts, mine in reversed(strips)])
 
     def _strip(
         self, value: Node, shifts: Mapping[Node, tuple[int, int]], rows: int, ahead: int, before: int, by_rows: bool

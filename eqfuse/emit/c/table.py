@@ -69,8 +69,8 @@ class Table:
         """The lines that look up those of the names `words` that are columns; the first number of a row is that of the
         form, if there are several."""
         return [
-            declared.format(name=name, value=f"cell[{at}]")
-            for at, (name, (declared, _)) in enumerate(self.columns.items(), is_one_of_many)
+            declared.format(name=name, value=f"cell[{i}]")
+            for i, (name, (declared, _)) in enumerate(self.columns.items(), is_one_of_many)
             if name in words
         ]
 

@@ -60,7 +60,7 @@ def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
 
 def _apart(parameters: Parameters) -> str:
     """When no array that is read lies where one is written: then what was written may be written anew."""
-    body, places = parameters.body, {name: at for at, name in enumerate(parameters.names())}
+    body, places = parameters.body, {name: number for number, name in enumerate(parameters.names())}
     texts = []
     for i in parameters.read_numbers():
         for j, output in enumerate(body.outputs):
@@ -196,10 +196,10 @@ class Writer:
         forms = {cell: block for form, block in zip(self.schedule.forms, blocks, strict=True) for cell in form.numbers}
         lines: list[str] = []
         for index in product(*[range(self.nest.dims[d].extent) for d in self.nest.inside]):
-            at, cell = dict(zip(self.nest.inside, index, strict=True)), 0
+            index_of, cell = dict(zip(self.nest.inside, index, strict=True)), 0
             for d, places in self.schedule.seams.items():
-                cell = cell * (len(places) - 1) + bisect_right(places, at[d]) - 1
-            block = [*[f"const long {NAMES[d]} = {place};" for d, place in at.items()], *forms[cell]]
+                cell = cell * (len(places) - 1) + bisect_right(places, index_of[d]) - 1
+            block = [*[f"const long {NAMES[d]} = {place};" for d, place in index_of.items()], *forms[cell]]
             if self.schedule.seams:
                 block = [f"const long *cell = cells[{cell}];", *block]
             lines += ["{", *indented(block), "}"]

@@ -74,9 +74,9 @@ def blocks_of(c: Convolution, device: Device) -> ConvolutionBlocks:
     """Those that take the fewest cycles. UnsupportedOp where the buffers of one row are too large."""
     limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // c.dtype.itemsize
     for most in WIDE[:1] if c.windows else WIDE:
-        found = [blocks for blocks in _cuts(c, most) if blocks.elements(c) <= limit]
-        if found:
-            return min(found, key=lambda blocks: _together(c, blocks, device))
+        choices = [blocks for blocks in _cuts(c, most) if blocks.elements(c) <= limit]
+        if choices:
+            return min(choices, key=lambda blocks: _together(c, blocks, device))
     raise UnsupportedOp("what a row of windows holds exceeds the cache")
 
 
@@ -111,12 +111,12 @@ def tiles_for(filters: int, places: int, vector_bytes: int, itemsize: int) -> tu
     while lanes > max(4, places):
         lanes //= 2
     most = -(-places // lanes)
-    found = [
+    tilings = [
         tuple(RegisterTile(rows, wide, lanes, taps=True) for rows in (high, filters % high) if rows)
         for high, wide in forms(filters, vector_bytes)
         if wide <= most
     ]
-    return min(found, key=lambda tiles: (cycles(tiles, filters, places), -tiles[0].rows * tiles[0].columns))
+    return min(tilings, key=lambda tiles: (cycles(tiles, filters, places), -tiles[0].rows * tiles[0].columns))
 
 
 def cycles(tiles: tuple[RegisterTile, ...], filters: int, places: int) -> float:

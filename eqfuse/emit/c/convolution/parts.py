@@ -54,9 +54,9 @@ class Convolution:
     @property
     def dtype(self) -> np.dtype:
         """That of the sums."""
-        found = sums_dtype(self.conv.dtype)
-        assert found is not None
-        return found
+        dtype = sums_dtype(self.conv.dtype)
+        assert dtype is not None
+        return dtype
 
     @property
     def above(self) -> tuple[Axis, ...]:
@@ -113,8 +113,8 @@ class Convolution:
     @property
     def in_place(self) -> Access | None:
         """Where the filters lie, if that is one after another, as the tiles read them."""
-        found = self.filters.array_access(self.dtype)
-        return found if found is not None and found.strides == ordered(self.filters.space) else None
+        access = self.filters.array_access(self.dtype)
+        return access if access is not None and access.strides == ordered(self.filters.space) else None
 
 
 def convolution_of(body: Graph) -> Convolution:
@@ -125,8 +125,8 @@ def convolution_of(body: Graph) -> Convolution:
         raise UnsupportedOp(f"convolutions of {conv.dtype} are NumPy's")
     image, filters = conv.args
     strides, padding, dilations, groups = (conv.attr(name) for name in ("strides", "padding", "dilations", "groups"))
-    found = zip(image.shape[2:], conv.shape[2:], filters.shape[2:], strides, padding, dilations, strict=True)
-    axes = [Axis(n, m, k, s, before, dilation) for n, m, k, s, (before, _), dilation in found]
+    numbers = zip(image.shape[2:], conv.shape[2:], filters.shape[2:], strides, padding, dilations, strict=True)
+    axes = [Axis(n, m, k, s, before, dilation) for n, m, k, s, (before, _), dilation in numbers]
     axes = axes if len(axes) > 1 else [Axis(1, 1), *axes]
     result = input_node("convolution", conv.type)
     after = Graph((*body.inputs, result), tuple(substitute(body.outputs, {conv: result})))
@@ -146,8 +146,8 @@ def _in_one_row(c: Convolution) -> Convolution:
     (image, *_), count = c.phases, math.prod(places)
     if not is_point or c.windows or image.part is None:
         return c
-    found = [*image.part.arrays.values(), *c.rest.arrays.values()]
-    runs = [extent * a.strides[d + 3] == a.strides[d + 2] for a in found for d, extent in enumerate(places[1:])]
+    accesses = [*image.part.arrays.values(), *c.rest.arrays.values()]
+    runs = [extent * a.strides[d + 3] == a.strides[d + 2] for a in accesses for d, extent in enumerate(places[1:])]
     if not all(runs):
         return c
     row = Phase(0, 0, 1, 1, 0), Phase(0, 0, 1, count, 0)
@@ -165,12 +165,12 @@ def _pooling(after: Graph, result: Node) -> Windows:
 
 
 def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:
-    found = []
+    copies = []
     if math.prod(len(phases(axis)) for axis in axes[-2:]) > MOST:
         raise UnsupportedOp(f"windows that move by {axes[-2].stride} x {axes[-1].stride} are NumPy's")
     for rows, columns in product(phases(axes[-2]), phases(axes[-1])):
         if not rows.count or not columns.count:
-            found.append(Copied(rows, columns, None))
+            copies.append(Copied(rows, columns, None))
             continue
         ranges = [(0, n, 1) for n in image.shape]
         ranges[-1] = (columns.first, columns.stop, columns.step)
@@ -178,8 +178,8 @@ def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:
             ranges[-2] = (rows.first, rows.stop, rows.step)
         whole = all(r == (0, n, 1) for r, n in zip(ranges, image.shape, strict=True))
         some = image if whole else node("slice", (image,), (tuple(ranges),))
-        found.append(Copied(rows, columns, part(body, [some], some.shape, [])))
-    return found
+        copies.append(Copied(rows, columns, part(body, [some], some.shape, [])))
+    return copies
 
 
 def loops_over(

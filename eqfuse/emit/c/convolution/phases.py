@@ -29,15 +29,15 @@ class Phase:
 
 def phases(axis: Axis) -> list[Phase]:
     """Those that any element of a window is in."""
-    found = []
+    phases_used = []
     for number in sorted({tap * axis.dilation % axis.stride for tap in range(axis.window)}):
         shifts = [shift for phase, shift in taps(axis) if phase == number]
         low = -(-max(0, axis.before - number) // axis.stride)
         last = axis.places - 1 + max(shifts)
         high = min(last, (axis.extent - 1 + axis.before - number) // axis.stride)
         first = low * axis.stride + number - axis.before
-        found.append(Phase(number, first, axis.stride, max(0, high - low + 1), low))
-    return found
+        phases_used.append(Phase(number, first, axis.stride, max(0, high - low + 1), low))
+    return phases_used
 
 
 def taps(axis: Axis) -> list[tuple[int, int]]:

@@ -73,13 +73,13 @@ def convolution_schedule(body: Graph, device: Device) -> ConvolutionSchedule:
         rest = loops_over(c, c.rest, blocks.rows, blocks.columns, written)
     else:
         pooling = in_blocks(body, c.windows, blocks.results, c.windows.axes[-1].places)
-    made = ConvolutionSchedule(
+    schedule = ConvolutionSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, convolution=c,
         blocks=blocks, copies=tuple(copies), filters=None if c.in_place else loops_over_filters(c.filters),
         rest=rest, pooling=pooling,
         chunk=1, threads=1, seconds=0, compute=0, flops=0,
     )  # fmt: skip
-    return _priced(made, device)
+    return _priced(schedule, device)
 
 
 def _around(s: ConvolutionSchedule, device: Device) -> Iterator[tuple[float, int]]:
@@ -109,9 +109,9 @@ def _streamed(s: ConvolutionSchedule, device: Device) -> float:
 
 
 def _priced(s: ConvolutionSchedule, device: Device) -> ConvolutionSchedule:
-    c, found = s.convolution, [*_around(s, device)]
+    c, costs = s.convolution, [*_around(s, device)]
     cycle = 2 * vector_bytes() // c.dtype.itemsize / tile_rate(c.dtype, device)
-    alone = s.units * multiplied(c, s.blocks) * cycle + _streamed(s, device) + sum(seconds for seconds, _ in found)
-    flops = 2 * c.conv.type.size * c.terms + sum(n for _, n in found)
+    alone = s.units * multiplied(c, s.blocks) * cycle + _streamed(s, device) + sum(seconds for seconds, _ in costs)
+    flops = 2 * c.conv.type.size * c.terms + sum(n for _, n in costs)
     traffic = sum(s.reads) + sum(s.writes) + 2 * sum(t.nbytes for t in s.workspaces)
     return replace(s, flops=flops, **shared(alone, traffic, s.units, device))

@@ -55,9 +55,9 @@ class _Writer:
         """A function of an index in each outer dimension and the ends of a block."""
         outer = NAMES[: piece.down]
         ends = [f"{NAMES[d]}_{end}" for d in (piece.down, piece.down + 1) for end in ("begin", "end")]
-        made = Function(f"{self.name}_{name}", [*outer, *ends], [buffer], piece.kernel())
-        self.functions.append(made)
-        return made
+        block_function = Function(f"{self.name}_{name}", [*outer, *ends], [buffer], piece.kernel())
+        self.functions.append(block_function)
+        return block_function
 
     def _filters_copied(self) -> list[str]:
         """The line that copies all filters, before all units."""
@@ -69,9 +69,9 @@ class _Writer:
         lines = piece.kernel()
         for d in reversed(range(piece.down)):
             lines = loop(f"for (long {NAMES[d]} = 0; {NAMES[d]} < {loops.nest.dims[d].extent}; {NAMES[d]}++)", lines)
-        made = Function(f"{self.name}_filters", [], [], lines)
-        self.functions.append(made)
-        return [made.call()]
+        copy = Function(f"{self.name}_filters", [], [], lines)
+        self.functions.append(copy)
+        return [copy.call()]
 
     # Units
 
@@ -127,13 +127,13 @@ class _Writer:
         )
         if self.pooling is not None:
             i, j = self.pooling.outer
-            found = [f"const long {i} = number, {j} = {channel};", f"{self.type.computed} *const own = {sums};"]
-            return loop(head, [*found, *self.pooling.unit()])
+            declarations = [f"const long {i} = number, {j} = {channel};", f"{self.type.computed} *const own = {sums};"]
+            return loop(head, [*declarations, *self.pooling.unit()])
         assert self.schedule.rest is not None
         piece = BlockLines(self.schedule.rest, self.rounds, self.parameters, self._incoming())
-        made = self._piece("rest", piece, "sums")
+        rest = self._piece("rest", piece, "sums")
         ends = ["row_begin", "row_end", "column_begin", "column_end"]
-        return loop(head, [f"{made.name}({', '.join(['arrays', 'number', channel, *self.above, *ends, sums])});"])
+        return loop(head, [f"{rest.name}({', '.join(['arrays', 'number', channel, *self.above, *ends, sums])});"])
 
     def _incoming(self, name: str = "sums") -> dict[Node, str]:
         """Where the sums of a filter lie."""
@@ -187,17 +187,17 @@ class _Writer:
         copies = [self._copied(i, copied) for i, copied in enumerate(c.phases)]
         lines = []
         for number, taps in enumerate(product(*[range(axis.window) for axis in c.above])):
-            at = sum_of(("plane", c.planes * plane), (str(number), plane))
+            start = sum_of(("plane", c.planes * plane), (str(number), plane))
             moved = zip(self.above, c.above, taps, strict=True)
             where = [_place(name, axis.stride, tap * axis.dilation - axis.before) for name, axis, tap in moved]
             inside = []
             for i, text in enumerate(copies):
-                target = sum_of("planes", at, (str(i), size))
+                target = sum_of("planes", start, (str(i), size))
                 inside.append(text.format(where="".join(f"{x}, " for x in where), target=target))
             tests = [f"(unsigned long)({x}) < {axis.extent}" for x, axis in zip(where, c.above, strict=True)
                      if axis.is_padded]  # fmt: skip
             if tests:
-                clear = f"__builtin_memset({sum_of('planes', at)}, 0, {plane} * sizeof *planes);"
+                clear = f"__builtin_memset({sum_of('planes', start)}, 0, {plane} * sizeof *planes);"
                 inside = [*loop(f"if ({' && '.join(tests)})", inside), *loop("else", [clear])]
             lines += inside
         return loop("for (long plane = 0; plane < channels; plane++)", lines)
@@ -227,10 +227,10 @@ class _Writer:
         some = f"if ({names[0]} < {names[1]} && {names[2]} < {names[3]})"
         lines = [*head, *self._cleared(names), *loop(some, piece.kernel())]
         block = [*outer, "row_begin", "column_begin"]
-        made = Function(f"{self.name}_phase{i}", block, ["planes"], lines)
-        self.functions.append(made)
+        copy = Function(f"{self.name}_phase{i}", block, ["planes"], lines)
+        self.functions.append(copy)
         channel = sum_of(("group", self.conv.channels), "channel", "plane")
-        return f"{made.name}(arrays, number, {channel}, {{where}}row_begin, column_begin, {{target}});"
+        return f"{copy.name}(arrays, number, {channel}, {{where}}row_begin, column_begin, {{target}});"
 
     def _cleared(self, names: list[str]) -> list[str]:
         """The lines that clear what is padding, or is beside the image, of a copy."""

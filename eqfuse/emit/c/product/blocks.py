@@ -108,17 +108,17 @@ def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlo
     """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
     limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // parts.dtype.itemsize
     most = max(1, min(math.ceil(seconds / UNIT), UNITS * device.threads)) if device.threads > 1 else 1
-    found = None
+    first = None
     for rows, columns in _cuts(parts):
         blocks = _blocks(parts, rows, columns, device)
         if blocks.elements > limit:
             continue
-        found = found or blocks
+        first = first or blocks
         if units(parts, blocks) >= most:
             return _near(parts, blocks, device)
-    if found is None:
+    if first is None:
         raise UnsupportedOp("the rows between two products, or that are reduced, exceed the cache")
-    return _near(parts, found, device)
+    return _near(parts, first, device)
 
 
 def _near(parts: ProductParts, blocks: ProductBlocks, device: Device) -> ProductBlocks:
@@ -215,13 +215,13 @@ def _way(
     size, left, right = parts.dtype.itemsize, parts.lefts[number], parts.rights[number]
     terms, across = left.space[-1], parts.products[number].shape[-1]
     blocks, (last, _) = heights(parts.height, rows), heights(parts.height, rows)[-1]
-    place, found = _right_place(right, parts, device), right.array_access(parts.dtype)
+    place, access = _right_place(right, parts, device), right.array_access(parts.dtype)
     high = min(rows, last) if last * 2 > rows else rows
     tile = tile_for(high, blocks, min(columns, across), vector_bytes(), size, place is not None)
     short, deep = _even(terms, DEPTH // size, 1), _even(terms, DEPTH // size * (vector_bytes() // size), 1)
     if number and parts.online:
         return tile, short, place
-    in_dots = found is not None and found.strides[-2] == 1
+    in_dots = access is not None and access.strides[-2] == 1
     few = across <= MOST_DOTS or (in_dots and parts.height <= DOT_ROWS)
     if few and terms >= 2 * vector_bytes() // size and (number or not _is_transposed(left)):
         high = math.gcd(rows, last) if deep < terms else min(rows, last)
@@ -230,7 +230,7 @@ def _way(
         copied = 0 if place is not None else COPY * across / tile.lanes
         cycles = [cycles_of(t, blocks, across) * (terms + t.ending / t.cycles) for t in (tile, dots)]
         if cycles[0] + copied * terms > cycles[1]:
-            return dots, deep, found if in_dots else None
+            return dots, deep, access if in_dots else None
     streams, near = stream_for(rows, vector_bytes(), size), device.l2_bytes // (4 if parts.height > 2 else 64)
     is_far = terms * across * size > near or (across % streams.columns > 0 and short < terms)
     if place is None or not is_far or parts.height > FEW_ROWS or across < streams.lanes or terms < 2 * streams.streams:
@@ -252,12 +252,12 @@ def _columns(across: int, most: int, tile: RegisterTile) -> tuple[int, int]:
 
 def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Access | None:
     """Where the right operand is read in place: it lies along its rows, and is near, or read once or twice."""
-    found = right.array_access(parts.dtype)
+    access = right.array_access(parts.dtype)
     terms, across = right.space[-2:]
-    if found is None or (across > 1 and found.strides[-1] != 1):
+    if access is None or (across > 1 and access.strides[-1] != 1):
         return None
     near = terms * across * parts.dtype.itemsize <= device.l2_bytes // 4
-    return found if near or parts.height <= FEW_ROWS else None
+    return access if near or parts.height <= FEW_ROWS else None
 
 
 def _is_transposed(left: BlockPart) -> bool:

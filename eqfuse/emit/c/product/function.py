@@ -34,14 +34,14 @@ class Function:
 
 def sum_of(*terms: str | tuple[str, int]) -> str:
     """A sum of names, some times a number, without those that are 0."""
-    found = ""
+    total = ""
     for term in terms:
         name, times = (term, 1) if isinstance(term, str) else term
         if name == "0" or not times:
             continue
         text = name if abs(times) == 1 else f"{name} * {abs(times)}"
-        found += f" {'-' if times < 0 else '+'} {text}" if found else text
-    return found
+        total += f" {'-' if times < 0 else '+'} {text}" if total else text
+    return total
 
 
 def decoded(what: str, counts: Sequence[tuple[str, int]]) -> list[str]:

@@ -33,8 +33,8 @@ def online_parts_of(body: Graph) -> ProductParts:
     result, last = whole.results
     so_far, before, summed = (input_node(name, top.type) for name in ("top", "before", "total"))
     scores = input_node("scores", top.args[0].type)
-    newer, made = substitute((top, top.args[0]), {first: result})
-    tops = part_of((node("maximum", (before, newer)), made), space, (result, before))
+    newer, block_scores = substitute((top, top.args[0]), {first: result})
+    tops = part_of((node("maximum", (before, newer)), block_scores), space, (result, before))
     weights = part_of(_weighted(rows, so_far, before, scores), space, (scores, so_far, before))
     result_of = {second: node("divide", (last, summed)) if rows.divided else last, total: summed, top: so_far}
     outputs = tuple(substitute(body.outputs, result_of))
@@ -59,16 +59,16 @@ def _weighted(rows: SoftmaxRows, top: Node, before: Node, scores: Node) -> tuple
     distance = node("subtract", (before, shift))
     if rows.scale is not None:
         distance = node("multiply", (distance, rows.scale))
-    made = substitute((rows.weights, rows.total), {rows.scores: scores, rows.top: shift})
-    return (*made, node(rows.function, (distance,)))
+    weights_and_sums = substitute((rows.weights, rows.total), {rows.scores: scores, rows.top: shift})
+    return (*weights_and_sums, node(rows.function, (distance,)))
 
 
 def _live(rows: SoftmaxRows, first: Node, space: Shape) -> BlockPart | None:
     """Has a row anything in a block that no mask makes -infinity? None where there is no mask, or more than the
     exponentials are multiplied: what is masked then need not be 0."""
-    conditions, at = [], rows.scores
-    while at is not None and at.op == "where" and (found := _masked(at)) is not None:
-        condition, at = found
+    conditions, scores = [], rows.scores
+    while scores is not None and scores.op == "where" and (mask := _masked(scores)) is not None:
+        condition, scores = mask
         conditions.append(condition)
     if not conditions or rows.weights is not rows.terms or first in Graph((), tuple(conditions)).nodes:
         return None

@@ -87,9 +87,9 @@ class ProductParts:
     @property
     def dtype(self) -> np.dtype:
         """That of the sums."""
-        found = sums_dtype(self.products[0].dtype)
-        assert found is not None
-        return found
+        dtype = sums_dtype(self.products[0].dtype)
+        assert dtype is not None
+        return dtype
 
     @property
     def outer(self) -> tuple[Dim, ...]:
@@ -178,9 +178,9 @@ def part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...]) 
         raise UnsupportedOp("reductions around a product are over its whole rows")
     (form,) = forms_of(graph, space)
     part = BlockPart(graph, space, form)
-    for n, found in part.arrays.items():
+    for n, access in part.arrays.items():
         leaf, _ = leaf_chain(n)
-        if leaf in results and n.shape[-1] > 1 and found != aligned(0, contiguous(space), space, space):
+        if leaf in results and n.shape[-1] > 1 and access != aligned(0, contiguous(space), space, space):
             raise UnsupportedOp("a product is read in its own order in its kernel")
     return part
 
@@ -190,10 +190,10 @@ def rows_of(
 ) -> tuple[Dim, ...]:
     """As few dimensions as all arrays in memory allow."""
     arrays = [(n, a) for p in by_rows for n, a in p.arrays.items()]
-    found = [Access(a.offset, a.strides[:-1]) for n, a in arrays if leaf_chain(n)[0] not in results]
+    accesses = [Access(a.offset, a.strides[:-1]) for n, a in arrays if leaf_chain(n)[0] not in results]
     across = [Access(a.offset, (*a.strides[:-2], 0)) for p in rights for a in p.arrays.values()]
     outputs = [aligned(0, contiguous(o.shape)[:-1], o.shape[:-1], shape) for o in by_rows[-1].body.outputs]
-    dims = [dim for dim in collapsed(shape, (), [*found, *across, *outputs]) if dim.axes]
+    dims = [dim for dim in collapsed(shape, (), [*accesses, *across, *outputs]) if dim.axes]
     if not dims or any(dims[-1].step(a) for a in across):
         dims.append(Dim((len(shape) - 1,), 1, False, 1))
     return tuple(dims)

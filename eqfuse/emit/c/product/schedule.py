@@ -58,13 +58,13 @@ class ProductSchedule(CompiledSchedule):
     @property
     def workspaces(self) -> list[TensorType]:
         """Copies of right operands."""
-        return [_panels(self.parts, at, s) for at, s in enumerate(self.blocks.steps) if not s.right]
+        return [_panels(self.parts, number, s) for number, s in enumerate(self.blocks.steps) if not s.right]
 
     @property
     def copied(self) -> frozenset[int]:
         """The numbers of the inputs that right operands are copied from."""
-        found = (n for loops in self.rights if loops is not None for n in loops.body.nodes)
-        return frozenset(self.body.inputs.index(n) for n in found if n in self.body.inputs)
+        nodes = (n for loops in self.rights if loops is not None for n in loops.body.nodes)
+        return frozenset(self.body.inputs.index(n) for n in nodes if n in self.body.inputs)
 
     @property
     def copies_once(self) -> bool:
@@ -142,17 +142,17 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     steps = blocks.steps
     if parts.online is not None and not blocks.is_chained(1):
         raise UnsupportedOp("a row of one block is whole")
-    lefts = tuple(None if s.left else _left(parts, at, blocks) for at, s in enumerate(steps))
-    rights = tuple(None if s.right else _right(parts, at, s) for at, s in enumerate(steps))
+    lefts = tuple(None if s.left else _left(parts, number, blocks) for number, s in enumerate(steps))
+    rights = tuple(None if s.right else _right(parts, number, s) for number, s in enumerate(steps))
     rest = _over_rows(parts, parts.rest, blocks, blocks.columns)
     online = (parts.online.tops, parts.online.live) if parts.online is not None else (None, None)
     tops, live = (None if x is None else _over_rows(parts, x, blocks, steps[1].depth) for x in online)
     reads, writes = bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs)
-    made = ProductSchedule(
+    schedule = ProductSchedule(
         reads, writes, 1, body=body, parts=parts, blocks=blocks, lefts=lefts, rights=rights, rest=rest,
         tops=tops, live=live, chunk=1, threads=1, seconds=0, compute=0, flops=0,
     )  # fmt: skip
-    return _priced(made, device)
+    return _priced(schedule, device)
 
 
 def outer_of(parts: ProductParts, number: int) -> tuple[Dim, ...]:
@@ -214,10 +214,10 @@ def _multiplied(s: ProductSchedule, device: Device) -> float:
     """Seconds of one thread for the innermost loops of all products."""
     lanes, cycles = vector_bytes() // s.parts.dtype.itemsize, 0.0
     outer = math.prod(dim.extent for dim in s.parts.outer)
-    for at, step in enumerate(s.blocks.steps):
-        depth, across = s.parts.lefts[at].space[-1], s.parts.products[at].shape[-1]
+    for number, step in enumerate(s.blocks.steps):
+        depth, across = s.parts.lefts[number].space[-1], s.parts.products[number].shape[-1]
         t, blocks = step.tile, heights(s.parts.height, s.blocks.rows)
-        again = -(-s.parts.out[-1] // s.blocks.columns) if at < len(s.blocks.steps) - 1 else 1
+        again = -(-s.parts.out[-1] // s.blocks.columns) if number < len(s.blocks.steps) - 1 else 1
         once = terms(t, blocks, across)
         calls = once / t.cycles * -(-depth // step.depth)
         cycles += outer * again * (once * depth + calls * (CALLED + t.ending))
@@ -257,8 +257,8 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     alone = _multiplied(s, device) + _streamed(s, device) + _rescaled(s, device) + sum(seconds for seconds, _ in around)
     alone *= LEFT if s.live is not None else 1
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
-    made = shared(alone, sum(s.reads) + sum(s.writes) + s.between, s.units, device)
+    shares = shared(alone, sum(s.reads) + sum(s.writes) + s.between, s.units, device)
     if not s.copies_once:
-        memory = device if made["threads"] > 1 else device.single
-        made["seconds"] += STRIDED * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)
-    return replace(s, flops=flops, **made)
+        memory = device if shares["threads"] > 1 else device.single
+        shares["seconds"] += STRIDED * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)
+    return replace(s, flops=flops, **shares)

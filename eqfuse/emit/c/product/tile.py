@@ -88,8 +88,8 @@ class RegisterTile:
 def sums_dtype(dtype: np.dtype) -> np.dtype | None:
     """The dtype of the sums of a product of `dtype`: integers wrap around in an unsigned one. None where NumPy computes
     it."""
-    found = _SUMS.get(dtype.name)
-    return np.dtype(found) if found else None
+    name = _SUMS.get(dtype.name)
+    return np.dtype(name) if name else None
 
 
 def terms(tile: RegisterTile, heights: Sequence[tuple[int, int]], columns: int) -> float:
@@ -107,12 +107,12 @@ def tile_for(
     lanes = vector_bytes // itemsize
     while lanes > columns:
         lanes //= 2
-    found = [
+    tiles = [
         RegisterTile(high, wide, lanes)
         for high, wide in forms(rows, vector_bytes)
         if wide == 1 or (wide - (not within)) * lanes < columns + within
     ]
-    return min(found, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
+    return min(tiles, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
 
 
 @lru_cache(maxsize=1024)
@@ -122,9 +122,9 @@ def dots_for(
     """The tile of dot products that does so, whose columns divide those that there are, unless the last one `overlaps`
     the one before."""
     lanes = vector_bytes // itemsize
-    found = [RegisterTile(high, wide, lanes, True) for high, wide in forms(min(rows, DOT_ROWS), vector_bytes)
+    tiles = [RegisterTile(high, wide, lanes, True) for high, wide in forms(min(rows, DOT_ROWS), vector_bytes)
              if columns % wide == 0 or (overlaps and wide < columns)]  # fmt: skip
-    return min(found, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
+    return min(tiles, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
 
 
 def stream_for(rows: int, vector_bytes: int, itemsize: int) -> RegisterTile:
@@ -146,10 +146,10 @@ def text(name: str, computed: str, suffix: str) -> str | None:
     `ak`: steps of the left operand by row and term; `bk`: of the right one by term, or of dot products by column; `at`:
     where its terms lie; `cr`: of sums by row; `columns`: how many of them stream by, at least a vector, and `apart`:
     where their sums are made if there are some already. What a compiler may contract to one rounding, it may here."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    form, *extents = found.groups()
+    form, *extents = match.groups()
     rows, vectors, lanes = map(int, extents)
     item = 8 if suffix.endswith("64") else 4
     template = _HEAD + {"dots": _DOTS, "flow": _FLOW}.get(form, _TILE)

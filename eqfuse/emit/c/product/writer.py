@@ -43,7 +43,7 @@ class _Writer:
         self.column = NAMES[len(self.parts.outer) + 1]
 
     def text(self, once: bool) -> Text:
-        panels = [self._panels(at) for at, loops in enumerate(self.schedule.rights) if loops is not None]
+        panels = [self._panels(number) for number, loops in enumerate(self.schedule.rights) if loops is not None]
         chunk = self._chunk()
         fetched = self.parameters.fetched()
         source = "".join(f.text(fetched, self.type.computed) for f in self.functions)
@@ -108,14 +108,14 @@ class _Writer:
 
     def _buffers(self) -> list[tuple[str, int]]:
         blocks = self.blocks
-        found = [("left", blocks.left_elements)] * (blocks.left_elements > 0)
-        found += [(f"sums{at}", blocks.high * step.width) for at, step in enumerate(blocks.steps)]
-        found += [("apart", blocks.high * blocks.apart)] * (blocks.apart > 0)
+        buffers = [("left", blocks.left_elements)] * (blocks.left_elements > 0)
+        buffers += [(f"sums{number}", blocks.high * step.width) for number, step in enumerate(blocks.steps)]
+        buffers += [("apart", blocks.high * blocks.apart)] * (blocks.apart > 0)
         rows = [*self._carried(), *(["before", "added", "scale"] if self.schedule.tops is not None else [])]
         if self.schedule.live is not None:
             rows.append("alive")
-            found.append(("nothing", blocks.steps[-1].width))
-        return found + [(name, blocks.high) for name in rows]
+            buffers.append(("nothing", blocks.steps[-1].width))
+        return buffers + [(name, blocks.high) for name in rows]
 
     def _carried(self) -> list[str]:
         return [f"carried{i}" for i in range(len(self.parts.carried))]
@@ -140,30 +140,30 @@ class _Writer:
         return {result: f"sums{product}[{{row}} * {self.blocks.steps[product].width} + {{column}}]"}
 
     def _function(self, name: str, piece: BlockLines, buffers: list[str]) -> Function:
-        made = Function(f"{self.name}_{name}", piece.block(), buffers, piece.kernel())
-        self.functions.append(made)
-        return made
+        block_function = Function(f"{self.name}_{name}", piece.block(), buffers, piece.kernel())
+        self.functions.append(block_function)
+        return block_function
 
     def _products(self) -> list[str]:
         """The sums of the last product."""
         lines: list[str] = []
-        for at, step in enumerate(self.blocks.steps):
-            left, terms, tiles = self._left(at), self.parts.lefts[at].space[-1], self._tiles(at)
-            is_chained = self.blocks.is_chained(at)
+        for number, step in enumerate(self.blocks.steps):
+            left, terms, tiles = self._left(number), self.parts.lefts[number].space[-1], self._tiles(number)
+            is_chained = self.blocks.is_chained(number)
             by_block = left is not None and (is_chained or step.held < terms)
             copies = []
             if left is not None:
-                copies = [left.call([*left.block[:-2], f"from{at}", f"to{at}"] if by_block else None)]
+                copies = [left.call([*left.block[:-2], f"from{number}", f"to{number}"] if by_block else None)]
             if is_chained:  # all but the copy of the first left operand is done again for each block
                 once = int(self.schedule.lefts[0] is not None)
                 if self.schedule.tops is not None:
                     lines = [*lines[:once], *self._online(self.schedule.tops, lines[once:], copies, tiles)]
                     continue
-                lines = [*lines[:once], *self._by_depth(at, [*lines[once:], *copies, *tiles])]
+                lines = [*lines[:once], *self._by_depth(number, [*lines[once:], *copies, *tiles])]
             elif by_block:
-                lines += self._by_depth(at, [*copies, *tiles])
+                lines += self._by_depth(number, [*copies, *tiles])
             else:
-                lines += [*copies, *self._by_depth(at, tiles)]
+                lines += [*copies, *self._by_depth(number, tiles)]
         return lines
 
     def _online(self, tops: Loops, first: list[str], weights: list[str], second: list[str]) -> list[str]:
@@ -214,13 +214,13 @@ class _Writer:
         if product:
             width = self.blocks.steps[product - 1].width
             incoming = self._incoming(self.parts.results[product - 1], product - 1)
-            made, online = self._carried(), self.parts.online
+            rows, online = self._carried(), self.parts.online
             if online is not None:
                 incoming = self._incoming(online.scores, 0)
                 incoming |= {self.parts.carried[0]: "carried0[{row}]", online.before: "before[{row}]"}
-                made = ["added", "scale"]
-            kept = [f"sums{product - 1}[{{row}} * {width} + {{column}}]", *(f"{x}[{{row}}]" for x in made)]
-            buffers = [f"sums{product - 1}", *made, *(["carried0", "before"] if online is not None else [])]
+                rows = ["added", "scale"]
+            kept = [f"sums{product - 1}[{{row}} * {width} + {{column}}]", *(f"{x}[{{row}}]" for x in rows)]
+            buffers = [f"sums{product - 1}", *rows, *(["carried0", "before"] if online is not None else [])]
         else:
             slow, fast = ("column", "row") if step.transposed else ("row", "column")
             place = f"{{{slow}}} * {step.stride} + {{{fast}}}"
@@ -294,8 +294,8 @@ class _Writer:
 
 def _clipped(name: str, size: int, end: str, clips: bool) -> list[str]:
     """The line that finds the first index of a tile; the last one overlaps the one before rather than exceed `end`."""
-    at = "first" if name == "row" else "across"
-    return [f"const long {name} = {f'{at} + {size} <= {end} ? {at} : {end} - {size}' if clips else at};"]
+    start = "first" if name == "row" else "across"
+    return [f"const long {name} = {f'{start} + {size} <= {end} ? {start} : {end} - {size}' if clips else start};"]
 
 
 def _joined(indices: Sequence[tuple[str, Dim]]) -> str:

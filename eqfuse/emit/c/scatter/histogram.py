@@ -23,8 +23,8 @@ def counted(n: Node) -> tuple[Node, Node, Node]:
     assert axes is not None
     counts = math.prod([bins.edges.size - 1 for bins in axes])
     base = const(packed(*[part.astype(n.dtype) for part in (np.zeros(counts), *[bins.edges for bins in axes])]))
-    found = [_in_bins(_column(n.args[0], at, len(axes)), bins) for at, bins in enumerate(axes)]
-    (place, kept), *others = found
+    by_axis = [_in_bins(_column(n.args[0], i, len(axes)), bins) for i, bins in enumerate(axes)]
+    (place, kept), *others = by_axis
     for bins, (along, inside) in zip(axes[1:], others, strict=True):
         place = node("add", (node("multiply", (place, _number(bins.edges.size - 1))), along))
         kept = node("bitwise_and", (kept, inside))
@@ -34,12 +34,12 @@ def counted(n: Node) -> tuple[Node, Node, Node]:
     return base, place, added
 
 
-def _column(points: Node, at: int, count: int) -> Node:
+def _column(points: Node, axis: int, count: int) -> Node:
     """The coordinates of the points along one of so many axes."""
     if count == 1:
         return points
     rows = points.shape[0]
-    return node("reshape", (node("slice", (points,), (((0, rows, 1), (at, at + 1, 1)),)),), ((rows,),))
+    return node("reshape", (node("slice", (points,), (((0, rows, 1), (axis, axis + 1, 1)),)),), ((rows,),))
 
 
 def _in_bins(x: Node, bins: UniformBins) -> tuple[Node, Node]:

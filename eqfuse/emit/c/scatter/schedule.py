@@ -106,12 +106,12 @@ def update_of(n: Node) -> Update:
     base, indices, values = n.args
     axis: int = n.attr("axis")
     mode: str = n.attr("mode")
-    at, strides = len(n.shape) + axis, contiguous(n.shape)
-    after = n.shape[at + 1 :]
+    position, strides = len(n.shape) + axis, contiguous(n.shape)
+    after = n.shape[position + 1 :]
     aligned = node("reshape", (indices,), ((*indices.shape, *[1] * len(after)),)) if after else indices
     places = aligned if aligned.shape == values.shape else node("broadcast_to", (aligned,), (values.shape,))
-    target = Access(0, (*strides[:at], *[0] * len(indices.shape), *strides[at + 1 :]))
-    return Update(base, places, values, mode, target, strides[at], n.shape[at], wraps=True)
+    target = Access(0, (*strides[:position], *[0] * len(indices.shape), *strides[position + 1 :]))
+    return Update(base, places, values, mode, target, strides[position], n.shape[position], wraps=True)
 
 
 def _filled(value: int, dtype: np.dtype, shape: tuple[int, ...]) -> Node:
@@ -176,12 +176,12 @@ def _shared(nest: Nest, updates: Sequence[Update], traffic: int, compute: float,
     chunk = -(-chunk // LINE) * LINE if nest.is_line else chunk
     parts = -(-units // chunk)
     adding = 2 * parts * sum([u.base.type.size * COLUMN / device.scalar_rate(u.base.dtype.name) for u in updates])
-    found = {**whole, "chunk": chunk, "in_parts": True, "compute": compute + adding, "seconds": alone + adding}
+    in_parts = {**whole, "chunk": chunk, "in_parts": True, "compute": compute + adding, "seconds": alone + adding}
     each = compute * -(-parts // device.threads) / parts
     together = HANDED + overlapped(device.memory_seconds(traffic), each) + adding
     if device.threads == 1 or alone < SHARED_FROM or together >= alone:
-        return found
-    return {**found, "threads": device.threads, "compute": each + adding, "seconds": together}
+        return in_parts
+    return {**in_parts, "threads": device.threads, "compute": each + adding, "seconds": together}
 
 
 def _joins_in_parts(update: Update) -> bool:
@@ -199,12 +199,12 @@ def _loops(graph: Graph, updates: Sequence[Update]) -> tuple[Nest, tuple[Form, .
     sizes = [(a, forms[0].arrays[n].leaf.dtype.itemsize) for n, a in forms[0].touched.items()]
     sizes += [(update.target, update.values.dtype.itemsize) for update in updates]
     nest = nest_of(space, (), sizes, [update.target for update in updates], set())
-    found = with_passes(forms, nest)
+    planned = with_passes(forms, nest)
     for named in [_named(nest, update) for update in updates]:
         order = [d for d in (*nest.counted, *nest.inside, nest.vector) if d in named]
         if not nest.is_line and len(named) > 1 and order != named:
             raise UnsupportedOp("these loops would join values in another order than NumPy")
-    return nest, found
+    return nest, planned
 
 
 def _named(nest: Nest, update: Update) -> list[int]:

@@ -40,16 +40,16 @@ class ScatterLines(Lines):
     def _outputs(self, p: Pass, inner: list[str], column: list[str]) -> list[str]:
         """Joins values to the elements at their places. Of a place beyond its array the kernel tells, and takes the
         first instead."""
-        found: dict[tuple[str, int, bool], str] = {}
+        names: dict[tuple[str, int, bool], str] = {}
         outputs = self.form.body.outputs
         for j, update in enumerate(self.schedule.updates):
             place, value = (self.value(n, "inner") for n in outputs[2 * j : 2 * j + 2])
             key = place, update.extent, update.wraps
-            if key not in found:
-                found[key] = self._enter_place_of(update, place, inner)
+            if key not in names:
+                names[key] = self._enter_place_of(update, place, inner)
             dtype, old = update.values.dtype, self.counts.name("u")
             array = f"v{j}" if self.schedule.in_parts else f"w{j}"
-            element = f"{array}[{self.index(update.target)} + {update.stride} * {found[key]}]"
+            element = f"{array}[{self.index(update.target)} + {update.stride} * {names[key]}]"
             joined = ops.expression(update.mode, [dtype, dtype], [old, value])
             steps = [
                 f"const {ops.computed(dtype)} {old} = {ops.load(dtype, element)};",
@@ -62,14 +62,14 @@ class ScatterLines(Lines):
 
     def _enter_place_of(self, update: Update, place: str, inner: list[str]) -> str:
         """The name of a place in an array that is updated, which lines find."""
-        at, extent = self.counts.name("g"), update.extent
+        name, extent = self.counts.name("g"), update.extent
         wrapped = f" + ({place} < 0 ? {extent} : 0)" * update.wraps
         inner += [
-            f"const long {at} = (long){place}{wrapped};",
-            f"{MISSED} |= (unsigned long){at} >= {extent};",
-            f"const long {at}_at = (unsigned long){at} < {extent} ? {at} : 0;",
+            f"const long {name} = (long){place}{wrapped};",
+            f"{MISSED} |= (unsigned long){name} >= {extent};",
+            f"const long {name}_at = (unsigned long){name} < {extent} ? {name} : 0;",
         ]
-        return f"{at}_at"
+        return f"{name}_at"
 
 
 class ScatterWriter(Writer):

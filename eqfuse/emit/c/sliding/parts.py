@@ -53,8 +53,8 @@ class Windows:
     @property
     def in_place(self) -> Access | None:
         """Where elements of the image lie, if it is an array that lies along its rows."""
-        found = None if self.is_incoming else self.image.array_access(self.window.dtype)
-        return found if found is not None and abs(found.strides[-1]) <= 1 else None
+        access = None if self.is_incoming else self.image.array_access(self.window.dtype)
+        return access if access is not None and abs(access.strides[-1]) <= 1 else None
 
 
 def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
@@ -67,8 +67,8 @@ def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
     sizes, strides, padding = (window.attr(name) for name in ("window", "strides", "padding"))
     places = window.shape[window.type.rank - len(sizes) :]
     extents = image.shape[image.type.rank - len(sizes) :]
-    found = zip(extents, places, sizes, strides, padding, strict=True)
-    axes = [Axis(n, m, k, s, before) for n, m, k, s, (before, _) in found]
+    numbers = zip(extents, places, sizes, strides, padding, strict=True)
+    axes = [Axis(n, m, k, s, before) for n, m, k, s, (before, _) in numbers]
     if sizes[-1] > MOST or math.prod(sizes[:-1]) > MOST:
         raise UnsupportedOp(f"windows of {' x '.join(map(str, sizes))} elements are NumPy's")
     if len(axes) == 1:
@@ -105,11 +105,11 @@ def part(body: Graph, outputs: Sequence[Node], space: Shape, results: Sequence[N
     """What is computed over `space`; `results`: inputs that stand for what is computed before, in its order."""
     graph = pushed(Graph((*body.inputs, *results), tuple(outputs)))
     (form,) = forms_of(graph, space)
-    made = BlockPart(graph, space, form)
-    for n, found in made.arrays.items():
-        if leaf_chain(n)[0] in results and found != Access(0, ordered(space)):
+    block = BlockPart(graph, space, form)
+    for n, access in block.arrays.items():
+        if leaf_chain(n)[0] in results and access != Access(0, ordered(space)):
             raise UnsupportedOp("what windows give is read in its own order in its kernel")
-    return made
+    return block
 
 
 def ordered(space: Shape) -> tuple[int, ...]:

@@ -87,12 +87,12 @@ def windows_schedule(body: Graph, device: Device) -> WindowsSchedule:
     """UnsupportedOp where we have no form of the body."""
     windows = windows_of(body)
     high, wide = windows.rest.space[-2:]
-    made = in_blocks(body, windows, high, min(wide, WIDE))
-    while made.rows > 1 and made.nbytes > BUFFERS:
-        made = in_blocks(body, windows, -(-made.rows // 2), made.columns)
-    if made.nbytes > MOST:
+    schedule = in_blocks(body, windows, high, min(wide, WIDE))
+    while schedule.rows > 1 and schedule.nbytes > BUFFERS:
+        schedule = in_blocks(body, windows, -(-schedule.rows // 2), schedule.columns)
+    if schedule.nbytes > MOST:
         raise UnsupportedOp("what a row of windows holds exceeds the cache")
-    return _priced(made, device)
+    return _priced(schedule, device)
 
 
 def in_blocks(body: Graph, windows: Windows, rows: int, columns: int) -> WindowsSchedule:

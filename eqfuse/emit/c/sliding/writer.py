@@ -90,12 +90,12 @@ class WindowsWriter:
             lines = self._copies()
         ends = [f"{name}_{end}" for name in (self.row, self.column) for end in ("begin", "end")]
         block = [*self.outer, *ends, "from", "to", "left", "right"]
-        found = Function(f"{self.name}_windows", block, buffers, self._windows())
+        windows = Function(f"{self.name}_windows", block, buffers, self._windows())
         place = f"reduced[{{row}} * ({self.column}_end - {self.column}_begin) + {{column}}]"
         rest = BlockLines(s.rest, self.rounds, self.parameters, {self.windows.result: place})
         after = Function(f"{self.name}_rest", [*self.outer, *ends], ["reduced"], rest.kernel())
-        self.functions += [found, after]
-        return [*lines, found.call(), after.call()]
+        self.functions += [windows, after]
+        return [*lines, windows.call(), after.call()]
 
     # What is read of the image
 
@@ -106,14 +106,14 @@ class WindowsWriter:
         kept = f"image[{{row}} * {s.read_columns} + {{column}}]"
         piece = BlockLines(s.before, self.rounds, self.parameters, self.incoming, [kept])
         ends = [f"{name}_{end}" for name in (self.row, self.column) for end in ("begin", "end")]
-        made = Function(f"{self.name}_image", [*self.outer, *ends], [*self.outer_buffers, "image"], piece.kernel())
-        self.functions.append(made)
+        copy = Function(f"{self.name}_image", [*self.outer, *ends], [*self.outer_buffers, "image"], piece.kernel())
+        self.functions.append(copy)
         lines = []
         for number, taps in enumerate(self._taps_above()):
             where = self._plane(taps)
             arguments = ", ".join(["arrays", *where, "from", "to", "left", "right"])
             buffers = [*self.outer_buffers, sum_of("image", (str(number), s.read_rows * s.read_columns))]
-            call = f"{made.name}({arguments}, {', '.join(buffers)});"
+            call = f"{copy.name}({arguments}, {', '.join(buffers)});"
             lines.append(f"{self._if_inside(taps)}{call}")
         return lines
 
@@ -183,8 +183,8 @@ class WindowsWriter:
 
     def _sideways(self) -> list[str]:
         """The lines that reduce columns."""
-        at = [sum_of((str(tap), 1), ("x", self.across.stride)) for tap in range(self.across.window)]
-        value = self._joined([f"line[{text}]" for text in at])
+        columns = [sum_of((str(tap), 1), ("x", self.across.stride)) for tap in range(self.across.window)]
+        value = self._joined([f"line[{text}]" for text in columns])
         target = f"reduced[({self.row} - {self.row}_begin) * wide + x]"
         return ["#pragma omp simd", *loop("for (long x = 0; x < wide; x++)", [f"{target} = ({self.type})({value});"])]
 
@@ -207,12 +207,12 @@ class WindowsWriter:
             number = self._taps_above().index(above)
             index = sum_of((str(number), s.read_rows * s.read_columns), (f"({row} - from)", s.read_columns), "x - left")
             return f"image[{index}]"
-        found = self.windows.in_place
-        assert found is not None
+        access = self.windows.in_place
+        assert access is not None
         leaf = self.parameters.leaf(self.windows.image.body.outputs[0])
-        *outer, by_row, by_column = found.strides
+        *outer, by_row, by_column = access.strides
         indices = [(f"({text})", step) for text, step in zip(self._plane(above), outer, strict=True)]
-        index = sum_of((str(found.offset), 1), *indices, (row, by_row), ("x", by_column))
+        index = sum_of((str(access.offset), 1), *indices, (row, by_row), ("x", by_column))
         return ops.load(self.dtype, f"{leaf}[{index}]")
 
 

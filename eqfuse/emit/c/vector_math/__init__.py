@@ -53,10 +53,10 @@ def texts(names: Iterable[tuple[str, str]]) -> str:
 @cache
 def _definitions() -> dict[str, str]:
     """The paragraph of each name."""
-    found = {}
+    paragraphs = {}
     for file in sorted(resources.files(__package__).iterdir(), key=lambda f: f.name):
         if file.name.endswith(".c"):
             for paragraph in file.read_text().strip().split("\n\n"):
                 if defined := _DEFINED.search(paragraph):
-                    found[defined[1]] = paragraph
-    return found
+                    paragraphs[defined[1]] = paragraph
+    return paragraphs
