@@ -25,8 +25,8 @@ def _freeing(body: Graph) -> list[Node]:
     for n in body.nodes:
         for a in args[n]:
             readers[a].append(n)
-    unread = {n: len(found) for n, found in readers.items()}
-    missing = {n: len(found) for n, found in args.items()}
+    unread = {n: len(nodes) for n, nodes in readers.items()}
+    missing = {n: len(nodes) for n, nodes in args.items()}
     depth: dict[Node, int] = {}
     for n in body.nodes:
         depth[n] = max((depth[a] for a in args[n]), default=0) + computes(n)
@@ -36,18 +36,18 @@ def _freeing(body: Graph) -> list[Node]:
         return n.type.size * computes(n) - freed, depth[n]
 
     ready = [n for n in body.nodes if not n.args]
-    made = []
+    order = []
     while ready:
         n = min(ready, key=growth)
         ready.remove(n)
-        made.append(n)
+        order.append(n)
         for a in args[n]:
             unread[a] -= 1
         for reader in readers[n]:
             missing[reader] -= 1
             if not missing[reader]:
                 ready.append(reader)
-    return made
+    return order
 
 
 def _waiting(nodes: tuple[Node, ...], body: Graph) -> int:

@@ -77,10 +77,10 @@ def constant_values(plan: Plan) -> dict[int, np.ndarray]:
     with np.errstate(all="ignore"):
         for k in plan.setup:
             try:
-                made = evaluate(k.body, [known[v] for v in k.reads])
+                values = evaluate(k.body, [known[v] for v in k.reads])
             except (ValueError, ArithmeticError, IndexError) as error:
                 raise EqfuseError(f"what the program computes of constants alone has no value: {error}") from None
-            known |= zip(k.writes, [np.array(array, order="C") for array in made], strict=True)
+            known |= zip(k.writes, [np.array(array, order="C") for array in values], strict=True)
     return known
 
 

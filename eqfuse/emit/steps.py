@@ -22,7 +22,7 @@ def emitted_steps(n: Node, inner: Sequence[Plan], device: Device) -> list[Any]:
     emit, first = package(device.target).emit, first_carries(n)
     while True:
         steps: list[Any] = [emit(plan, carried(n, plan, first)) for plan in inner]
-        kept = {at: arg for at, arg in first.items() if all(step.kept.get(at) == at for step in steps)}
+        kept = {result: arg for result, arg in first.items() if all(step.kept.get(result) == result for step in steps)}
         if n.op != "if_else" or kept == first:
             return steps
         first = kept
@@ -35,19 +35,19 @@ def begun_in_place(kernel: Kernel, begun: Mapping[int, Node]) -> dict[int, int]:
     written = {0: 0} if body.outputs[0] is n else {}
     if body.outputs[0].op == "loop_result":
         written = {result_at(o): j for j, o in enumerate(body.outputs)}
-    found = {}
-    for at, arg in begun.items():
+    places = {}
+    for result, arg in begun.items():
         leaf, chain = leaf_chain(arg)
         alone = sum(leaf in topological([a]) for a in n.args) == 1
-        if at in written and alone and leaf in body.inputs and keeps_order(chain):
-            found[written[at]] = body.inputs.index(leaf)
-    return found
+        if result in written and alone and leaf in body.inputs and keeps_order(chain):
+            places[written[result]] = body.inputs.index(leaf)
+    return places
 
 
 def held_results(kernel: Kernel, steps: Sequence[Any]) -> int:
     """Bytes of the results that a step makes, and of those of the step before, which it reads."""
-    made = [
-        [o.type.nbytes for at, o in enumerate(plan.graph.outputs) if at not in step.kept]
+    sizes = [
+        [o.type.nbytes for result, o in enumerate(plan.graph.outputs) if result not in step.kept]
         for plan, step in zip(kernel.inner, steps, strict=True)
     ]
-    return max(2 * sum(nbytes) for nbytes in made)
+    return max(2 * sum(nbytes) for nbytes in sizes)

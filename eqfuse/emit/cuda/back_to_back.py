@@ -110,8 +110,8 @@ class _Writer:
         else:
             keep = f"*(Vec<{parts.stored}, {width}>*)&{buffer}[slow][fast] = next;"
             if not along or width == 1:
-                at = "[slow][fast + u]" if along else "[fast + u][slow]"
-                keep = f"for (int u = 0; u < {width}; u++) {buffer}{at} = next.v[u];"
+                subscript = "[slow][fast + u]" if along else "[fast + u][slow]"
+                keep = f"for (int u = 0; u < {width}; u++) {buffer}{subscript} = next.v[u];"
             move = [
                 f"Vec<{parts.stored}, {width}> next = {{}};",
                 f"if ({inside}) {{",

@@ -53,7 +53,7 @@ def on_tensor_cores(schedule: BackToBackSchedule, transposed: Transposed) -> Bac
     q = f"c + {mixed}][warp * 16 + {middle}" if transposed["q"] else f"warp * 16 + {low}][c + {high}"
     k, v = (f"j * 16 + {mixed}][c + {middle}" if transposed[x] else f"c + {low}][j * 16 + {high}" for x in "kv")
     way = {"q": str(transposed["q"]).lower(), **{x: str(not transposed[x]).lower() for x in "kv"}}
-    pairs = ", ".join(_pair(kept, f"s[c / 8 + {h}]", at) for h in (0, 1) for at in (0, 2))
+    pairs = ", ".join(_pair(kept, f"s[c / 8 + {h}]", first) for h in (0, 1) for first in (0, 2))
 
     return BackToBackParts(
         kind, 2, transposed,

@@ -245,8 +245,8 @@ def _in_place(body: Graph, function: Emitted | None) -> Emitted | None:
 
 def _emitted(plan: Plan) -> list[Emitted | None]:
     """What runs each kernel; None for a view. Equal kernels share one."""
-    found: dict[tuple[str, Graph], Emitted] = {}
+    emitted: dict[tuple[str, Graph], Emitted] = {}
     for k in plan.kernels:
-        if not k.is_view and (k.kind, k.body) not in found:
-            found[k.kind, k.body] = emit_kernel(k, plan.device, plan.numerics != "approximate")
-    return [found.get((k.kind, k.body)) for k in plan.kernels]
+        if not k.is_view and (k.kind, k.body) not in emitted:
+            emitted[k.kind, k.body] = emit_kernel(k, plan.device, plan.numerics != "approximate")
+    return [emitted.get((k.kind, k.body)) for k in plan.kernels]

@@ -71,8 +71,8 @@ def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True) -> Emitted:
         planned: CudaLoop = kind.emit_plans(kernel, device)
         return planned
     schedule = kind.schedule(body, device)
-    found: CudaKernel | CudaCalls = kind.emit(body, schedule, device, function_name(kernel), rounds)
-    return found
+    emitted: CudaKernel | CudaCalls = kind.emit(body, schedule, device, function_name(kernel), rounds)
+    return emitted
 
 
 def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = True) -> CudaKernel | CudaCalls:

@@ -115,8 +115,8 @@ class Launches:
 
     def _text(self, timed: bool) -> str:
         fresh = [f"empty(s{v}, d{v})" for v in self.laid.fresh]
-        given, made = ([f"v{v}" for v in values] for values in (self.plan.inputs, self.laid.fresh))
-        both = ", ".join(given + made)
+        given, fresh_names = ([f"v{v}" for v in values] for values in (self.plan.inputs, self.laid.fresh))
+        both = ", ".join(given + fresh_names)
         views, lines = self._view_lines(), []
         for i, f in enumerate(self.functions):
             lines += views.get(i, [])
@@ -129,7 +129,7 @@ class Launches:
         if self._warns:
             lines = ["with errstate():", *(f"    {line}" for line in lines)]
         results = "".join(f"v{v}.copy(order='C'), " if copied else f"v{v}, " for v, copied in self.laid.outputs)
-        call = [f"{name} = {array}" for name, array in zip(made, fresh, strict=True)]
+        call = [f"{name} = {array}" for name, array in zip(fresh_names, fresh, strict=True)]
         return "\n".join([
             *_function("fresh", "", [f"return [{', '.join(fresh)}]"]),
             *_function("launch", both, lines),
@@ -139,9 +139,9 @@ class Launches:
 
     def _view_lines(self) -> dict[int, list[str]]:
         """What takes the views that change, by kernel."""
-        found = {i: [f"v{v} = a{v}(v{base})" for v, base, _ in looks if v in self._changing]
+        lines_of = {i: [f"v{v} = a{v}(v{base})" for v, base, _ in looks if v in self._changing]
                  for i, looks in self._looks.items()}  # fmt: skip
-        return {i: lines for i, lines in found.items() if lines}
+        return {i: lines for i, lines in lines_of.items() if lines}
 
     def _viewed_results(self, views: dict[int, list[str]]) -> list[str]:
         """The lines among `views` that the results need."""

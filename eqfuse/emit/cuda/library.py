@@ -72,7 +72,7 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
         rows = rows.astype({"e": "f", "f": "f", "F": "F", "D": "D"}.get(rows.dtype.char, "d"))
         missing = cupy.isnan(rows).sum(axis=-1, keepdims=True)
         count = rows.shape[-1] - missing if ignore else rows.shape[-1] + 0 * missing
-        low, high = (cupy.take_along_axis(rows, cupy.maximum(at, 0), -1) for at in ((count - 1) // 2, count // 2))
+        low, high = (cupy.take_along_axis(rows, cupy.maximum(i, 0), -1) for i in ((count - 1) // 2, count // 2))
         middle = cupy.where(count % 2 == 1, low, (low + high) / 2)
         middle = cupy.where((count == 0) | ((missing > 0) & (not ignore)), np.nan, middle)
         return cupy.reshape(middle, tuple(1 if a not in kept else n for a, n in enumerate(x.shape)))
@@ -97,13 +97,13 @@ def _slid(cupy: ModuleType, long: Any, short: Any, mode: str, later: int) -> Any
     dtype = np.result_type(long.dtype, short.dtype)
     work = np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
     long, short, n = long.astype(work), short.astype(work), long.size
-    found = cupy.zeros(n + short.size - 1, work)
+    sums = cupy.zeros(n + short.size - 1, work)
     for i in range(short.size):
-        found[i : i + n] += long * short[i]
+        sums[i : i + n] += long * short[i]
     if mode == "same":
         start = (short.size - 1) // 2 + later
-        found = found[start : start + n]
-    return (found[short.size - 1 : n] if mode == "valid" else found).astype(dtype)
+        sums = sums[start : start + n]
+    return (sums[short.size - 1 : n] if mode == "valid" else sums).astype(dtype)
 
 
 def _scatter(cupy: ModuleType) -> Callable[[Any, Any, Any, int, str], None]:
@@ -127,8 +127,8 @@ def _scatter(cupy: ModuleType) -> Callable[[Any, Any, Any, int, str], None]:
             last = cupy.zeros(out.shape[lead], "uint64")  # 1 for the first value; 0: none
             shape, indices = (*out.shape[:lead], indices.size, *out.shape[lead + 1 :]), cupy.ravel(indices)
             cupy.maximum.at(last, indices, cupy.arange(1, indices.size + 1, dtype="uint64"))
-            at = cupy.take(last, indices).astype("int64") - 1
-            values = cupy.take(cupy.reshape(values, shape), at, lead)
+            numbers = cupy.take(last, indices).astype("int64") - 1
+            values = cupy.take(cupy.reshape(values, shape), numbers, lead)
         if indices.size:
             out[(*[slice(None)] * lead, indices)] = values
 

@@ -28,13 +28,13 @@ class CudaLoop:
     """A loop over the programs of its steps."""
 
     def __init__(self, kernel: Kernel, device: Device) -> None:
-        self.loop = found = planned_loop(kernel)
+        self.loop = loop = planned_loop(kernel)
         self.body = kernel.body
-        self.types = results_of(found.op, [a.type for a in found.args], found.attrs)
-        self.steps = emitted_steps(found, kernel.inner, device)
-        self.kept, first = self.steps[-1].kept, first_carries(found)
-        self.first = {at: first[at] for at in self.kept}  # which arguments what is kept begins with
-        self.carries = begun_in_place(kernel, {at: found.args[argument] for at, argument in self.first.items()})
+        self.types = results_of(loop.op, [a.type for a in loop.args], loop.attrs)
+        self.steps = emitted_steps(loop, kernel.inner, device)
+        self.kept, first = self.steps[-1].kept, first_carries(loop)
+        self.first = {number: first[number] for number in self.kept}  # which arguments what is kept begins with
+        self.carries = begun_in_place(kernel, {number: loop.args[argument] for number, argument in self.first.items()})
         held = max(s.peak_bytes for s in self.steps) + held_results(kernel, self.steps)
         self.schedule = loop_schedule(kernel, held)
 
@@ -55,17 +55,17 @@ class CudaLoop:
             given = leaves | dict(zip(self.body.inputs, reads, strict=True))
             args = [taken(given[leaf], chain) for leaf, chain in chains]
             places = self._places(writes)
-            for at, argument in self.first.items():
-                if at not in places:
-                    places[at] = gpu.empty(self.types[at].shape, self.types[at].dtype)
-                _put(gpu, places[at], args[argument])
-                args[argument] = places[at]
+            for number, argument in self.first.items():
+                if number not in places:
+                    places[number] = gpu.empty(self.types[number].shape, self.types[number].dtype)
+                _put(gpu, places[number], args[argument])
+                args[argument] = places[number]
             results = [*run(gpu, self.loop, steps, args)]
-            for at, other in self.kept.items():
-                if at != other:  # two places have changed their values
-                    results[at] = results[at].copy()
-            for at, place in places.items():
-                _put(gpu, place, results[at])
+            for number, other in self.kept.items():
+                if number != other:  # two places have changed their values
+                    results[number] = results[number].copy()
+            for number, place in places.items():
+                _put(gpu, place, results[number])
 
         return call
 
@@ -84,8 +84,8 @@ def _put(gpu: Gpu, place: Any, value: Any) -> None:
 
 
 def _on_device(step: Any, gpu: Gpu, *arrays: Any) -> Sequence[Any]:
-    found: Sequence[Any] = step.on_device(gpu, arrays)
-    return found
+    results: Sequence[Any] = step.on_device(gpu, arrays)
+    return results
 
 
 def _while(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Sequence[Any]:
@@ -104,8 +104,8 @@ def _fori(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Seque
     count: int = n.attr("carries")
     state, shared = args[2 : 2 + count], args[2 + count :]
     indices = gpu.upload(np.arange(lower, max(lower, upper)))
-    for at in range(max(0, upper - lower)):
-        state = step(_row(indices, at), *state, *shared)
+    for i in range(max(0, upper - lower)):
+        state = step(_row(indices, i), *state, *shared)
     return state
 
 
@@ -117,9 +117,9 @@ def _scan(gpu: Gpu, n: Node, steps: Sequence[Run], args: Sequence[Any]) -> Seque
     types = results_of("scan", [a.type for a in n.args], n.attrs)[count:]
     stacks = [gpu.empty(t.shape, t.dtype) for t in types]
     for i in scan_indices(length, n.attr("reverse")):
-        made = step(_row(indices, i), *state, *(_row(x, i) for x in stacked), *shared)
-        state = made[:count]
-        for stack, value in zip(stacks, made[count:], strict=True):
+        results = step(_row(indices, i), *state, *(_row(x, i) for x in stacked), *shared)
+        state = results[:count]
+        for stack, value in zip(stacks, results[count:], strict=True):
             stack[i] = value
     return [*state, *stacks]
 

@@ -27,10 +27,10 @@ def side_by_side(text: str, name: str, width: int) -> bool:
     """Do `width` elements lie side by side at the places `text`, and start at a multiple of `width`, where `name` goes
     from a multiple of `width` on?"""
     try:
-        found = _place(ast.parse(text, mode="eval").body, name, width)
+        place = _place(ast.parse(text, mode="eval").body, name, width)
     except SyntaxError:
         return False
-    return found is not None and found.step == 1 and found.rest % width == 0
+    return place is not None and place.step == 1 and place.rest % width == 0
 
 
 def _place(index: ast.expr, name: str, width: int) -> _Place | None:

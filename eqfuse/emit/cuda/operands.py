@@ -78,9 +78,9 @@ class _MatmulOperands:
         entry = _joined(index[:-2], node.shape[:-2])
         order = (-2, -1) if how.fast == index[-1] else (-1, -2)
         shape = (*node.shape[:-2], *(node.shape[a] for a in order))
-        at = (*index[:-2], *(index[a] for a in order))
+        position = (*index[:-2], *(index[a] for a in order))
         row = how.slow if entry == "0" else f"({entry} * {shape[-2]} + {how.slow})"
-        known = (*self.offsets, (at, shape, "i"))
+        known = (*self.offsets, (position, shape, "i"))
         return Matrix(node, index, known, f"{row} * {shape[-1]} + {how.fast}", how.slow, how.fast, how.width)
 
 
@@ -106,16 +106,16 @@ class _ConvOperands:
         images, filters = self.schedule.operands
         channels = filters.shape[1]
         channel = self.term[0] if self.product.batch == 1 else f"(z * {channels} + {self.term[0]})"
-        at, valid = [], []
+        positions, valid = [], []
         axes = zip(self.place[1:], self.term[1:], images.shape[2:], self.strides, self.padding, self.dilations,
                    strict=True)  # fmt: skip
         for place, term, extent, stride, (before, after), dilation in axes:
             parts = [place if stride == 1 else f"{place} * {stride}", term if dilation == 1 else f"{term} * {dilation}"]
             text = " + ".join(p for p in parts if not p.startswith("0"))
             text = f"({text or 0} - {before})" if before else f"({text or 0})" if " " in text else text or "0"
-            at.append(text)
+            positions.append(text)
             valid += [f"{text} >= 0"] * (before > 0) + [f"{text} < {extent}"] * (before + after > 0)
-        index = (self.place[0], channel, *at)
+        index = (self.place[0], channel, *positions)
         inside = math.prod(images.shape[2:])
         if inside == 1 or not self.product.is_matrix_product:
             return Matrix(images, index, (), "0", "k", "n", 1, tuple(valid))

@@ -239,9 +239,9 @@ def scan(n: Node) -> Reduction:
         return Reduction(T, _worst("max", n.dtype), expression(name, [n.dtype, n.dtype], ["{a}", "{b}"]))
     if name not in _FOLDS or n.dtype.kind == "c":
         raise UnsupportedOp(f"the cuda table (eqfuse/emit/cuda/ops.py) has no scan by {name!r} of {source.name}")
-    found = reduction(_FOLDS[name], source, n.dtype)
+    fold = reduction(_FOLDS[name], source, n.dtype)
     signed = name == "add" and T in ("float", "double")  # which keeps the sign of a zero that comes first
-    return replace(found, identity=f"-({T})0") if signed else found
+    return replace(fold, identity=f"-({T})0") if signed else fold
 
 
 def _worst(op: str, dtype: np.dtype) -> str:

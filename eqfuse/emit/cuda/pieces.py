@@ -25,29 +25,29 @@ class PieceAt:
 
 def pieces_at(n: Node, index: Index) -> list[PieceAt]:
     """The pieces of `n` that have elements, each with its element for `index`; the last one has no condition."""
-    found = _padded(n, index) if n.op == "pad" else _joined(n, index)
-    return [*found[:-1], PieceAt("", found[-1].source, found[-1].index)]
+    pieces = _padded(n, index) if n.op == "pad" else _joined(n, index)
+    return [*pieces[:-1], PieceAt("", pieces[-1].source, pieces[-1].index)]
 
 
 def _joined(n: Node, index: Index) -> list[PieceAt]:
-    axis, start, found = n.type.rank + n.attr("axis"), 0, []
+    axis, start, pieces = n.type.rank + n.attr("axis"), 0, []
     for a in n.args:
         extent = a.shape[axis]
-        at = (*index[:axis], _from(index[axis], start, extent), *index[axis + 1 :])
+        piece_index = (*index[:axis], _from(index[axis], start, extent), *index[axis + 1 :])
         start += extent
         if extent:
-            found.append(PieceAt(f"{index[axis]} < {start}", a, at))
-    return found
+            pieces.append(PieceAt(f"{index[axis]} < {start}", a, piece_index))
+    return pieces
 
 
 def _padded(n: Node, index: Index) -> list[PieceAt]:
     source, value = n.args
-    conditions, at = [], []
+    conditions, source_index = [], []
     for text, (before, after), extent in zip(index, n.attr("widths"), source.shape, strict=True):
         conditions += [f"{text} >= {before}"] * (before > 0) + [f"{text} < {before + extent}"] * (after > 0)
-        at.append(_from(text, before, extent))
+        source_index.append(_from(text, before, extent))
     outside = [PieceAt("", value, ())] if conditions else []
-    return [PieceAt(" && ".join(conditions), source, tuple(at)), *outside] if source.type.size else outside
+    return [PieceAt(" && ".join(conditions), source, tuple(source_index)), *outside] if source.type.size else outside
 
 
 def _from(text: str, start: int, extent: int) -> str:
@@ -56,7 +56,7 @@ def _from(text: str, start: int, extent: int) -> str:
 
 def chosen(conditions: Sequence[str], texts: Sequence[str]) -> str:
     """The first of `texts` whose condition holds; the last one has none."""
-    found = texts[-1]
+    choice = texts[-1]
     for condition, text in zip(conditions[-2::-1], texts[-2::-1], strict=True):
-        found = text if text == found else f"({condition} ? {text} : {found})"
-    return found
+        choice = text if text == choice else f"({condition} ? {text} : {choice})"
+    return choice

@@ -47,7 +47,7 @@ class _Writer:
         self.layout, self.block, self.rows, self.columns = rows.layout, rows.block, rows.rows, rows.columns
         self.splits, self.width = schedule.splits, rows.width
         self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), rows)
-        self.at = self.elements.at
+        self.row_index = self.elements.row_index
         self.parts = SplitRows(schedule, self.elements, self._combine)
         self.scans = Scans(schedule, self.elements, self._combine)
 
@@ -166,14 +166,14 @@ class _Writer:
             if n in scans:
                 continue
             how = ops.reduction(n.op, n.args[0].dtype, n.dtype)
-            name, value = f"a{number}_{j}{self.at}", e.value(n.args[0], self.full_index)
-            before.append(f"{how.kind} a{number}_{j}{f'[{e.rows}]' if self.at else f' = {how.identity}'};")
+            name, value = f"a{number}_{j}{self.row_index}", e.value(n.args[0], self.full_index)
+            before.append(f"{how.kind} a{number}_{j}{f'[{e.rows}]' if self.row_index else f' = {how.identity}'};")
             begun.append(f"{name} = {how.identity};")
             e.inner.append(f"{name} = {how.step.format(a=name, b=how.begun.format(value=value, at='col'))};")
             after += self._combine(name, how)
             e.results[n] = (how.result.format(a=name), self.reduced_index)
             self.parts.names[n] = name
-        if self.at:
+        if self.row_index:
             before += e.of_rows(begun)
         if scans:
             after += self.scans.after(scans, number < len(self.schedule.reductions) - 1)

@@ -38,7 +38,7 @@ class RowElements(Elements):
         self.results: dict[Node, tuple[str, Index]] = {}
         self.computed: dict[tuple[Node, Index], tuple[str, list[str]]] = {}
         self.held: dict[tuple[Node, Index], str] = {}
-        self.at = "[v]" if self.rows > 1 else ""  # of the rows side by side
+        self.row_index = "[v]" if self.rows > 1 else ""  # of the rows side by side
 
     def declared(self, kind: str, name: str, varies: bool) -> list[str]:
         if self.rows == 1 or varies:
@@ -90,12 +90,12 @@ class RowElements(Elements):
         for n in topological([n for n, _ in self.outer_memo]):
             if any(a in below for a in n.args):
                 below.add(n)
-        self.outer_memo = {at: name for at, name in self.outer_memo.items() if at[0] not in below}
+        self.outer_memo = {key: name for key, name in self.outer_memo.items() if key[0] not in below}
 
     def earlier(self, n: Node, index: Index) -> str | None:
         if row(n.op).role is Role.REDUCTION:
-            name, at = self.results[n]
-            if at != index:
+            name, reduced_index = self.results[n]
+            if reduced_index != index:
                 raise UnsupportedOp(f"the cuda target cannot read {n.op} of another row")
             return name
         if (n, index) not in self.held:

@@ -60,25 +60,25 @@ class Scans:
 
     def step(self, n: Node, value: str) -> str:
         """Adds an element to those of its thread before it, as far as they lie side by side."""
-        how, name, at = ops.scan(n), self.names[n], self.elements.place
+        how, name, place = ops.scan(n), self.names[n], self.elements.place
         value = how.begun.format(value=value)
         if self.by_columns:
-            first, earlier = "k", f"{name}[{at} - {self.width}]"
+            first, earlier = "k", f"{name}[{place} - {self.width}]"
         elif self.width > 1:
-            first, earlier = "v", f"{name}[{at} - 1]"
+            first, earlier = "v", f"{name}[{place} - 1]"
         else:
-            return f"{name}[{at}] = {value};"
-        return f"{name}[{at}] = {first} ? {how.step.format(a=earlier, b=value)} : {value};"
+            return f"{name}[{place}] = {value};"
+        return f"{name}[{place}] = {first} ? {how.step.format(a=earlier, b=value)} : {value};"
 
     def after(self, scans: Sequence[Node], more: bool) -> list[str]:
         """Adds what stands before each thread's elements to them. `more`: another pass needs the shared memory."""
         scan = self._columns if self.by_columns else self._warp if self.rows.layout == "warp" else self._block
-        found = []
+        all_lines = []
         for n in scans:
             lines = scan(n, ops.scan(n))
             lines += ["__syncthreads();"] * (scan != self._warp and (more or n is not scans[-1]))
-            found += ["{", *(f"    {line}" for line in lines), "}"]
-        return found
+            all_lines += ["{", *(f"    {line}" for line in lines), "}"]
+        return all_lines
 
     def _warp(self, n: Node, how: ops.Reduction) -> list[str]:
         turn = [
@@ -124,49 +124,49 @@ class Scans:
         ]  # fmt: skip
 
     def _columns(self, n: Node, how: ops.Reduction) -> list[str]:
-        name, w, at = self.names[n], self.width, self.elements.at
+        name, w, index = self.names[n], self.width, self.elements.row_index
         across = self.rows.block[0]
         vector = f"Vec<{how.kind}, {w}>"
         joined = [
-            f"if (j == lane) before{at} = total{at};",
-            f"total{at} = {how.step.format(a=f'total{at}', b='other.v[v]' if at else 'other.v[0]')};",
+            f"if (j == lane) before{index} = total{index};",
+            f"total{index} = {how.step.format(a=f'total{index}', b='other.v[v]' if index else 'other.v[0]')};",
         ]
-        added = [f"before{at} = {how.step.format(a=f'sum{at}', b=f'before{at}')};"] if self.splits > 1 else []
-        each = self._over([f"{self._at('k')} = {self._kept(n, how, f'before{at}', self._at('k'))};"])
+        added = [f"before{index} = {how.step.format(a=f'sum{index}', b=f'before{index}')};"] if self.splits > 1 else []
+        each = self._over([f"{self._at('k')} = {self._kept(n, how, f'before{index}', self._at('k'))};"])
         return [
             f"{vector}* every = ({vector}*)shared;",
             f"{vector} mine;",
-            *self._over([f"mine.v[{'v' if at else 0}] = {name}[{(self.turns - 1) * w}{' + v' if at else ''}];"]),
+            *self._over([f"mine.v[{'v' if index else 0}] = {name}[{(self.turns - 1) * w}{' + v' if index else ''}];"]),
             f"every[lane * {across} + threadIdx.x] = mine;",
             "__syncthreads();",
-            *[f"{how.kind} {x}{f'[{w}]' if at else ''};" for x in ("before", "total", *["sum"] * (self.splits > 1))],
-            *self._over([f"total{at} = {how.identity};"]),
+            *[f"{how.kind} {x}{f'[{w}]' if index else ''};" for x in ("before", "total", *["sum"] * (self.splits > 1))],
+            *self._over([f"total{index} = {how.identity};"]),
             "#pragma unroll 4",
             f"for (int j = 0; j < {self.lanes}; j++) {{",
             f"    const {vector} other = every[j * {across} + threadIdx.x];",
             *(f"    {line}" for line in self._over(joined)),
             "}",
-            *([*self._over([f"sum{at} = {how.identity};"]), *self._earlier_parts(n, how), *self._over(added)]
+            *([*self._over([f"sum{index} = {how.identity};"]), *self._earlier_parts(n, how), *self._over(added)]
               if self.splits > 1 else []),
             *self._each_turn([line.replace("h?", name) for line in each]),
         ]  # fmt: skip
 
     def _at(self, turn: str) -> str:
-        return f"h?[{turn} * {self.width}{' + v' if self.elements.at else ''}]"
+        return f"h?[{turn} * {self.width}{' + v' if self.elements.row_index else ''}]"
 
     def _earlier_parts(self, n: Node, how: ops.Reduction) -> list[str]:
         """Leaves the `total` of this part for later ones, and joins those of all parts before it in `sum`."""
-        number, groups, at = self.schedule.scans.index(n), self.rows.groups, self.elements.at
-        kind = f"Several<{how.kind}, {self.width}>" if at else how.kind
-        row = "row_" if at else "row"
+        number, groups, index = self.schedule.scans.index(n), self.rows.groups, self.elements.row_index
+        kind = f"Several<{how.kind}, {self.width}>" if index else how.kind
+        row = "row_" if index else "row"
         mark = f"arrived + {1 + number * groups * self.splits}"
 
         def place(part: str) -> str:
             return f"({kind}*)(parts{number} + ((size_t){part} * {self.rows.rows} + {row}))"
 
-        left = [*([f"{kind} left;", *self._over(["left.v[v] = total[v];"])] if at else []),
-                f"*{place('part')} = {'left' if at else 'total'};"]  # fmt: skip
-        step = f"sum{at} = {how.step.format(a=f'sum{at}', b='earlier.v[v]' if at else 'earlier')};"
+        left = [*([f"{kind} left;", *self._over(["left.v[v] = total[v];"])] if index else []),
+                f"*{place('part')} = {'left' if index else 'total'};"]  # fmt: skip
+        step = f"sum{index} = {how.step.format(a=f'sum{index}', b='earlier.v[v]' if index else 'earlier')};"
         return [
             "if (live && lane == 0) {", *(f"    {line}" for line in left), "}",
             *(["__syncthreads();"] if self.by_columns else []),  # else thread 0 has left what it marks
@@ -180,7 +180,7 @@ class Scans:
             f"    const {kind} earlier = eqf_fetch({place('j')});",
             *(f"    {line}" for line in self._over([step])),
             "}",
-            *self.combine(f"sum{at}", how),
+            *self.combine(f"sum{index}", how),
         ]  # fmt: skip
 
     def _scanned_lanes(self, how: ops.Reduction, value: str, lane: str = "lane") -> list[str]:
@@ -218,7 +218,7 @@ class Scans:
 
     def _over(self, lines: list[str]) -> list[str]:
         """`lines`, for each of the rows side by side."""
-        if not self.elements.at or not lines:
+        if not self.elements.row_index or not lines:
             return lines
         return ["#pragma unroll", f"for (int v = 0; v < {self.width}; v++) {{", *(f"    {x}" for x in lines), "}"]
 

@@ -21,7 +21,7 @@ def emit(schedule: SideBySideSchedule, parameters: Parameters, name: str) -> tup
         text = "".join(f"    {line}\n" for line in inside)
         functions.append(f"static __device__ void {name}_{i}({declared}) {{\n{text}}}\n")
         constants = [f"k{parameters.number(literal)}" for literal in own.constants]
-        reads, writes = [f"r{at}" for at in part.reads], [f"w{at}" for at in part.writes]
+        reads, writes = [f"r{j}" for j in part.reads], [f"w{j}" for j in part.writes]
         called = ", ".join([f"blockIdx.x - {first}", *reads, *constants, *writes])
         test = f"if (blockIdx.x < {first + part.schedule.grid[0]}) " if i < len(firsts) - 1 else ""
         lines.append(f"{'else ' if i else ''}{test}{name}_{i}({called});")

@@ -30,27 +30,27 @@ class SplitRows:
         self.names: dict[Node, str] = {}
         self.numbers = {r: j for j, r in enumerate(chain(*schedule.reductions))}
         self.row = "row_" if elements.rows > 1 else "row"
-        self.at = ".v[v]" if elements.rows > 1 else ""
+        self.row_member = ".v[v]" if elements.rows > 1 else ""
 
     def left(self, reductions: Sequence[Node], leader: str) -> list[str]:
         """Leaves the results of a pass over a part, by `leader`, one thread of each row; and puts anchors in their
         place for later passes."""
         places = {n: self._place(n, "(size_t)blockIdx.y") for n in reductions}
-        if self.at:
+        if self.row_member:
             lines = [f"{self._kind(n)} {self._part(n)};" for n in reductions]
-            lines += self.elements.of_rows([f"{self._part(n)}{self.at} = {self.names[n]};" for n in reductions])
+            lines += self.elements.of_rows([f"{self._part(n)}{self.row_member} = {self.names[n]};" for n in reductions])
             writes = [f"*{place} = {self._part(n)};" for n, place in places.items()]
         else:
             lines, writes = [], [f"*{place} = {self.names[n]};" for n, place in places.items()]
         lines += [f"if ({leader}) {{", *(f"    {line}" for line in writes), "}"]
-        if self.at:
+        if self.row_member:
             lines = ["{", *(f"    {line}" for line in lines), "}"]
         cascade, anchors = self.schedule.cascade, list[str]()
         for n in reductions if cascade is not None else ():
             if cascade is not None and n in cascade.anchors:
                 texts = {cascade.parts[n]: self.names[n], cascade.count: self._count(cascade, "blockIdx.y")}
-                made, text = self._computed(cascade.anchors[n], texts)
-                anchors += ["{", *(f"    {line}" for line in made), f"    {self.names[n]} = {text};", "}"]
+                anchor_lines, text = self._computed(cascade.anchors[n], texts)
+                anchors += ["{", *(f"    {line}" for line in anchor_lines), f"    {self.names[n]} = {text};", "}"]
         return [*lines, *self.elements.of_rows(anchors)]
 
     def joined(self) -> list[str]:
@@ -76,9 +76,9 @@ class SplitRows:
         hows = {n: ops.reduction(n.op, n.args[0].dtype, n.dtype) for n in level}
         lines = elements.of_rows([f"{self.names[n]} = {how.identity};" for n, how in hows.items()])
         for n, how in hows.items():
-            made, share = self._share(n, reads)
+            share_lines, share = self._share(n, reads)
             step = f"{self.names[n]} = {how.step.format(a=self.names[n], b=share)};"
-            steps += ["{", *(f"    {line}" for line in (*made, step)), "}"] if made else [step]
+            steps += ["{", *(f"    {line}" for line in (*share_lines, step)), "}"] if share_lines else [step]
         size = sum([self.elements.rows * max(4, r.dtype.itemsize) for r in reads])
         lines += [
             f"#pragma unroll {max(1, min(4, AT_ONCE * (1 + bool(self.schedule.held)) // size))}",
@@ -95,10 +95,10 @@ class SplitRows:
         cascade = self.schedule.cascade
         if cascade is None or cascade.shares[n] is cascade.parts[n]:
             reads[n] = self._part(n)
-            return [], reads[n] + self.at
+            return [], reads[n] + self.row_member
         reads |= {r: self._part(r) for r in cascade.made_of(n)}
         texts = {cascade.wholes[r]: self.names[r] for r in self.numbers}
-        texts |= {cascade.parts[r]: name + self.at for r, name in reads.items()}
+        texts |= {cascade.parts[r]: name + self.row_member for r, name in reads.items()}
         return self._computed(cascade.shares[n], texts | {cascade.count: self._count(cascade, "j")})
 
     def _computed(self, root: Node, texts: Mapping[Node, str]) -> tuple[list[str], str]:
@@ -127,9 +127,9 @@ class SplitRows:
     def _kind(self, n: Node) -> str:
         """The C type of what a thread leaves of the reduction `n`: of one row, or of several."""
         kind = ops.reduction(n.op, n.args[0].dtype, n.dtype).kind
-        return f"Several<{kind}, {self.elements.rows}>" if self.at else kind
+        return f"Several<{kind}, {self.elements.rows}>" if self.row_member else kind
 
     def _place(self, n: Node, part: str) -> str:
         """Where that lies of `part`."""
-        at = f"{'2 * ' if n.op in ops.PLACES else ''}({part} * {self.schedule.rows.rows} + {self.row})"
-        return f"({self._kind(n)}*)(parts{self.numbers[n]} + {at})"
+        offset = f"{'2 * ' if n.op in ops.PLACES else ''}({part} * {self.schedule.rows.rows} + {self.row})"
+        return f"({self._kind(n)}*)(parts{self.numbers[n]} + {offset})"

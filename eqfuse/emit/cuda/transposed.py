@@ -95,10 +95,10 @@ def _places(schedule: TilesSchedule) -> tuple[str, str]:
     """Where in a tile, [column][row], a thread keeps element `v` of what it reads, and finds that of what it writes.
     Where both are done at once, each line has its rows in an order of its own: no two threads then meet in one bank."""
     width, swapped = schedule.width, all(schedule.at_once)
-    line, at = f"threadIdx.x / {LINE}", f"threadIdx.x % {LINE} * {width}"
+    line, row = f"threadIdx.x / {LINE}", f"threadIdx.x % {LINE} * {width}"
     each = f"[threadIdx.x / {schedule.side} + v * {LINE}]", f"[threadIdx.x % {schedule.side}]"
-    read = f"[{line}][{at} + v]" if schedule.at_once[0] else "".join(each)
-    write = f"[{at} + v][{line}{f' ^ {at}' if swapped else ''}]" if schedule.at_once[1] else "".join(reversed(each))
+    read = f"[{line}][{row} + v]" if schedule.at_once[0] else "".join(each)
+    write = f"[{row} + v][{line}{f' ^ {row}' if swapped else ''}]" if schedule.at_once[1] else "".join(reversed(each))
     return read, write
 
 

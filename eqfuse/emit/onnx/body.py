@@ -96,17 +96,17 @@ class Builder:
         """The results of `op`, which have `dtypes`."""
         import onnx
 
-        made = [OnnxValue(self.name(), dtype) for dtype in dtypes]
-        names = [a.name for a in args], [m.name for m in made]
+        results = [OnnxValue(self.name(), dtype) for dtype in dtypes]
+        names = [a.name for a in args], [r.name for r in results]
         self.nodes.append(onnx.helper.make_node(op, *names, **attributes))
-        return made
+        return results
 
     def __call__(self, op: str, *args: OnnxValue, dtype: np.dtype | None = None, **attributes: Any) -> OnnxValue:
         """`op` of `args`, of one dtype, in a dtype that it takes. `dtype`: of the result, unless it is theirs."""
         original = args[0].dtype
         wider = computed_in(op, original)
-        made = self.uncast(op, *(self.cast(a, wider) for a in args), dtype=dtype, **attributes)
-        return made if dtype else self.cast(made, original)
+        value = self.uncast(op, *(self.cast(a, wider) for a in args), dtype=dtype, **attributes)
+        return value if dtype else self.cast(value, original)
 
     def cast(self, x: OnnxValue, dtype: np.dtype) -> OnnxValue:
         """`x` in `dtype`, as NumPy casts."""
@@ -123,10 +123,10 @@ class Builder:
 
         literal = Literal(np.asarray(array, dtype))
         if literal not in self._constants:
-            made = OnnxValue(self.name(), literal.array.dtype)
+            value = OnnxValue(self.name(), literal.array.dtype)
             tensor = onnx.numpy_helper.from_array(np.array(literal.array))
-            self.nodes.append(onnx.helper.make_node("Constant", [], [made.name], value=tensor))
-            self._constants[literal] = made
+            self.nodes.append(onnx.helper.make_node("Constant", [], [value.name], value=tensor))
+            self._constants[literal] = value
         return self._constants[literal]
 
     def ints(self, *values: int) -> OnnxValue:
@@ -135,8 +135,8 @@ class Builder:
 
     def where(self, condition: OnnxValue, x: OnnxValue, y: OnnxValue) -> OnnxValue:
         wider = computed_in("Where", x.dtype)
-        made = self.uncast("Where", condition, self.cast(x, wider), self.cast(y, wider), dtype=wider)
-        return self.cast(made, x.dtype)
+        value = self.uncast("Where", condition, self.cast(x, wider), self.cast(y, wider), dtype=wider)
+        return self.cast(value, x.dtype)
 
 
 def computed_in(op: str, dtype: np.dtype) -> np.dtype:

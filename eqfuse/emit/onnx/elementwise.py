@@ -174,8 +174,8 @@ def _never(b: Builder, x: OnnxValue) -> OnnxValue:
 @row("fmax", "fmin")
 def of_numbers(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     x, y = args
-    made = extreme(b, n, args)
-    return b.where(nan(b, x), y, b.where(nan(b, y), x, made)) if kind(x.dtype) == "f" else made
+    best = extreme(b, n, args)
+    return b.where(nan(b, x), y, b.where(nan(b, y), x, best)) if kind(x.dtype) == "f" else best
 
 
 @row("tan")
@@ -232,18 +232,18 @@ def _log1p(b: Builder, x: OnnxValue) -> OnnxValue:
 
 def _logaddexp(b: Builder, x: OnnxValue, y: OnnxValue) -> OnnxValue:
     far = b("Neg", b("Abs", b("Sub", x, y)))
-    made = b("Add", b("Max", x, y), _log1p(b, b("Exp", far)))
-    return b.where(b("Equal", x, y, dtype=BOOL), b("Add", x, b.constant(math.log(2), x.dtype)), made)
+    logarithm = b("Add", b("Max", x, y), _log1p(b, b("Exp", far)))
+    return b.where(b("Equal", x, y, dtype=BOOL), b("Add", x, b.constant(math.log(2), x.dtype)), logarithm)
 
 
 def _hypot(b: Builder, x: OnnxValue, y: OnnxValue) -> OnnxValue:
     x, y = b("Abs", x), b("Abs", y)
     large, one = b("Max", x, y), b.constant(1, x.dtype)
     ratio = b("Div", b("Min", x, y), large)
-    made = b("Mul", large, b("Sqrt", b("Add", b("Mul", ratio, ratio), one)))
+    length = b("Mul", large, b("Sqrt", b("Add", b("Mul", ratio, ratio), one)))
     infinite = b.uncast("Or", b("IsInf", x, dtype=BOOL), b("IsInf", y, dtype=BOOL))
     zero = b("Equal", large, b.constant(0, x.dtype), dtype=BOOL)
-    return b.where(infinite, b.constant(np.inf, x.dtype), b.where(zero, large, made))
+    return b.where(infinite, b.constant(np.inf, x.dtype), b.where(zero, large, length))
 
 
 def _below_zero(b: Builder, x: OnnxValue) -> OnnxValue:
@@ -341,9 +341,9 @@ def shift(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     wide = b.cast(by, U64)
     inside = b("Less", wide, bits, dtype=BOOL)
     amount = b("Min", wide, b.constant(63, U64))
-    made = b.uncast("BitShift", b.cast(x, U64), amount, direction="RIGHT" if right else "LEFT")
-    made = b.where(inside, b.cast(made, n.dtype), b.constant(0, n.dtype))
-    return b.where(negative, b("BitwiseNot", made), made) if right and negative else made
+    shifted = b.uncast("BitShift", b.cast(x, U64), amount, direction="RIGHT" if right else "LEFT")
+    shifted = b.where(inside, b.cast(shifted, n.dtype), b.constant(0, n.dtype))
+    return b.where(negative, b("BitwiseNot", shifted), shifted) if right and negative else shifted
 
 
 @row("power")
@@ -354,10 +354,10 @@ def power(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     literal = n.args[1].literal if n.args[1].op == "const" else None
     if not isinstance(literal, Literal) or literal.array.size != 1 or literal.array.item() < 0:
         raise UnsupportedOp("onnxruntime rounds powers of integers, as floats: only a constant exponent is exact")
-    left, made, base = int(literal.array.item()), b.uncast("Mul", x, b.constant(0, n.dtype)), x
-    made = b("Add", made, b.constant(1, n.dtype))
+    left, product, base = int(literal.array.item()), b.uncast("Mul", x, b.constant(0, n.dtype)), x
+    product = b("Add", product, b.constant(1, n.dtype))
     while left:
         if left & 1:
-            made = b("Mul", made, base)
+            product = b("Mul", product, base)
         base, left = b("Mul", base, base), left >> 1
-    return b.uncast("Expand", made, b.ints(*n.shape))
+    return b.uncast("Expand", product, b.ints(*n.shape))

@@ -76,8 +76,8 @@ def _fori(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[Tensor
     trips = b("Max", b("Sub", upper, lower), b.constant(0, I64))
 
     def body(inner: Builder, index: OnnxValue, state: Sequence[OnnxValue]) -> list[OnnxValue]:
-        at = inner("Add", index, lower)
-        return [inner.constant(True), *_single(write_all(inner, step, [at, *state, *shared]))]
+        counter = inner("Add", index, lower)
+        return [inner.constant(True), *_single(write_all(inner, step, [counter, *state, *shared]))]
 
     return _loop(b, trips, NOTHING, rest[: len(types)], types, types, body)
 
@@ -90,23 +90,23 @@ def _scan(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[Tensor
     def body(inner: Builder, index: OnnxValue, state: Sequence[OnnxValue]) -> list[OnnxValue]:
         row = inner("Sub", inner.constant(trips - 1, I64), index) if reverse else index
         rows = [inner.uncast("Gather", x, row, axis=0) for x in stacked]
-        at = inner("Add", row, inner.constant(start, I64))
-        return [inner.constant(True), *_single(write_all(inner, step, [at, *state, *rows, *shared]))]
+        counter = inner("Add", row, inner.constant(start, I64))
+        return [inner.constant(True), *_single(write_all(inner, step, [counter, *state, *rows, *shared]))]
 
     step_types = [o.type for o in step.outputs]
-    made = _loop(b, b.constant(trips, I64), NOTHING, args[:count], step_types, types, body)
+    values = _loop(b, b.constant(trips, I64), NOTHING, args[:count], step_types, types, body)
     if not reverse:
-        return made
+        return values
     backwards = b.ints(-1), b.ints(np.iinfo(np.int64).min), b.ints(0), b.ints(-1)
-    return [*made[:count], *(b.uncast("Slice", y, *backwards) for y in made[count:])]
+    return [*values[:count], *(b.uncast("Slice", y, *backwards) for y in values[count:])]
 
 
 def _choice(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[TensorType]) -> list[OnnxValue]:
     graphs = []
     for graph in inner_graphs(n):
         inner = Builder(b)
-        made = _single(write_all(inner, graph, args[1:]))
-        graphs.append(_graph(inner, [], made, types))
+        values = _single(write_all(inner, graph, args[1:]))
+        graphs.append(_graph(inner, [], values, types))
     dtypes = tuple(t.dtype for t in types)
     return b.several("If", (args[0],), dtypes, then_branch=graphs[0], else_branch=graphs[1])
 
@@ -123,10 +123,10 @@ def _loop(
     inner = Builder(b)
     index, going = OnnxValue(inner.name(), I64), OnnxValue(inner.name(), BOOL)
     state = [OnnxValue(inner.name(), v.dtype) for v in initial]
-    made = body(inner, index, state)
+    outputs = body(inner, index, state)
     scalar = TensorType(I64, ()), TensorType(BOOL, ())
     takes = [*zip((index, going), scalar, strict=True), *zip(state, step_types, strict=False)]
-    graph = _graph(inner, takes, made, [scalar[1], *step_types])
+    graph = _graph(inner, takes, outputs, [scalar[1], *step_types])
     return b.several("Loop", (trips, goes_on, *initial), tuple(t.dtype for t in types), body=graph)
 
 

@@ -94,7 +94,7 @@ def _function(name: str, k: Kernel) -> onnx.FunctionProto:
     written = [f"w{i}" for i in range(len(made_values))]
     for result, value in zip(written, made_values, strict=True):
         b.nodes.append(onnx.helper.make_node("Identity", [value.name], [result]))
-    made = onnx.helper.make_function(
+    proto = onnx.helper.make_function(
         DOMAIN, name, [v.name for v in inputs], written, b.nodes,
         [onnx.helper.make_opsetid("", OPSET)],
     )  # fmt: skip
@@ -104,8 +104,8 @@ def _function(name: str, k: Kernel) -> onnx.FunctionProto:
         flops=p.flops,
     )  # fmt: skip
     for key, text in props.items():
-        made.metadata_props.add(key=key, value=text)
-    return made
+        proto.metadata_props.add(key=key, value=text)
+    return proto
 
 
 def _parts(v: int, parted: Mapping[int, Node], names: Mapping[int, str]) -> list[str]:
@@ -128,9 +128,9 @@ def _props(**values: Any) -> dict[str, str]:
 
 def _with_constant_integers(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kernel:
     """`k` with places and whole exponents that are known as constants: how it is written depends on them."""
-    at = {n: v for n, v in zip(k.body.inputs, k.reads, strict=True) if v in constants}
+    value_of = {n: v for n, v in zip(k.body.inputs, k.reads, strict=True) if v in constants}
     asked = (n.args[1] for n in k.body.nodes if n.op in ("scatter", "power"))
-    values = {n: const(constants[at[n]]) for n in asked if n in at and kind(n.dtype) in "iu"}
+    values = {n: const(constants[value_of[n]]) for n in asked if n in value_of and kind(n.dtype) in "iu"}
     if not values:
         return k
     left = [(n, v) for n, v in zip(k.body.inputs, k.reads, strict=True) if n not in values]
@@ -145,11 +145,11 @@ def _names(plan: Plan) -> dict[int, str]:
     """A name for every value: the user's for inputs; an output's for what a kernel makes of it."""
     names = {v: f"v{v}" for v in range(len(plan.types))}
     names |= zip(plan.inputs, _distinct((n.attr("name") for n in plan.graph.inputs), "input"), strict=True)
-    made = {v for k in plan.kernels for v in k.writes}
+    written = {v for k in plan.kernels for v in k.writes}
     for v, name in zip(plan.outputs, _output_names(plan), strict=True):
-        if v in made:
+        if v in written:
             names[v] = name
-            made.discard(v)
+            written.discard(v)
     return names
 
 
@@ -164,13 +164,13 @@ def _output_names(plan: Plan) -> list[str]:
 
 def _distinct(names: Iterable[str], what: str, taken: Sequence[str] = ()) -> list[str]:
     """`names`, with another name where one is empty, stands twice, or looks like a value's own, ``v3``."""
-    found: dict[str, None] = dict.fromkeys(taken)
+    all_names: dict[str, None] = dict.fromkeys(taken)
     for i, name in enumerate(names):
         name = name if name and not (name[0] == "v" and name[1:].isdigit()) else f"{what}{i}"
-        while name in found:
+        while name in all_names:
             name += "_"
-        found[name] = None
-    return list(found)[len(taken) :]
+        all_names[name] = None
+    return list(all_names)[len(taken) :]
 
 
 def _copies(plan: Plan, names: dict[int, str]) -> list[onnx.NodeProto]:

@@ -84,10 +84,10 @@ def extreme_of(
         best, _ = b.several("TopK", (b.cast(rows, I64), b.ints(1)), (I64, I64), **options)
         return reshaped(b, b.cast(best, x.dtype), result)
     kept = len(result) == len(shape)
-    made = _reduced(b, op, x, axes, kept)
+    value = _reduced(b, op, x, axes, kept)
     if kind(x.dtype) != "f":
-        return made
-    return b.where(_reduced(b, "ReduceMax", nan(b, x), axes, kept), b.constant(np.nan, x.dtype), made)
+        return value
+    return b.where(_reduced(b, "ReduceMax", nan(b, x), axes, kept), b.constant(np.nan, x.dtype), value)
 
 
 @row("any", "all")
@@ -102,12 +102,12 @@ def truth(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxVal
 def place(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     (x,), (axis,) = args, axes
     op = "ArgMax" if n.op == "argmax" else "ArgMin"
-    made = b(op, x, dtype=I64, axis=axis, keepdims=1)
+    position = b(op, x, dtype=I64, axis=axis, keepdims=1)
     if kind(x.dtype) != "f":
-        return made
-    found = nan(b, x)
-    first = b("ArgMax", found, dtype=I64, axis=axis, keepdims=1)
-    return b.where(_reduced(b, "ReduceMax", found, (axis,)), first, made)
+        return position
+    nans = nan(b, x)
+    first = b("ArgMax", nans, dtype=I64, axis=axis, keepdims=1)
+    return b.where(_reduced(b, "ReduceMax", nans, (axis,)), first, position)
 
 
 @row("cumsum")

@@ -40,13 +40,13 @@ def write(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
         if n.op not in TABLE:
             missing = "the table of ONNX exports (eqfuse/emit/onnx/table.py) has no row for it"
             raise UnsupportedOp(REFUSED.get(n.op, missing))
-        made = TABLE[n.op](b, n, args, *n.attrs)
+        value = TABLE[n.op](b, n, args, *n.attrs)
     except UnsupportedOp as error:
         types = ", ".join(str(a.type) for a in n.args)
         error.args = (f"{n.op}({types}) cannot be written as ONNX: {error}",)
         raise
-    assert made.dtype == n.dtype, f"the row {n.op!r} gives {made.dtype}, not {n.dtype}"
-    return made
+    assert value.dtype == n.dtype, f"the row {n.op!r} gives {value.dtype}, not {n.dtype}"
+    return value
 
 
 # ---- what ONNX cannot express

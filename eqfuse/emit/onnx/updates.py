@@ -39,8 +39,8 @@ def _written(
     inside = _written(b, gathered(b, base, places, axis), value, inner, ranges, axis + 1)
     order = [axis, *(i for i in range(len(shape)) if i != axis)]
     first = transposed(b, base, order), transposed(b, inside, order)
-    made = b.uncast("ScatterND", first[0], b.constant(places[:, None], I64), first[1])
-    return transposed(b, made, [order.index(i) for i in range(len(shape))])
+    updated = b.uncast("ScatterND", first[0], b.constant(places[:, None], I64), first[1])
+    return transposed(b, updated, [order.index(i) for i in range(len(shape))])
 
 
 _REDUCTIONS = {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
@@ -55,18 +55,18 @@ def scatter(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int, mode: str
         raise UnsupportedOp(f"ONNX's ScatterND has no {mode} that is NumPy's")
     if n.args[2].dtype != n.dtype:
         raise UnsupportedOp(f"the values are {n.args[2].dtype}, the array is {n.dtype}: cast them first")
-    at, rank, more = n.type.rank + axis, n.type.rank, n.args[1].type.rank
-    order = [at, *(i for i in range(rank) if i != at)]
-    places = [*range(at, at + more), *(i for i in range(rank - 1 + more) if not at <= i < at + more)]
+    first, rank, more = n.type.rank + axis, n.type.rank, n.args[1].type.rank
+    order = [first, *(i for i in range(rank) if i != first)]
+    places = [*range(first, first + more), *(i for i in range(rank - 1 + more) if not first <= i < first + more)]
     wider = x.dtype if mode == "set" else computed_in("ScatterND", x.dtype)
-    made = b.uncast(
+    updated = b.uncast(
         "ScatterND",
         transposed(b, b.cast(x, wider), order),
         reshaped(b, b.cast(indices, I64), (*n.args[1].shape, 1)),
         transposed(b, b.cast(values, wider), places),
         reduction="none" if mode == "set" else _REDUCTIONS[mode],
     )
-    return b.cast(transposed(b, made, [order.index(i) for i in range(rank)]), x.dtype)
+    return b.cast(transposed(b, updated, [order.index(i) for i in range(rank)]), x.dtype)
 
 
 def _distinct(indices: Node, extent: int) -> bool:

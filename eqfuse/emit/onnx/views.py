@@ -62,10 +62,10 @@ def sliding_window(b: Builder, n: Node, args: Sequence[OnnxValue], windows: Sequ
     (x,), rank = args, n.args[0].type.rank
     extents, order = list(n.args[0].shape), list(range(rank))
     for axis, width in windows:
-        at = rank + axis
-        extents[at] -= width - 1
-        x = gathered(b, x, np.add.outer(np.arange(extents[at]), np.arange(width)), order.index(at))
-        order.insert(order.index(at) + 1, len(order))
+        position = rank + axis
+        extents[position] -= width - 1
+        x = gathered(b, x, np.add.outer(np.arange(extents[position]), np.arange(width)), order.index(position))
+        order.insert(order.index(position) + 1, len(order))
     return transposed(b, x, [order.index(i) for i in range(len(order))])
 
 

@@ -46,16 +46,16 @@ def _conv_by_products(b: Builder, n: Node, view: OnnxValue, w: OnnxValue, groups
     """What onnxruntime has no Conv for: one product per group, of windows and filters."""
     (batch, channels, *_), (filters, per_group, *window) = n.args[0].shape, n.args[1].shape
     k, positions = len(window), n.shape[2:]
-    at = range(2, 2 + k)
-    view = transposed(b, view, [1, 0, *at, *range(2 + k, 2 + 2 * k)])
+    axes = range(2, 2 + k)
+    view = transposed(b, view, [1, 0, *axes, *range(2 + k, 2 + 2 * k)])
     terms = per_group * math.prod(window)
     # [groups, channels of one, batch and positions, window] -> [groups, batch and positions, terms]
     view = reshaped(b, view, (groups, channels // groups, batch * math.prod(positions), math.prod(window)))
     view = reshaped(b, transposed(b, view, [0, 2, 1, 3]), (groups, batch * math.prod(positions), terms))
     rows = transposed(b, reshaped(b, w, (groups, filters // groups, terms)), [0, 2, 1])
-    made = reshaped(b, b("MatMul", view, rows), (groups, batch, *positions, filters // groups))
-    made = transposed(b, made, [1, 0, 2 + k, *at])
-    return reshaped(b, made, n.shape)
+    products = reshaped(b, b("MatMul", view, rows), (groups, batch, *positions, filters // groups))
+    products = transposed(b, products, [1, 0, 2 + k, *axes])
+    return reshaped(b, products, n.shape)
 
 
 def _windows(
@@ -83,17 +83,17 @@ def window_max(b: Builder, n: Node, args: Sequence[OnnxValue], window: Ints, str
     if n.dtype.name not in TAKES["MaxPool"] or len(window) > 3:
         view = _windows(b, x, n.args[0].shape, window, strides, padding, (1,) * len(window), lowest(n.dtype))
         return extreme_of(b, True, view, (*n.shape, *window), range(-len(window), 0), n.shape)
-    made = _pooled(b, n, x, window, strides, padding)
+    maxima = _pooled(b, n, x, window, strides, padding)
     if kind(n.dtype) != "f":
-        return made
-    found = b.cast(_pooled(b, n, b.cast(nan(b, x), np.dtype(np.uint8)), window, strides, padding), BOOL)
-    return b.where(found, b.constant(np.nan, n.dtype), made)
+        return maxima
+    nans = b.cast(_pooled(b, n, b.cast(nan(b, x), np.dtype(np.uint8)), window, strides, padding), BOOL)
+    return b.where(nans, b.constant(np.nan, n.dtype), maxima)
 
 
 def _pooled(b: Builder, n: Node, x: OnnxValue, window: Ints, strides: Ints, padding: Pads) -> OnnxValue:
     pads, shape = _images(n, padding)
-    made = b.uncast("MaxPool", reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
-    return reshaped(b, made, n.shape)
+    pooled = b.uncast("MaxPool", reshaped(b, x, shape), kernel_shape=window, strides=strides, pads=pads)
+    return reshaped(b, pooled, n.shape)
 
 
 def _images(n: Node, padding: Pads) -> tuple[list[int], tuple[int, ...]]:

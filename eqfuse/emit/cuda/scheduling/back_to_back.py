@@ -127,10 +127,10 @@ def back_to_back_schedule(body: Graph, device: Device) -> CudaSchedule:
 
 def _products(body: Graph) -> tuple[Node, Node]:
     """The second product and the first."""
-    found = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
-    if len(found) != 2 or len(body.outputs) != 1 or any(n.op != "matmul" for n in found):
+    products = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
+    if len(products) != 2 or len(body.outputs) != 1 or any(n.op != "matmul" for n in products):
         raise UnsupportedOp("a cuda kernel of kind back_to_back holds two matrix products and has one result")
-    first, second = found
+    first, second = products
     return second, first
 
 

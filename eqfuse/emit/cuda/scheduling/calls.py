@@ -59,8 +59,8 @@ class CallsSchedule(CudaSchedule):
         return math.inf
 
     def price(self, device: Device, work: Work | None = None) -> Price | None:
-        found = super().price(device, work)
-        return found and replace(found, seconds=found.seconds + self.host_seconds)
+        price = super().price(device, work)
+        return price and replace(price, seconds=price.seconds + self.host_seconds)
 
     def compute_seconds(self, work: Work, device: Device) -> float:
         if self.product:
@@ -139,7 +139,7 @@ def _unrolled(n: Node, device: Device) -> int:
 def _read(body: Graph, working: list[Node]) -> tuple[int, ...]:
     """Bytes read of every input. Of what a gather or an update looks into, those that it touches."""
     copied = [o for o in body.outputs if row(o.op).role in (Role.VIEW, Role.LEAF)]
-    found = bytes_read(body, [*(a for n in working for a in n.args), *copied])
+    sizes = bytes_read(body, [*(a for n in working for a in n.args), *copied])
     most = {n.args[0]: touches(n.op, n.attrs, n.args[0].type, n.type) for n in working
             if row(n.op).role in (Role.GATHER, Role.UPDATE) and n.args[0] not in n.args[1:]}  # fmt: skip
-    return tuple(min(nbytes, most.get(n, nbytes)) for n, nbytes in zip(body.inputs, found, strict=True))
+    return tuple(min(nbytes, most.get(n, nbytes)) for n, nbytes in zip(body.inputs, sizes, strict=True))

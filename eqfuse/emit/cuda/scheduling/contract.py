@@ -75,10 +75,10 @@ def contract_schedule(body: Graph, device: Device) -> CudaSchedule:
 
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:
-    found = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
-    if len(found) != 1:
-        raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(found)}")
-    (node,) = found
+    products = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
+    if len(products) != 1:
+        raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(products)}")
+    (node,) = products
     product, operands = product_of_node(node, device), narrowed(node, device)
     tile, tensor = tile_for(product, device), on_tensor_cores(product.dtype, device)
     left, right = readings(operands, product, operands[0].dtype if tensor else computed_dtype(node.dtype))

@@ -87,17 +87,17 @@ def _tiles(body: Graph, shape: Shape, width: int, device: Device) -> tuple[int, 
     """The axis along which most bytes of arrays are neighbours, where that is not the last one, and those values."""
     if not shape or shape[-1] < LEAST:
         return None
-    found: dict[int, list[Node]] = {}
+    by_axis: dict[int, list[Node]] = {}
     for n in _edges(body, shape):
         arrays = arrays_of(n)
         if len(arrays) == 1 and (axis := _fast_axis(n, next(iter(arrays)).strides)) is not None:
-            found.setdefault(axis, []).append(n)
-    if not found:
+            by_axis.setdefault(axis, []).append(n)
+    if not by_axis:
         return None
-    axis = max(found, key=lambda a: (sum(n.type.nbytes for n in found[a]), a))
+    axis = max(by_axis, key=lambda a: (sum(n.type.nbytes for n in by_axis[a]), a))
     side = LINE * width
-    held = sum(side * (side * n.dtype.itemsize + max(4, n.dtype.itemsize)) for n in found[axis])
-    return (axis, tuple(found[axis])) if held <= device.shared_bytes and held <= 48 << 10 else None
+    held = sum(side * (side * n.dtype.itemsize + max(4, n.dtype.itemsize)) for n in by_axis[axis])
+    return (axis, tuple(by_axis[axis])) if held <= device.shared_bytes and held <= 48 << 10 else None
 
 
 def _edges(body: Graph, shape: Shape) -> Iterator[Node]:

@@ -133,5 +133,5 @@ def _seen(view: Node, a: Lying) -> Lying | None:
 
 
 def _broadcast(strides: Strides, shape: Shape, rank: int) -> Strides:
-    found = (0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
-    return (*[0] * (rank - len(shape)), *found)
+    steps = (0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
+    return (*[0] * (rank - len(shape)), *steps)

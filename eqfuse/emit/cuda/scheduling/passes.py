@@ -43,10 +43,10 @@ class IterationSpace:
 
 
 def space_of(reductions: Iterable[Node]) -> IterationSpace:
-    found = {(n.args[0].shape, _over(n)) for n in reductions}
-    if len(found) != 1:
+    spaces = {(n.args[0].shape, _over(n)) for n in reductions}
+    if len(spaces) != 1:
         raise UnsupportedOp("a cuda row or reduce kernel has reductions over one set of axes of one space")
-    return IterationSpace(*found.pop())
+    return IterationSpace(*spaces.pop())
 
 
 def _over(n: Node) -> tuple[int, ...]:
@@ -74,14 +74,14 @@ _facts: WeakKeyDictionary[Node, _PassFacts] = WeakKeyDictionary()
 def _facts_of(n: Node) -> _PassFacts:
     stack = [n]
     while n not in _facts:
-        at = stack[-1]
-        missing = [a for a in at.args if a not in _facts]
+        top = stack[-1]
+        missing = [a for a in top.args if a not in _facts]
         if missing:
             stack += missing
             continue
         stack.pop()
-        axes = _axes(at, [_facts[a].axes for a in at.args])
-        _facts[at] = _PassFacts(axes, _merged([_with_itself(a) for a in at.args]))
+        axes = _axes(top, [_facts[a].axes for a in top.args])
+        _facts[top] = _PassFacts(axes, _merged([_with_itself(a) for a in top.args]))
     return _facts[n]
 
 
@@ -238,12 +238,12 @@ def _is_load(n: Node) -> bool:
 
 def values_behind(held: Iterable[Node]) -> frozenset[Node]:
     """What stands at the places of `held`: behind views, what they look at."""
-    found = []
+    values = []
     for n in held:
         while row(n.op).role is Role.VIEW:
             n = n.args[0]
-        found.append(n)
-    return frozenset(found)
+        values.append(n)
+    return frozenset(values)
 
 
 def _axes(n: Node, arguments: Sequence[frozenset[int]]) -> frozenset[int]:

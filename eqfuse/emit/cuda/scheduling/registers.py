@@ -46,10 +46,10 @@ def resident(body: Graph, threads: int, width: int) -> int:
 
 def _alive(work: list[Node]) -> int:
     """The most values of an element that are wanted later, at any point of `work`, which is in order."""
-    last = {a: at for at, n in enumerate(work) for a in n.args}
+    last = {a: position for position, n in enumerate(work) for a in n.args}
     changes = [0] * (len(work) + 1)
-    for at, n in enumerate(work):
+    for position, n in enumerate(work):
         if n in last:
-            changes[at] += 1
+            changes[position] += 1
             changes[last[n]] -= 1
     return max(accumulate(changes))

@@ -82,8 +82,8 @@ class RowsSchedule(CudaSchedule):
         return sum(sizes) + self.rows.groups * np.dtype(np.uint32).itemsize
 
     def price(self, device: Device, work: Work | None = None) -> Price | None:
-        found = super().price(device, work)
-        return found and replace(found, seconds=found.seconds + self.join_seconds)
+        price = super().price(device, work)
+        return price and replace(price, seconds=price.seconds + self.join_seconds)
 
     @property
     def join_seconds(self) -> float:

@@ -57,11 +57,11 @@ class ScansSchedule(RowsSchedule):
 
     def price(self, device: Device, work: Work | None = None) -> Price | None:
         """Sums of earlier parts, and their marks, are read by every later block, from the cache."""
-        found = super().price(device, work)
+        price = super().price(device, work)
         sums = sum(computed_dtype(n.dtype).itemsize for n in self.scans) * self.rows.rows
         sums += np.dtype(np.uint32).itemsize * len(self.scans) * self.rows.groups
         again = self.splits * max(0, self.splits - 3) // 2 * sums
-        return found and replace(found, seconds=found.seconds + again / 2 / device.bandwidth(again or 1))
+        return price and replace(price, seconds=price.seconds + again / 2 / device.bandwidth(again or 1))
 
     def details(self) -> list[str]:
         first, *_ = super().details()
@@ -81,8 +81,8 @@ def scan_schedule(body: Graph, device: Device) -> CudaSchedule:
 
 
 def _seconds(way: ScansSchedule, device: Device) -> float:
-    found = way.price(device, NOTHING)
-    return found.seconds if found else 0.0
+    price = way.price(device, NOTHING)
+    return price.seconds if price else 0.0
 
 
 def ways(body: Graph) -> list[ScansSchedule]:
@@ -98,14 +98,14 @@ def ways(body: Graph) -> list[ScansSchedule]:
     if not scans or len(space.wide(True)) != 1 or 0 in space.shape:
         raise UnsupportedOp("a cuda kernel scans arrays with elements, along one axis that has more than one")
     held = rows_of(space.shape, space.axes, access, access, "held")
-    found = []
+    candidates = []
     for rows in _blocks(held):
-        found.append(_way(body, rows, reductions, scans, -(-rows.columns // rows.turn), rows.held))
+        candidates.append(_way(body, rows, reductions, scans, -(-rows.columns // rows.turn), rows.held))
     alone = len(reductions) == 1 and len(scans) == len(every) and all(map(space.is_full, body.outputs))
     if alone and held.layout != "warp":
         rows = held if held.side_by_side else replace(held, block=(SHARING, 1), stride=SHARING)
-        found += [_way(body, rows, reductions, scans, turns, SHARED_BYTES) for turns in (1, 2, 4, 8, 16, 32)]
-    ways = [way for way in found if way is not None]
+        candidates += [_way(body, rows, reductions, scans, turns, SHARED_BYTES) for turns in (1, 2, 4, 8, 16, 32)]
+    ways = [way for way in candidates if way is not None]
     if not ways:
         raise UnsupportedOp("the rows that a cuda kernel scans are too long")
     return ways

@@ -47,31 +47,31 @@ def side_by_side_schedule(body: Graph, device: Device) -> SideBySideSchedule:
     parts = tuple([_part(body, writes, device) for writes in _apart(body)])
     reads, written = [0] * len(body.inputs), [0] * len(body.outputs)
     for part in parts:
-        for at, nbytes in zip(part.reads, part.schedule.reads, strict=True):
-            reads[at] += nbytes
-        for at, nbytes in zip(part.writes, part.schedule.writes, strict=True):
-            written[at] += nbytes
+        for i, nbytes in zip(part.reads, part.schedule.reads, strict=True):
+            reads[i] += nbytes
+        for i, nbytes in zip(part.writes, part.schedule.writes, strict=True):
+            written[i] += nbytes
     blocks = sum(part.schedule.grid[0] for part in parts)
     return SideBySideSchedule(tuple(reads), tuple(written), 1, grid=(blocks, 1), block=(THREADS, 1), parts=parts)
 
 
 def _apart(body: Graph) -> list[list[int]]:
     """The outputs by maps: those of one shape that share work are of one."""
-    found: list[tuple[set[Node], list[int]]] = []
-    for at, output in enumerate(body.outputs):
+    maps: list[tuple[set[Node], list[int]]] = []
+    for number, output in enumerate(body.outputs):
         work = {n for n in Graph(body.inputs, (output,)).nodes if computes(n)}
-        shared = [m for m in found if body.outputs[m[1][0]].shape == output.shape and not m[0].isdisjoint(work)]
+        shared = [m for m in maps if body.outputs[m[1][0]].shape == output.shape and not m[0].isdisjoint(work)]
         whole = work.union(*[held for held, _ in shared])
-        found = [m for m in found if m not in shared]
-        found.append((whole, [*(other for _, writes in shared for other in writes), at]))
-    return [writes for _, writes in found]
+        maps = [m for m in maps if m not in shared]
+        maps.append((whole, [*(other for _, writes in shared for other in writes), number]))
+    return [writes for _, writes in maps]
 
 
 def _part(body: Graph, writes: Sequence[int], device: Device) -> SideBySidePart:
-    outputs = tuple([body.outputs[at] for at in writes])
+    outputs = tuple([body.outputs[i] for i in writes])
     needed = {*Graph(body.inputs, outputs).nodes}
-    reads = tuple([at for at, n in enumerate(body.inputs) if n in needed])
-    own = Graph(tuple([body.inputs[at] for at in reads]), outputs)
+    reads = tuple([i for i, n in enumerate(body.inputs) if n in needed])
+    own = Graph(tuple([body.inputs[i] for i in reads]), outputs)
     schedule = map_schedule(own, device)
     if not isinstance(schedule, MapSchedule):
         raise UnsupportedOp("tiles through shared memory, and maps of nothing, have launches of their own")
