@@ -261,5 +261,5 @@ def _place(op: str, dtype: np.dtype) -> Reduction:
     """Where the largest or smallest value lies: the first NaN, or the first of the best."""
     value = computed(dtype) if dtype.itemsize >= 4 or dtype in _SMALL else "int"  # lanes pass on no smaller ones
     worst = f"eqf_best<{value}>{{({value})({_worst(PLACES[op], dtype)}), 0x7fffffffffffffffLL}}"
-    begun = f"eqf_best<{value}>{{{{({value}){{value}}, {{at}}}}}}"
+    begun = f"eqf_best<{value}>{{{{({value}){{value}}, {{place}}}}}}"
     return Reduction(f"eqf_best<{value}>", worst, f"eqf_first_{PLACES[op]}({{a}}, {{b}})", begun, "{a}.at")

@@ -169,7 +169,7 @@ class _Writer:
             name, value = f"a{number}_{j}{self.row_index}", e.value(n.args[0], self.full_index)
             before.append(f"{how.kind} a{number}_{j}{f'[{e.rows}]' if self.row_index else f' = {how.identity}'};")
             begun.append(f"{name} = {how.identity};")
-            e.inner.append(f"{name} = {how.step.format(a=name, b=how.begun.format(value=value, at='col'))};")
+            e.inner.append(f"{name} = {how.step.format(a=name, b=how.begun.format(value=value, place='col'))};")
             after += self._combine(name, how)
             e.results[n] = (how.result.format(a=name), self.reduced_index)
             self.parts.names[n] = name
