@@ -94,10 +94,10 @@ class Drawn:
 
     def put(self, n: Node) -> Node:
         """Add `n`. EqfuseError when no kernel holds it."""
-        found = join(n.op, n.attrs, n.type, [a.type for a in n.args], [self.states[a] for a in n.args], self.device, n)
-        if not isinstance(found, State):
-            raise EqfuseError(found)
-        self.states.setdefault(n, found)
+        state = join(n.op, n.attrs, n.type, [a.type for a in n.args], [self.states[a] for a in n.args], self.device, n)
+        if not isinstance(state, State):
+            raise EqfuseError(state)
+        self.states.setdefault(n, state)
         return n
 
     def beside(self, shape: Shape) -> Shape:
@@ -154,8 +154,8 @@ class Drawn:
         if kind == "transpose":
             self.put(node("transpose", (x,), (tuple(self.rng.permutation(rank).tolist()),)))
         elif kind == "reshape":
-            at = int(self.rng.integers(rank + 1))
-            merged, parted = (math.prod(x.shape[:2]), *x.shape[2:]), (*x.shape[:at], 1, *x.shape[at:])
+            axis = int(self.rng.integers(rank + 1))
+            merged, parted = (math.prod(x.shape[:2]), *x.shape[2:]), (*x.shape[:axis], 1, *x.shape[axis:])
             self.put(node("reshape", (x,), (merged if self.chance(5) else parted,)))
         elif kind == "broadcast_to":
             self.put(node("broadcast_to", (x,), (tuple(3 if e == 1 and self.chance(5) else e for e in x.shape),)))
@@ -215,11 +215,11 @@ class Drawn:
 
     def body(self) -> tuple[str, Graph] | None:
         """The kind of kernel and its body: the last value and others that one kernel computes with it."""
-        made = [n for n in self.states if n.args]
-        if not made or self.states[made[-1]].is_view:
+        values = [n for n in self.states if n.args]
+        if not values or self.states[values[-1]].is_view:
             return None
-        outputs, state = [made[-1]], self.states[made[-1]]
-        for n in made[:-1]:
+        outputs, state = [values[-1]], self.states[values[-1]]
+        for n in values[:-1]:
             merged = merge(state, self.states[n], self.device) if self.chance(2) and not self.states[n].is_view else ""
             if isinstance(merged, State):
                 outputs, state = [*outputs, n], merged

@@ -53,9 +53,9 @@ class Reference:
     def __init__(self, graph: Graph, arrays: Sequence[np.ndarray]) -> None:
         self.graph = graph
         with np.errstate(all="ignore"):
-            found = evaluate(Graph(graph.inputs, graph.nodes), arrays)
-        self.values = dict(zip(graph.nodes, found, strict=True))
-        self.largest = float(np.max([_magnitudes(v).max(initial=1.0) for v in found]))
+            values = evaluate(Graph(graph.inputs, graph.nodes), arrays)
+        self.values = dict(zip(graph.nodes, values, strict=True))
+        self.largest = float(np.max([_magnitudes(v).max(initial=1.0) for v in values]))
         self.coarsest = max((dtypes.epsilon(n.dtype) for n in graph.nodes if n.dtype.kind not in "iub"), default=0.0)
         self.exact = self._exact()
 

@@ -93,8 +93,8 @@ def meant(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 def judge(graphs: list[Graph], arrays: list[list[np.ndarray]]) -> None:
     kernels = [by_block(graph) for graph in graphs]
-    for graph, given, found in zip(graphs, arrays, run_all(kernels, arrays), strict=True):
-        for got, want in zip(found, meant(graph, given), strict=True):
+    for graph, given, results in zip(graphs, arrays, run_all(kernels, arrays), strict=True):
+        for got, want in zip(results, meant(graph, given), strict=True):
             np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
             off = 64 * np.finfo(want.dtype).eps * np.abs(want[np.isfinite(want)]).max(initial=0)
             np.testing.assert_allclose(got, want, rtol=0, atol=off)

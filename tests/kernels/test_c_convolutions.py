@@ -54,8 +54,8 @@ def pooled() -> Iterator[Graph]:
             y = conv(x, w, *geometry)
             if min(y.shape[2:]) < 3:
                 continue
-            made = node(op, (node("maximum", (add(y, bias), number(0))),), (size, stride, pads))
-            yield body([x, w, bias], gelu(made), mul(made, bias))
+            windows = node(op, (node("maximum", (add(y, bias), number(0))),), (size, stride, pads))
+            yield body([x, w, bias], gelu(windows), mul(windows, bias))
     for dtype in ("float16", "float64"):
         x, w = read(0, (3, 5, 20, 21), dtype), read(1, (4, 5, 3, 3), dtype)
         y = conv(node("exp", (x,)), w, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
@@ -126,8 +126,8 @@ def test_bytes_priced_are_those_of_images_filters_and_results() -> None:
 
 def test_a_slow_cache_makes_blocks_of_convolutions_smaller() -> None:
     graph = CASES[27]
-    found = [kind_named("contract").schedule(graph, replace(C, l2_bytes=n)).nbytes for n in (1 << 20, 128 << 10)]
-    assert found[1] < found[0] and found[1] <= 0.4 * (128 << 10)
+    sizes = [kind_named("contract").schedule(graph, replace(C, l2_bytes=n)).nbytes for n in (1 << 20, 128 << 10)]
+    assert sizes[1] < sizes[0] and sizes[1] <= 0.4 * (128 << 10)
 
 
 @needs_compiler

@@ -29,8 +29,8 @@ def test_views_are_copied_in_order(dtype: str) -> None:
     x = (np.random.default_rng(0).normal(size=SOURCE) * 9).astype(dtype)
     program = ef.compile(copies, x, target=C)
     for given in (x, np.asfortranarray(x), np.repeat(x, 2, axis=3)[..., ::2]):
-        for found, wanted in zip(program(given), copies(x), strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        for got, wanted in zip(program(given), copies(x), strict=True):
+            np.testing.assert_array_equal(got, wanted)
 
 
 def test_many_short_runs_are_copied_by_loops_of_our_own() -> None:

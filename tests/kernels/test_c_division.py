@@ -31,8 +31,8 @@ def dividends_and_divisors(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
 
 def divisors(dtype: np.dtype) -> list[int]:
     limits = np.iinfo(dtype)
-    found = {0, 1, 2, 3, 5, 7, 10, 64, 100, 127, limits.max, limits.max - 1, limits.max // 2, limits.max // 2 + 1}
-    return sorted(found | ({-n for n in found} | {limits.min, limits.min // 2} if limits.min else set()))
+    numbers = {0, 1, 2, 3, 5, 7, 10, 64, 100, 127, limits.max, limits.max - 1, limits.max // 2, limits.max // 2 + 1}
+    return sorted(numbers | ({-n for n in numbers} | {limits.min, limits.min // 2} if limits.min else set()))
 
 
 @needs_compiler
@@ -48,9 +48,9 @@ def test_quotients_and_remainders_of_integers_are_numpys(dtype: np.dtype) -> Non
     for body, arrays, got in zip(bodies, data, run_all([emitted("map", b) for b in bodies], data), strict=True):
         with np.errstate(all="ignore"):
             wanted = evaluate(body, arrays)
-        for op, made, right in zip(OPERATORS, got, wanted, strict=True):
-            wrong = np.flatnonzero(made != right)[:1]
-            assert not wrong.size, f"{op} of {a[wrong]} in {body}: {made[wrong]}, NumPy has {right[wrong]}"
+        for op, ours, right in zip(OPERATORS, got, wanted, strict=True):
+            wrong = np.flatnonzero(ours != right)[:1]
+            assert not wrong.size, f"{op} of {a[wrong]} in {body}: {ours[wrong]}, NumPy has {right[wrong]}"
 
 
 @needs_compiler
@@ -67,6 +67,6 @@ def test_quotients_and_remainders_of_float32_are_numpys_whatever_the_bits() -> N
     for graph, arrays, got in zip(bodies, data, run_all([emitted("map", g) for g in bodies], data), strict=True):
         with np.errstate(all="ignore"):
             wanted = evaluate(graph, arrays)
-        for made, right in zip(got, wanted, strict=True):
-            same = (made.view(np.uint32) == right.view(np.uint32)) | (np.isnan(made) & np.isnan(right))
-            assert same.all(), f"{x[~same][:1]} in {graph}: {made[~same][:1]}, NumPy has {right[~same][:1]}"
+        for ours, right in zip(got, wanted, strict=True):
+            same = (ours.view(np.uint32) == right.view(np.uint32)) | (np.isnan(ours) & np.isnan(right))
+            assert same.all(), f"{x[~same][:1]} in {graph}: {ours[~same][:1]}, NumPy has {right[~same][:1]}"

@@ -49,9 +49,9 @@ def test_every_operator_cast_and_constant_gives_what_numpy_gives_for_special_val
         with np.errstate(all="ignore"):
             (want,) = evaluate(b, arrays)
         right = judged(name, n, got, want, special_values(dtype))
-        for at in map(tuple, np.argwhere(~right)[:1]):
-            values = [np.broadcast_to(specials(b)[a], want.shape)[at] for a in n.args if a.op == "input"]
-            wrong.append(f"{name} of {values}: {got[at]!r}, NumPy has {want[at]!r}; {(~right).sum()} such")
+        for index in map(tuple, np.argwhere(~right)[:1]):
+            values = [np.broadcast_to(specials(b)[a], want.shape)[index] for a in n.args if a.op == "input"]
+            wrong.append(f"{name} of {values}: {got[index]!r}, NumPy has {want[index]!r}; {(~right).sum()} such")
     assert not wrong, "\n".join(wrong)
 
 
@@ -81,8 +81,8 @@ def test_a_number_bounds_values_as_numpys(dtype: np.dtype) -> None:
         kernels.append(emitted("map", body([node(op, (x, number)), node(op, (number, x))])))
         both = ufunc(values, number.literal.array), ufunc(number.literal.array, values)
         wanted.append((f"{op} with {bound}", both))
-    for (text, both), found in zip(wanted, run_all(kernels, [[values]] * len(kernels)), strict=True):
-        for got, want in zip(found, both, strict=True):
+    for (text, both), results in zip(wanted, run_all(kernels, [[values]] * len(kernels)), strict=True):
+        for got, want in zip(results, both, strict=True):
             np.testing.assert_array_equal(got.astype(float), want.astype(float), text)
             assert [*np.signbit(got[got == 0])] == [*np.signbit(want[want == 0])], text
 

@@ -69,8 +69,8 @@ def test_the_text_reads_as_kept(case: str, golden: Callable[[str, str], None]) -
 @needs_compiler
 def test_kernels_compute_their_bodies() -> None:
     arrays = [data(graph) for _, graph in CASES.values()]
-    found = run_all([emitted(*case) for case in CASES.values()], arrays)
-    for (case, (_, graph)), given, (got,) in zip(CASES.items(), arrays, found, strict=True):
+    results = run_all([emitted(*case) for case in CASES.values()], arrays)
+    for (case, (_, graph)), given, (got,) in zip(CASES.items(), arrays, results, strict=True):
         (want,) = evaluate(graph, given)
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6 * np.abs(want).max(), err_msg=case)
 
@@ -104,11 +104,11 @@ def counted(kernel: CKernel) -> dict[str, tuple[int, int]]:
 def test_bytes_priced_are_bytes_that_the_text_reads_and_writes(case: str) -> None:
     kind, graph = CASES[case]
     kernel = emitted(kind, graph, replace(C, threads=1))
-    found = counted(kernel)
+    counts = counted(kernel)
     for i, nbytes in enumerate(kernel.schedule.reads):
-        assert found[f"r{i}"][0] * graph.inputs[i].dtype.itemsize == nbytes
+        assert counts[f"r{i}"][0] * graph.inputs[i].dtype.itemsize == nbytes
     for j, nbytes in enumerate(kernel.schedule.writes):
-        assert found[f"w{j}"] == (nbytes // graph.outputs[j].dtype.itemsize,) * 2
+        assert counts[f"w{j}"] == (nbytes // graph.outputs[j].dtype.itemsize,) * 2
 
 
 @needs_compiler
@@ -125,9 +125,9 @@ def test_sums_are_as_exact_as_numpys() -> None:
     cases = [(dtype, *lying) for dtype in (np.float32, np.float64)
              for lying in (((1 << 20,), -1), ((7, 100_003), -1), ((50_000, 8), -2), ((3, 5, 4001), -1))]  # fmt: skip
     arrays = [(np.random.default_rng(0).random(shape) + 0.5).astype(dtype) for dtype, shape, _ in cases]
-    made = [emitted("reduce", body([x], reduced("sum", x, axis)))
+    kernels = [emitted("reduce", body([x], reduced("sum", x, axis)))
             for dtype, shape, axis in cases for x in (read(0, shape, dtype),)]  # fmt: skip
-    for case, array, (got,) in zip(cases, arrays, run_all(made, [[a] for a in arrays]), strict=True):
+    for case, array, (got,) in zip(cases, arrays, run_all(kernels, [[a] for a in arrays]), strict=True):
         dtype, _, axis = case
         exact = array.astype(np.longdouble).sum(axis, keepdims=True)
         ours, numpys = (np.abs(a - exact).max() / np.abs(exact).max() for a in (got, array.sum(axis, keepdims=True)))
@@ -141,24 +141,24 @@ def test_the_number_of_threads_changes_no_bit(case: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(scheduling, "SHARED_FROM", 0.0)
     monkeypatch.setattr(scheduling, "HANDED", 0.0)
     arrays = data(graph)
-    made = [emitted(kind, graph, replace(C, threads=threads)) for threads in (1, 16)]
-    assert {k.schedule.threads for k in made} == {1, 16}
-    first, *others = [run_all([k], [arrays])[0][0].tobytes() for k in made]
+    kernels = [emitted(kind, graph, replace(C, threads=threads)) for threads in (1, 16)]
+    assert {k.schedule.threads for k in kernels} == {1, 16}
+    first, *others = [run_all([k], [arrays])[0][0].tobytes() for k in kernels]
     assert all(other == first for other in others)
 
 
 @needs_compiler
 def test_the_largest_and_the_smallest_are_a_nan_anywhere_and_lie_there() -> None:
-    made, arrays, wanted = [], [], []
+    kernels, arrays, wanted = [], [], []
     for shape, axis in (((3, 70), -1), ((70, 3), -2), ((70, 40), -2), ((100_000,), -1)):
         x = read(0, shape)
-        for op, at in itertools.product(["max", "min", "argmax", "argmin"], (0, 1, 17, 69, x.type.size - 1)):
-            array = np.random.default_rng(at).random(shape).astype(np.float32)
-            array.reshape(-1)[at] = np.nan
-            made.append(emitted("reduce", body([x], reduced(op, x, axis))))
+        for op, place in itertools.product(["max", "min", "argmax", "argmin"], (0, 1, 17, 69, x.type.size - 1)):
+            array = np.random.default_rng(place).random(shape).astype(np.float32)
+            array.reshape(-1)[place] = np.nan
+            kernels.append(emitted("reduce", body([x], reduced(op, x, axis))))
             arrays.append([array])
-            wanted.append((f"{op} of {shape}, NaN at {at}", getattr(np, op)(array, axis=axis, keepdims=True)))
-    for (text, want), (got,) in zip(wanted, run_all(made, arrays), strict=True):
+            wanted.append((f"{op} of {shape}, NaN at {place}", getattr(np, op)(array, axis=axis, keepdims=True)))
+    for (text, want), (got,) in zip(wanted, run_all(kernels, arrays), strict=True):
         np.testing.assert_array_equal(got, want, text)
 
 
@@ -168,12 +168,13 @@ def test_of_equal_values_the_first_is_found() -> None:
     array = np.zeros((4, 3000))
     array[1, 700:] = array[2, 2999] = 1
     array[3] = np.arange(3000) // 700 % 2 == 0
-    made, data = [], []
+    kernels, data = [], []
     for dtype in ("bool", "int8", "uint64", "float16", "float64"):
         x = read(0, array.shape, dtype)
-        made += [emitted("reduce", body([x], reduced(op, x, axis))) for op in ("argmax", "argmin") for axis in (-1, -2)]
+        kernels += [emitted("reduce", body([x], reduced(op, x, axis)))
+                    for op in ("argmax", "argmin") for axis in (-1, -2)]  # fmt: skip
         data += [[array.astype(dtype)]] * 4
-    for kernel, arrays, (got,) in zip(made, data, run_all(made, data), strict=True):
+    for kernel, arrays, (got,) in zip(kernels, data, run_all(kernels, data), strict=True):
         np.testing.assert_array_equal(got, evaluate(kernel.schedule.body, arrays)[0], str(kernel.schedule.body))
 
 
@@ -214,13 +215,13 @@ def test_any_and_all_are_found_wherever_the_element_that_decides_stands() -> Non
     for shape, dtype in itertools.product([(100_000,), (3, 5000), (5000, 3)], (np.bool_, np.int8, np.float16, "f8")):
         for axis in (-1, -2)[: len(shape)]:
             x = read(0, shape, dtype)
-            made = emitted("reduce", body([x], reduced("any", x, axis), reduced("all", x, axis)))
-            for at in (0, 2047, 2048, int(np.prod(shape)) - 1, None):
+            kernel = emitted("reduce", body([x], reduced("any", x, axis), reduced("all", x, axis)))
+            for place in (0, 2047, 2048, int(np.prod(shape)) - 1, None):
                 for value in (0, 1):
                     array = np.full(shape, value, dtype)
-                    if at is not None:
-                        array.flat[at] = 1 - value
-                    kernels, arrays = [*kernels, made], [*arrays, [array]]
+                    if place is not None:
+                        array.flat[place] = 1 - value
+                    kernels, arrays = [*kernels, kernel], [*arrays, [array]]
                     wanted.append([f(array, axis=axis, keepdims=True) for f in (np.any, np.all)])
     for got, right in zip(run_all(kernels, arrays), wanted, strict=True):
         np.testing.assert_array_equal(got[0], right[0])
@@ -274,6 +275,6 @@ def test_many_columns_of_an_array_that_lie_far_apart_are_compiled_in_time() -> N
         sums.append(add(mul(sums[-1], number(0.5)), column))
     graph = body([x], *sums[1:])
     arrays = data(graph)
-    (found,) = run_all([emitted("map", graph)], [arrays])
-    for got, want in zip(found, evaluate(graph, arrays), strict=True):
+    (results,) = run_all([emitted("map", graph)], [arrays])
+    for got, want in zip(results, evaluate(graph, arrays), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)

@@ -35,20 +35,20 @@ def step(x: Node, mask: Node, k: int) -> Node:
 def steps(dtype: str, masked: str, count: int) -> tuple[list[Node], Node]:
     x, mask = read(0, SHAPE, dtype), read(1, SHAPE, masked)
     where = mask if masked == "bool" else node("less", (mask, number(0, masked)))
-    made = x
+    value = x
     for k in range(count):
-        made = step(made, where, k)
-    return [x, mask], made
+        value = step(value, where, k)
+    return [x, mask], value
 
 
 def mapped(dtype: str, masked: str, count: int) -> tuple[str, Graph]:
-    reads, made = steps(dtype, masked, count)
-    return "map", body(reads, made)
+    reads, value = steps(dtype, masked, count)
+    return "map", body(reads, value)
 
 
 def summed(dtype: str, masked: str, count: int) -> tuple[str, Graph]:
-    reads, made = steps(dtype, masked, count)
-    return "row", body(reads, node("divide", (made, reduced("sum", made, -1))))
+    reads, value = steps(dtype, masked, count)
+    return "row", body(reads, node("divide", (value, reduced("sum", value, -1))))
 
 
 # both kinds of loop, with masks as wide as the numbers, narrower and wider
@@ -68,14 +68,14 @@ def results(kernels: Sequence[CKernel], graphs: Sequence[Graph]) -> list[list[by
 @pytest.mark.slow
 @needs_compiler
 def test_what_is_computed_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [make(FEW) for make in CASES.values()]
-    kernels, graphs = [emitted(*case) for case in made], [graph for _, graph in made]
+    cases = [make(FEW) for make in CASES.values()]
+    kernels, graphs = [emitted(*case) for case in cases], [graph for _, graph in cases]
     monkeypatch.setattr(functions, "MANY", 1)
-    found = results(kernels, graphs)
+    called = results(kernels, graphs)
     assert all("each_power" in module_text([kernel]) for kernel in kernels)
     monkeypatch.setattr(functions, "MANY", 1 << 30)
     assert not any("each_" in module_text([kernel]) for kernel in kernels)
-    for case, one, other in zip(CASES, found, results(kernels, graphs), strict=True):
+    for case, one, other in zip(CASES, called, results(kernels, graphs), strict=True):
         assert one == other, case
 
 
@@ -86,15 +86,15 @@ def test_so_has_every_function_which_gives_no_number_for_none(dtype: str, monkey
     x, given = read(0, (2000,), dtype), np.random.default_rng(0).standard_normal(2000).astype(dtype)
     given[1000:1064] = np.nan
     used = EVERY[dtype == "float64" :: 2]
-    made = [node(op, (add(x, number(0.25, dtype)), x)[: ARGUMENTS[op]]) for op in used]
-    graph = body([x], *made)
+    nodes = [node(op, (add(x, number(0.25, dtype)), x)[: ARGUMENTS[op]]) for op in used]
+    graph = body([x], *nodes)
     kernel = emitted("map", graph)
     monkeypatch.setattr(functions, "MANY", 1)
-    (found,), text = run_all([kernel], [[given]]), module_text([kernel])
-    assert all(np.isnan(made[1000:1064]).all() for made in found)
+    (called,), text = run_all([kernel], [[given]]), module_text([kernel])
+    assert all(np.isnan(array[1000:1064]).all() for array in called)
     monkeypatch.setattr(functions, "MANY", 1 << 30)
     (pasted,) = run_all([kernel], [[given]])
-    assert [made.tobytes() for made in pasted] == [made.tobytes() for made in found]
+    assert [array.tobytes() for array in pasted] == [array.tobytes() for array in called]
     assert {*re.findall(r"\beach_(\w+)_f\d\d\(", text)} == {*used} - {"sqrt"}  # which is one instruction
 
 

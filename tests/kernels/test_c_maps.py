@@ -38,8 +38,8 @@ def reflected(x: Node) -> Node:
 
 
 def around(x: Node) -> Node:
-    found = [rolled(x, by, axis) for axis in (-1, -2) for by in (1, x.shape[axis] - 1)]
-    return add(add(found[0], found[1]), add(found[2], found[3]))
+    neighbours = [rolled(x, by, axis) for axis in (-1, -2) for by in (1, x.shape[axis] - 1)]
+    return add(add(neighbours[0], neighbours[1]), add(neighbours[2], neighbours[3]))
 
 
 def padded(x: Node) -> Node:
@@ -101,10 +101,10 @@ def test_kernels_read_joined_and_gathered_arrays_where_they_lie() -> None:
 def test_bytes_priced_are_bytes_that_the_text_reads_and_writes(case: str) -> None:
     kind, graph = JOINED[case]
     kernel = emitted(kind, graph, replace(C, threads=1))
-    found = counted(kernel)
-    assert found["r0"][0] * graph.inputs[0].dtype.itemsize == kernel.schedule.reads[0] == graph.inputs[0].type.nbytes
+    counts = counted(kernel)
+    assert counts["r0"][0] * graph.inputs[0].dtype.itemsize == kernel.schedule.reads[0] == graph.inputs[0].type.nbytes
     for j, nbytes in enumerate(kernel.schedule.writes):
-        assert found[f"w{j}"] == (nbytes // graph.outputs[j].dtype.itemsize,) * 2
+        assert counts[f"w{j}"] == (nbytes // graph.outputs[j].dtype.itemsize,) * 2
 
 
 @pytest.mark.parametrize("case, forms", [("four neighbours around", 1), ("halves swapped", 2), ("zeros around", 2)])

@@ -58,11 +58,11 @@ def views() -> Iterator[Graph]:
                               node("slice", (y,), (((0, 100, 1), (1, 300, 2)),))))  # fmt: skip
 
 
-def viewed(shape: tuple[int, int], at: int) -> dict[str, tuple[Node, Node]]:
+def viewed(shape: tuple[int, int], i: int) -> dict[str, tuple[Node, Node]]:
     """An input, and a view of that shape of it, for each way in which rows and columns may lie in memory."""
     m, n = shape
-    wide, long, other = read(at, (m, 2 * n + 1)), read(at, (3 * m, n)), read(at, (n + 2, m + 3))
-    line, whole = read(at, (1, n)), read(at, (m, n))
+    wide, long, other = read(i, (m, 2 * n + 1)), read(i, (3 * m, n)), read(i, (n + 2, m + 3))
+    line, whole = read(i, (1, n)), read(i, (m, n))
     turned_slice = turned(node("slice", (other,), (((1, n + 1, 1), (2, m + 2, 1)),)))
     return {
         "steps": (wide, node("slice", (wide,), (((0, m, 1), (1, 2 * n + 1, 2)),))),
@@ -129,8 +129,8 @@ CASES = [*(lone(*extents) for extents in EXTENTS), lone(130, 700, 50, "float64")
 @needs_compiler
 def test_products_compute_their_bodies() -> None:
     arrays = [data(graph) for graph in CASES]
-    for graph, read_, found in zip(CASES, arrays, run_all([product(graph) for graph in CASES], arrays), strict=True):
-        for got, want in zip(found, evaluate(graph, read_), strict=True):
+    for graph, read_, results in zip(CASES, arrays, run_all([product(graph) for graph in CASES], arrays), strict=True):
+        for got, want in zip(results, evaluate(graph, read_), strict=True):
             unit = np.abs(want.astype(np.float64)).max() * np.finfo(want.dtype).eps
             np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=0, atol=64 * unit)
 
@@ -177,8 +177,8 @@ def test_the_number_of_threads_changes_no_bit_of_a_product() -> None:
     graphs = [lone(700, 600, 130), CASES[-1], CASES[-4], lone(1, 3000, 4100), lone(12, 900, 961)]
     kernels = [product(graph, replace(C, threads=threads)) for graph in graphs for threads in (1, 16)]
     assert {k.schedule.threads for k in kernels[:2]} == {1, 16}
-    found = run_all(kernels, [data(graph) for graph in graphs for _ in range(2)])
-    for one, many in zip(found[::2], found[1::2], strict=True):
+    results = run_all(kernels, [data(graph) for graph in graphs for _ in range(2)])
+    for one, many in zip(results[::2], results[1::2], strict=True):
         assert [a.tobytes() for a in one] == [a.tobytes() for a in many]
 
 

@@ -34,8 +34,10 @@ def arrays(dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_an_element_has_the_same_bits_however_far_the_others_are(dtype: str) -> None:
     near, mixed, far = arrays(dtype)
     x = read(0, near.shape, dtype)
-    made = [emitted("map", body([x], node(op, (x,)))) for op in QUICK]
-    for op, (alone,), (beside,) in zip(QUICK, run_all(made, [[near]] * 3), run_all(made, [[mixed]] * 3), strict=True):
+    kernels = [emitted("map", body([x], node(op, (x,)))) for op in QUICK]
+    for op, (alone,), (beside,) in zip(
+        QUICK, run_all(kernels, [[near]] * 3), run_all(kernels, [[mixed]] * 3), strict=True
+    ):
         assert alone[~far].tobytes() == beside[~far].tobytes()
         with np.errstate(invalid="ignore"):
             exact = getattr(np, op)(mixed.astype(np.float64 if dtype == "float32" else np.longdouble))

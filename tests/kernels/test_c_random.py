@@ -41,14 +41,14 @@ class Stages(Drawing):
 
     def body(self) -> Graph:
         values = self.grow([self.leaf() for _ in range(3)], int(self.rng.integers(1, 7)))
-        made: list[Node] = []
+        reduced: list[Node] = []
         ops = ["any", "all", "max", "min", *(("sum", "prod") if self.dtype.kind != "b" else ())]
         ops += ["argmax", "argmin"] if len(self.axes) == 1 else []
         for _ in range(int(self.rng.integers(1, 4))):
             whole = [v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)]
-            made += [node(str(self.pick(ops)), (self.pick(whole),), (self.axes,))]
-            values = self.grow([*values, *[n for n in made if n.dtype == self.dtype]], int(self.rng.integers(1, 5)))
-        outputs = tuple(dict.fromkeys([made[-1], values[-1]]))
+            reduced += [node(str(self.pick(ops)), (self.pick(whole),), (self.axes,))]
+            values = self.grow([*values, *[n for n in reduced if n.dtype == self.dtype]], int(self.rng.integers(1, 5)))
+        outputs = tuple(dict.fromkeys([reduced[-1], values[-1]]))
         inputs = sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: n.attr("name"))
         return Graph(tuple(inputs), outputs)
 
@@ -67,12 +67,12 @@ class Scans(Stages):
             whole = [v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)]
             x, way = self.pick(whole), int(self.rng.integers(5))
             ufunc = ("maximum", "minimum")[int(self.rng.integers(2))]
-            made = [node("cumsum", (x,), self.axes), node("cumprod", (x,), self.axes)][way] if way < 2 else \
+            value = [node("cumsum", (x,), self.axes), node("cumprod", (x,), self.axes)][way] if way < 2 else \
                 node("accumulate", (x,), (ufunc, *self.axes)) if way < 4 else node("max", (x,), (self.axes,))
-            made = made if made.dtype == self.dtype else node("cast", (made,), (self.dtype,))
-            values = self.grow([*values, made], int(self.rng.integers(1, 4)))
+            value = value if value.dtype == self.dtype else node("cast", (value,), (self.dtype,))
+            values = self.grow([*values, value], int(self.rng.integers(1, 4)))
         scanned = [v for v in values if v.shape == self.whole][-1:]
-        outputs = tuple(dict.fromkeys([*scanned, values[-1], made]))
+        outputs = tuple(dict.fromkeys([*scanned, values[-1], value]))
         inputs = sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: n.attr("name"))
         return Graph(tuple(inputs), outputs)
 
@@ -81,25 +81,25 @@ class Maps(Stages):
     """Leaves are joined of pieces, which may be computed, padded, or gathered, and values are rolled."""
 
     def leaf(self) -> Node:
-        way, at = int(self.rng.integers(6)), int(self.rng.integers(len(self.whole)))
-        before, n, after = self.whole[:at], self.whole[at], self.whole[at + 1 :]
+        way, axis = int(self.rng.integers(6)), int(self.rng.integers(len(self.whole)))
+        before, n, after = self.whole[:axis], self.whole[axis], self.whole[axis + 1 :]
         if way == 0:
             ends = [0, *sorted(int(e) for e in self.rng.integers(0, n + 1, 2)), n]
             pieces = [self.piece((*before, b - a, *after)) for a, b in pairwise(ends)]
-            return node("concat", pieces, (at - len(self.whole),))
+            return node("concat", pieces, (axis - len(self.whole),))
         if way == 1:
             widths = tuple((min(1, m), m // 2) if self.rng.random() < 0.6 and m else (0, 0) for m in self.whole)
             inner = tuple(m - sum(w) for m, w in zip(self.whole, widths, strict=True))
             return node("pad", (self.piece(inner), const(self.pick(special_values(self.dtype)), self.dtype)), (widths,))
         if way == 2 and 0 not in self.whole:
-            rank = int(self.rng.integers(len(self.whole) - at + 1))
-            source = self.input((*before, 7, *self.whole[at + rank :]), self.dtype)
-            return node("take", (source, self.places(self.whole[at : at + rank])), (at - source.type.rank,))
+            rank = int(self.rng.integers(len(self.whole) - axis + 1))
+            source = self.input((*before, 7, *self.whole[axis + rank :]), self.dtype)
+            return node("take", (source, self.places(self.whole[axis : axis + rank])), (axis - source.type.rank,))
         if way == 3 and 0 not in self.whole:
             source = self.input((*before, 7, *after), self.dtype)
-            return node("take_along_axis", (source, self.places(self.whole)), (at - len(self.whole),))
+            return node("take_along_axis", (source, self.places(self.whole)), (axis - len(self.whole),))
         if way == 4 and n and n % 2 == 0:
-            return node("concat", self.halves((*before, n // 2, *after)), (at - len(self.whole),))
+            return node("concat", self.halves((*before, n // 2, *after)), (axis - len(self.whole),))
         return super().leaf()
 
     def halves(self, shape: tuple[int, ...]) -> list[Node]:
@@ -125,8 +125,8 @@ class Maps(Stages):
         return x
 
     def places(self, shape: tuple[int, ...]) -> Node:
-        at = self.input(shape, self.pick([np.dtype(np.int8), np.dtype(np.int64), np.dtype(np.uint16)]), "at")
-        return node("minimum", (at, self.input(shape[-1:], at.dtype, "at"))) if self.rng.random() < 0.3 else at
+        index = self.input(shape, self.pick([np.dtype(np.int8), np.dtype(np.int64), np.dtype(np.uint16)]), "at")
+        return node("minimum", (index, self.input(shape[-1:], index.dtype, "at"))) if self.rng.random() < 0.3 else index
 
     def grow(self, values: list[Node], steps: int) -> list[Node]:
         values = super().grow(values, steps)
@@ -200,17 +200,17 @@ def drawn(rng: np.random.Generator, count: int) -> Iterator[tuple[Graph, CKernel
         if not isinstance(state, State) or state.kind not in KINDS or all(o.type.size == 0 for o in body.outputs):
             continue
         try:
-            made = emitted(state.kind, body)
+            kernel = emitted(state.kind, body)
         except UnsupportedOp:  # of a view of the result of a reduction
             continue
-        yield body, made, drawing.data(body)
+        yield body, kernel, drawing.data(body)
         count -= 1
 
 
 def judge(seed: int, count: int) -> None:
-    made = list(drawn(np.random.default_rng(None if EXPLORING else seed), count))
-    results = run_all([k for _, k, _ in made], [arrays for _, _, arrays in made])
-    for (body, kernel, arrays), writes in zip(made, results, strict=True):
+    cases = list(drawn(np.random.default_rng(None if EXPLORING else seed), count))
+    results = run_all([k for _, k, _ in cases], [arrays for _, _, arrays in cases])
+    for (body, kernel, arrays), writes in zip(cases, results, strict=True):
         with np.errstate(all="ignore"):
             wanted = evaluate(body, arrays)
         if any(n.op in ADDING and n.op != "cumsum" for n in body.nodes):

@@ -66,9 +66,9 @@ def test_scans_have_the_bits_of_numpy_where_what_they_scan_has() -> None:
 @pytest.mark.parametrize("case", ["returns along rows", "returns along columns", "distribution along rows"])
 def test_bytes_priced_are_bytes_that_the_text_reads_and_writes(case: str) -> None:
     kernel = emitted("scan", CASES[case], replace(C, threads=1))
-    found = counted(kernel)
-    assert found["r0"][0] * X.dtype.itemsize == kernel.schedule.reads[0] == X.type.nbytes
-    assert found["w0"] == (kernel.schedule.writes[0] // X.dtype.itemsize,) * 2
+    counts = counted(kernel)
+    assert counts["r0"][0] * X.dtype.itemsize == kernel.schedule.reads[0] == X.type.nbytes
+    assert counts["w0"] == (kernel.schedule.writes[0] // X.dtype.itemsize,) * 2
 
 
 def test_only_steps_of_scans_stand_in_loops_without_vectors() -> None:

@@ -83,10 +83,10 @@ def test_values_are_joined_in_the_order_of_numpy_bit_for_bit() -> None:
 @needs_compiler
 def test_bytes_priced_are_bytes_that_the_text_reads() -> None:
     kernel = own(CASES["weighted counts"])
-    found = counted(kernel)
+    counts = counted(kernel)
     assert kernel.schedule.reads == (0, PLACES.type.nbytes, V.type.nbytes)
-    assert found["r1"] == found["r2"] == (COUNT, COUNT)
-    assert found["w0"][1] == 9 + 2 * COUNT, "each element is begun once, read and written for each value"
+    assert counts["r1"] == counts["r2"] == (COUNT, COUNT)
+    assert counts["w0"][1] == 9 + 2 * COUNT, "each element is begun once, read and written for each value"
 
 
 def test_loops_that_would_change_the_order_of_values_are_refused() -> None:
@@ -100,9 +100,9 @@ def test_loops_that_would_change_the_order_of_values_are_refused() -> None:
 @needs_compiler
 @pytest.mark.parametrize("place", [ROWS, -ROWS - 1])
 def test_a_place_beyond_the_array_raises_what_numpy_raises(place: int) -> None:
-    def join(x: np.ndarray, at: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def join(x: np.ndarray, places: np.ndarray, v: np.ndarray) -> np.ndarray:
         out = x.copy()
-        np.add.at(out, at, v * v)
+        np.add.at(out, places, v * v)
         return out
 
     given = [RNG.standard_normal(ROWS), np.array([1, place, 2]), np.ones(3)]
@@ -114,14 +114,14 @@ def test_a_place_beyond_the_array_raises_what_numpy_raises(place: int) -> None:
 
 @needs_compiler
 def test_counts_refuse_values_below_zero_and_beyond_their_length() -> None:
-    count = ef.jit(lambda at, w: np.bincount(at, w * w, minlength=8), target="c")
+    count = ef.jit(lambda places, w: np.bincount(places, w * w, minlength=8), target="c")
     weights = np.arange(3000.0)
-    at = np.arange(3000) % 8
-    np.testing.assert_array_equal(count(at, weights), np.bincount(at, weights * weights))
+    places = np.arange(3000) % 8
+    np.testing.assert_array_equal(count(places, weights), np.bincount(places, weights * weights))
     for wrong in (-1, 8):
-        at[2500] = wrong
+        places[2500] = wrong
         with pytest.raises(ValueError, match=r"negative|beyond"):
-            count(at, weights)
+            count(places, weights)
 
 
 def _histogram(x: Node, bins: int, limits: tuple[float, float]) -> Graph:
@@ -182,15 +182,15 @@ def test_values_of_every_mode_have_a_kernel_and_those_that_replace_elements_a_li
 
 @needs_compiler
 def test_the_array_of_the_caller_is_not_written() -> None:
-    def twice(x: np.ndarray, at: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def twice(x: np.ndarray, places: np.ndarray, v: np.ndarray) -> np.ndarray:
         out = x.copy()
-        np.add.at(out, at, v * 2)
-        np.add.at(out, at, out[at] * v)
+        np.add.at(out, places, v * 2)
+        np.add.at(out, places, out[places] * v)
         return out
 
-    x, at, v = RNG.standard_normal(50), RNG.integers(0, 50, 400), RNG.standard_normal(400)
+    x, places, v = RNG.standard_normal(50), RNG.integers(0, 50, 400), RNG.standard_normal(400)
     before = x.copy()
-    np.testing.assert_allclose(ef.jit(twice, target="c")(x, at, v), twice(x, at, v), rtol=1e-12)
+    np.testing.assert_allclose(ef.jit(twice, target="c")(x, places, v), twice(x, places, v), rtol=1e-12)
     np.testing.assert_array_equal(x, before)
 
 

@@ -80,15 +80,15 @@ def test_what_parts_would_round_otherwise_or_pay_for_is_joined_one_after_another
 
 @needs_compiler
 def test_the_number_of_threads_changes_no_bit_of_a_sum() -> None:
-    made, arrays = [], []
-    for at, case in enumerate(("sums", "weighted counts", "rows")):
+    kernels, arrays = [], []
+    for number, case in enumerate(("sums", "weighted counts", "rows")):
         given = drawn(CASES[case])
         for threads in (1, 2, 7):
-            schedule, name = own_schedule(CASES[case], replace(C, threads=threads)), f"scatter_{at}_of_{threads}"
-            made.append(CKernel(name, write(schedule, name, True), schedule))
+            schedule, name = own_schedule(CASES[case], replace(C, threads=threads)), f"scatter_{number}_of_{threads}"
+            kernels.append(CKernel(name, write(schedule, name, True), schedule))
             arrays.append(given)
-    found = [got for (got,) in run_all(made, arrays)]
-    for one, two, seven in zip(found[::3], found[1::3], found[2::3], strict=True):
+    results = [got for (got,) in run_all(kernels, arrays)]
+    for one, two, seven in zip(results[::3], results[1::3], results[2::3], strict=True):
         np.testing.assert_array_equal(one, two)
         np.testing.assert_array_equal(one, seven)
 
@@ -112,8 +112,8 @@ def test_a_zero_keeps_its_sign_where_nothing_is_joined_to_it() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("at", [0, COUNT // 2, COUNT - 1])
-def test_a_place_beyond_the_array_is_told_by_whichever_part_meets_it(at: int) -> None:
+@pytest.mark.parametrize("position", [0, COUNT // 2, COUNT - 1])
+def test_a_place_beyond_the_array_is_told_by_whichever_part_meets_it(position: int) -> None:
     def join(x: np.ndarray, places: np.ndarray, v: np.ndarray) -> np.ndarray:
         out = x.copy()
         np.add.at(out, places, v * v)
@@ -122,7 +122,7 @@ def test_a_place_beyond_the_array_is_told_by_whichever_part_meets_it(at: int) ->
     places = RNG.integers(0, ROWS, COUNT)
     program = ef.compile(join, np.ones(ROWS), places, np.ones(COUNT), target=C)
     program(np.ones(ROWS), places, np.ones(COUNT))
-    places[at] = ROWS
+    places[position] = ROWS
     with pytest.raises(IndexError):
         program(np.ones(ROWS), places, np.ones(COUNT))
 
@@ -215,9 +215,9 @@ def near_edges(dtype: str, bins: int, limits: tuple[float, float], count: int) -
     """Numbers at every edge and beside it, and `count` numbers more, shuffled."""
     edges = np.linspace(*limits, bins + 1)
     near = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), [np.nan, np.inf, -np.inf]])
-    found = np.concatenate([near, RNG.normal(size=count) * (limits[1] - limits[0])])
-    RNG.shuffle(found)
-    return np.nan_to_num(found, posinf=99, neginf=-99).astype(dtype) if dtype[0] == "i" else found.astype(dtype)
+    values = np.concatenate([near, RNG.normal(size=count) * (limits[1] - limits[0])])
+    RNG.shuffle(values)
+    return np.nan_to_num(values, posinf=99, neginf=-99).astype(dtype) if dtype[0] == "i" else values.astype(dtype)
 
 
 @needs_compiler

@@ -140,9 +140,9 @@ def traced(case: str) -> tuple[Graph, list[np.ndarray]]:
 
 
 def schedule_of(graph: Graph) -> LoopsSchedule:
-    found = loops_schedule(graph, C)
-    assert isinstance(found, LoopsSchedule)
-    return found
+    schedule = loops_schedule(graph, C)
+    assert isinstance(schedule, LoopsSchedule)
+    return schedule
 
 
 def strips_of(function: Any, *arrays: np.ndarray) -> int:

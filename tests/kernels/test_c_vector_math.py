@@ -124,11 +124,11 @@ EXACT: list[tuple[str, list, list]] = [
 def test_exact_results_are_exact_and_what_is_no_number_gives_none(dtype: str) -> None:
     arrays = [[np.resize(x, 400).astype(dtype) for x in arguments] for _, arguments, _ in EXACT]
     reads = [read(i, (400,), dtype) for i in range(2)]
-    made = [emitted("map", body(used, node(name, tuple(used))))
+    kernels = [emitted("map", body(used, node(name, tuple(used))))
             for name, arguments, _ in EXACT for used in (reads[: len(arguments)],)]  # fmt: skip
     missing = [[np.full(400, np.nan, dtype) for _ in given] for given in arrays]
-    results = run_all([*made, *made], [*arrays, *missing])
-    for (name, _, wanted), (got,), (none,) in zip(EXACT, results, results[len(made) :], strict=False):
+    results = run_all([*kernels, *kernels], [*arrays, *missing])
+    for (name, _, wanted), (got,), (none,) in zip(EXACT, results, results[len(kernels) :], strict=False):
         assert np.isnan(none).all(), name
         want = np.resize(wanted, 400).astype(dtype)
         np.testing.assert_array_equal(got, want, name)

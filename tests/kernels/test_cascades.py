@@ -75,7 +75,7 @@ def bodies(x: Node, v: Node, *axes: int) -> dict[str, Graph]:
         "correlation": (total(mul(centred, other)), total(mul(centred, centred)), total(mul(other, other))),
         "several results": (top, bottom, mean, total(mul(centred, centred)), total(weights)),
     }  # fmt: skip
-    return {name: body([n for n in (x, v) if n in Graph((), found).nodes], *found) for name, found in outputs.items()}
+    return {name: body([n for n in (x, v) if n in Graph((), roots).nodes], *roots) for name, roots in outputs.items()}
 
 
 def refused(x: Node, v: Node) -> dict[str, Graph]:
@@ -107,34 +107,34 @@ NAMES = [*bodies(X, V)]
 
 
 def cascade(graph: Graph) -> Cascade:
-    found = cascade_of(graph)
-    assert found is not None
-    return found
+    row_cascade = cascade_of(graph)
+    assert row_cascade is not None
+    return row_cascade
 
 
-def reductions_of(found: Cascade) -> tuple[Node, ...]:
-    return tuple([r for stage in found.stages for r in stage])
+def reductions_of(row_cascade: Cascade) -> tuple[Node, ...]:
+    return tuple([r for stage in row_cascade.stages for r in stage])
 
 
 def joined(graph: Graph, arrays: Sequence[np.ndarray], cuts: Sequence[int]) -> list[np.ndarray]:
     """The results of reductions, of parts between `cuts` of the last axis, by NumPy."""
-    found, parts = cascade(graph), []
+    row_cascade, parts = cascade(graph), []
     for start, stop in pairwise(cuts):
         values = {n: a[..., start:stop] for n, a in zip(graph.inputs, arrays, strict=True)}
-        count = np.asarray(stop - start, found.count.dtype)
-        known = {found.count: count}
-        for r in reductions_of(found):
+        count = np.asarray(stop - start, row_cascade.count.dtype)
+        known = {row_cascade.count: count}
+        for r in reductions_of(row_cascade):
             part = values_of(Graph((), (r.args[0],)), dict(values))[r.args[0]]
-            known[found.parts[r]] = REDUCED[r.op](part, -1, keepdims=True)
-            anchor = found.anchors.get(r, found.parts[r])
+            known[row_cascade.parts[r]] = REDUCED[r.op](part, -1, keepdims=True)
+            anchor = row_cascade.anchors.get(r, row_cascade.parts[r])
             values[r] = values_of(Graph((), (anchor,)), dict(known))[anchor]
         parts.append(known)
     wholes: dict[Node, np.ndarray] = {}
-    for r in reductions_of(found):
-        share = found.shares[r]
+    for r in reductions_of(row_cascade):
+        share = row_cascade.shares[r]
         each = [values_of(Graph((), (share,)), {**known, **wholes})[share] for known in parts]
-        wholes[found.wholes[r]] = REDUCED[r.op](each, 0)
-    return [wholes[found.wholes[r]] for r in reductions_of(found)]
+        wholes[row_cascade.wholes[r]] = REDUCED[r.op](each, 0)
+    return [wholes[row_cascade.wholes[r]] for r in reductions_of(row_cascade)]
 
 
 def exact(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -143,9 +143,9 @@ def exact(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [values_of(graph, wide)[o] for o in graph.outputs]
 
 
-def assert_within_bounds(graph: Graph, arrays: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> None:
+def assert_within_bounds(graph: Graph, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
     bounds = running_errors(graph, arrays)
-    for o, got, want in zip(graph.outputs, found, exact(graph, arrays), strict=True):
+    for o, got, want in zip(graph.outputs, results, exact(graph, arrays), strict=True):
         bound = OFTEN * (bounds[o].error + np.finfo(o.dtype).eps * np.abs(want))
         assert (np.abs(got - want) <= bound).all(), (np.abs(got - want) / bound).max()
 
@@ -222,8 +222,8 @@ def test_kernels_in_c_are_within_the_bounds_of_their_programs(dtype: type) -> No
             assert kernels[-1].schedule.cascade is not None
             graphs.append(graph)
     arrays = [data(graph) for graph in graphs]
-    for graph, given, found in zip(graphs, arrays, run_all(kernels, arrays), strict=True):
-        assert_within_bounds(graph, given, found)
+    for graph, given, results in zip(graphs, arrays, run_all(kernels, arrays), strict=True):
+        assert_within_bounds(graph, given, results)
 
 
 @needs_compiler
@@ -296,9 +296,9 @@ def test_a_row_in_c_of_which_a_part_is_masked() -> None:
 
 
 def on_gpu(graph: Graph) -> CudaKernel:
-    made = emit_kernel(Kernel("row", graph, (), (), PRICE), GPU)
-    assert isinstance(made, CudaKernel)
-    return made
+    cuda = emit_kernel(Kernel("row", graph, (), (), PRICE), GPU)
+    assert isinstance(cuda, CudaKernel)
+    return cuda
 
 
 SPLIT: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {

@@ -83,9 +83,9 @@ ALL = pytest.mark.parametrize("case", CASES)
 
 
 def kernel(graph: Graph, name: str) -> CudaKernel:
-    found = source_of(graph, back_to_back_schedule(graph, device("a100")), name)
-    assert isinstance(found, CudaKernel)
-    return found
+    cuda = source_of(graph, back_to_back_schedule(graph, device("a100")), name)
+    assert isinstance(cuda, CudaKernel)
+    return cuda
 
 
 @functools.cache
@@ -98,32 +98,32 @@ def compiled_cases() -> tuple[dict[str, tuple[Graph, CudaKernel]], str]:
 
 def arrays_of(graph: Graph) -> list[np.ndarray]:
     """Random numbers; of a mask, each row has something left but for the first two."""
-    rng, found = np.random.default_rng(len(graph.nodes)), []
+    rng, arrays = np.random.default_rng(len(graph.nodes)), []
     for n in graph.inputs:
         if n.dtype == np.bool_:
             mask = rng.random(n.shape) < 0.3
             mask[..., 5:, 3], mask[..., :2, :] = True, False
-            found.append(mask)
+            arrays.append(mask)
         else:
-            found.append(rng.standard_normal(n.shape).astype(n.dtype))
-    return found
+            arrays.append(rng.standard_normal(n.shape).astype(n.dtype))
+    return arrays
 
 
 def run(graph: Graph, cuda: CudaKernel, code: str, arrays: list[np.ndarray], seed: int) -> np.ndarray:
     (output,) = graph.outputs
-    found = np.empty(output.shape, output.dtype)
-    found.reshape(-1).view(np.uint8).fill(0xFF)
-    arguments = cuda.arguments([found], arrays, cuda.constants, [])
+    result = np.empty(output.shape, output.dtype)
+    result.reshape(-1).view(np.uint8).fill(0xFF)
+    arguments = cuda.arguments([result], arrays, cuda.constants, [])
     cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, arguments, seed=seed)
-    return found
+    return result
 
 
-def judge(graph: Graph, found: np.ndarray, arrays: list[np.ndarray]) -> None:
+def judge(graph: Graph, got: np.ndarray, arrays: list[np.ndarray]) -> None:
     with np.errstate(all="ignore"):
         (want,) = evaluate(graph, arrays)
     close = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 2e-6}[want.dtype.name]
     scale = max(1.0, float(np.abs(np.nan_to_num(want.astype(np.float64))).max()))
-    np.testing.assert_allclose(found.astype(np.float64), want.astype(np.float64), rtol=close, atol=close * scale)
+    np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=close, atol=close * scale)
 
 
 @emulated

@@ -37,11 +37,11 @@ def instructions(kernels: Iterable[CudaKernel], arch: str, folder: Path) -> dict
     cubin = folder / "kernels.cubin"
     cubin.write_bytes(nvrtc.compile_cuda(module_source([k.source for k in kernels]), arch).cubin)
     text = subprocess.run([FOUND[0], "-c", cubin], capture_output=True, text=True, check=True).stdout
-    found = {}
+    names_of = {}
     for part in re.split(r"^\s*\.section\s+\.text\.", text, flags=re.MULTILINE)[1:]:
         lines = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([\w.]+)", part, re.MULTILINE)
-        found[re.match(r"\w+", part)[0]] = [line for line in lines if line != "NOP"]
-    return found
+        names_of[re.match(r"\w+", part)[0]] = [line for line in lines if line != "NOP"]
+    return names_of
 
 
 def row_of(build: Callable[[Node], Node], columns: int, dtype: Any) -> CudaKernel:
@@ -53,11 +53,11 @@ def row_of(build: Callable[[Node], Node], columns: int, dtype: Any) -> CudaKerne
 def test_a_row_takes_few_instructions_an_element_and_moves_16_bytes_at_a_time(arch: str, tmp_path: Path) -> None:
     """All instructions of the kernel, over the elements of a thread."""
     lengths = {256: 0, 8192: 1, 49_152: 1}
-    made = {(key, n): row_of(key[0], n, key[1]) for key in MOST for n in lengths}
-    found = instructions(made.values(), arch, tmp_path)
-    for (key, columns), kernel in made.items():
+    kernels = {(key, n): row_of(key[0], n, key[1]) for key in MOST for n in lengths}
+    names_of = instructions(kernels.values(), arch, tmp_path)
+    for (key, columns), kernel in kernels.items():
         assert "< end" not in kernel.source
-        names = found[kernel.name]
+        names = names_of[kernel.name]
         assert len(names) <= MOST[key][lengths[columns]] * kernel.schedule.items, (key, columns, len(names))
         accesses = {n for n in names if n.startswith(("LDG", "STG"))}
         assert all("128" in n for n in accesses), (key, columns, accesses)

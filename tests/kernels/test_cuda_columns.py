@@ -112,8 +112,8 @@ def emit(graph: Graph) -> CudaKernel:
 @cache
 def emitted() -> tuple[dict[str, tuple[Graph, CudaKernel]], str]:
     graphs = {name: graph_of(build()) for name, build in CASES.items()}
-    made = {name: (graph, emit(graph)) for name, graph in graphs.items()}
-    return made, module_source(list(dict.fromkeys(cuda.source for _, cuda in made.values())))
+    kernels = {name: (graph, emit(graph)) for name, graph in graphs.items()}
+    return kernels, module_source(list(dict.fromkeys(cuda.source for _, cuda in kernels.values())))
 
 
 def argument(n: Node, special: bool) -> np.ndarray:
@@ -121,31 +121,31 @@ def argument(n: Node, special: bool) -> np.ndarray:
     values = rng.integers(-4, 5, n.shape) / (2 if n.dtype.kind not in "iub" else 1)  # sums of them are exact
     if n.dtype.kind == "c":
         return np.exp(2j * np.pi * rng.integers(0, 4, n.shape) / 4).round().astype(n.dtype)
-    made = (np.abs(values) if n.dtype.kind == "u" else values).astype(n.dtype)
+    array = (np.abs(values) if n.dtype.kind == "u" else values).astype(n.dtype)
     if special and n.dtype.kind not in "iub":
         places = rng.integers(0, n.type.size, 9)
-        made.reshape(-1)[places] = np.resize([np.nan, np.inf, -np.inf, -0.0], 9)
-    return made
+        array.reshape(-1)[places] = np.resize([np.nan, np.inf, -np.inf, -0.0], 9)
+    return array
 
 
 def judge(graph: Graph, got: list[np.ndarray], arrays: list[np.ndarray]) -> None:
     with np.errstate(all="ignore"):
         wanted = evaluate(graph, arrays)
-    for output, found, want in zip(graph.outputs, got, wanted, strict=True):
+    for output, result, want in zip(graph.outputs, got, wanted, strict=True):
         if output.dtype.kind in "iub":
-            np.testing.assert_array_equal(found, want)
+            np.testing.assert_array_equal(result, want)
             continue
         tolerance = {2: 2e-2, 4: 2e-5, 8: 1e-5 if output.dtype.kind == "c" else 1e-12}[output.dtype.itemsize]
         wide = np.complex128 if output.dtype.kind == "c" else np.float64
-        np.testing.assert_allclose(found.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(result.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance)
 
 
 @emulated
 @pytest.mark.parametrize("special", [False, True], ids=["numbers", "NaN and infinities"])
 @pytest.mark.parametrize("name", CASES)
 def test_emulated_kernels_equal_the_evaluator_in_any_order_of_blocks_and_threads(name: str, special: bool) -> None:
-    made, code = emitted()
-    graph, cuda = made[name]
+    kernels, code = emitted()
+    graph, cuda = kernels[name]
     arrays = [argument(n, special) for n in graph.inputs]
     workspace, runs = [np.zeros(n, dtype) for dtype, n in cuda.workspace], []
     for seed in range(2):  # one workspace: each launch must leave it fit for the next
@@ -192,9 +192,9 @@ def statistics(*shape: int, dtype: type = np.float32) -> Graph:
 @pytest.mark.slow
 @pytest.mark.skipif(bool(test_cuda_budgets.missing), reason=test_cuda_budgets.missing or "available")
 def test_a_thread_asks_for_several_rows_16_bytes_each_before_it_uses_the_first(tmp_path: Path) -> None:
-    made = [emit(statistics(16_384, 1024, dtype=dtype)) for dtype in (np.float32, BF16)]
-    for names in test_cuda_budgets.instructions(made, "sm_90", tmp_path).values():
-        loads = [at for at, name in enumerate(names) if name.startswith("LDG") and "128" in name]
+    kernels = [emit(statistics(16_384, 1024, dtype=dtype)) for dtype in (np.float32, BF16)]
+    for names in test_cuda_budgets.instructions(kernels, "sm_90", tmp_path).values():
+        loads = [position for position, name in enumerate(names) if name.startswith("LDG") and "128" in name]
         first = names[loads[0] : loads[0] + 4]
         assert all("128" in name for name in first), first
 

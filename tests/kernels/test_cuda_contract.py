@@ -179,9 +179,9 @@ def module() -> str:
 
 def tiled(kernel: Kernel, on: Device) -> CudaKernel:
     """The tiled product, whatever a library call would cost."""
-    found = source_of(kernel.body, product_schedule(kernel.body, on), function_name(kernel))
-    assert isinstance(found, CudaKernel)
-    return found
+    cuda = source_of(kernel.body, product_schedule(kernel.body, on), function_name(kernel))
+    assert isinstance(cuda, CudaKernel)
+    return cuda
 
 
 @pytest.mark.parametrize("case, widths", [
@@ -211,12 +211,12 @@ def run_emulated(kernel: Kernel, cuda: CudaKernel, code: str, arrays: list[np.nd
 
 
 def judge(kernel: Kernel, got: list[np.ndarray], arrays: list[np.ndarray]) -> None:
-    for found, want in zip(got, evaluate(kernel.body, arrays), strict=True):
+    for result, want in zip(got, evaluate(kernel.body, arrays), strict=True):
         close = 1e-2 if want.dtype == BF16 else {2: 2e-3, 4: 3e-6, 8: 1e-14}[want.dtype.itemsize]
         if kernel.body.inputs[0].dtype == np.float16:
             close = 2e-3
-        found, want = found.astype(np.float64), want.astype(np.float64)
-        np.testing.assert_allclose(found, want, rtol=close, atol=4 * close * max(1.0, np.abs(want).max(initial=0)))
+        result, want = result.astype(np.float64), want.astype(np.float64)
+        np.testing.assert_allclose(result, want, rtol=close, atol=4 * close * max(1.0, np.abs(want).max(initial=0)))
 
 
 @emulated
@@ -233,7 +233,7 @@ def test_the_emulated_product_equals_the_evaluator_bit_for_bit_under_every_sched
 @pytest.mark.slow
 @emulated
 def test_every_tile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    pairs = []
     for kind, dtype in (("float32", "f4"), ("float64", "f8"), ("tensor", "f2")):
         kernel = kernel_of(both_sides(dtype, 132, 40, 136))
         for tile in product.TILES[kind]:
@@ -241,9 +241,9 @@ def test_every_tile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
                 patch.setitem(product.TILES, kind, (tile,))
                 cuda = tiled(kernel, device("a100"))
             name = f"{cuda.name}_{tile.rows}_{tile.columns}"
-            made.append((kernel, replace(cuda, name=name, source=cuda.source.replace(cuda.name, name))))
-    code = module_source([cuda.source for _, cuda in made])
-    for kernel, cuda in made:
+            pairs.append((kernel, replace(cuda, name=name, source=cuda.source.replace(cuda.name, name))))
+    code = module_source([cuda.source for _, cuda in pairs])
+    for kernel, cuda in pairs:
         arrays = inputs_of(kernel)
         judge(kernel, run_emulated(kernel, cuda, code, arrays, 2), arrays)
 
@@ -272,14 +272,14 @@ def random_product(rng: np.random.Generator) -> tuple[Node, ...]:
     if rng.random() < 0.3:
         x = node("add", (x, leaf(next(names), dtype, *((k,), (m, 1), (1,))[int(rng.integers(3))])))
     y = node("matmul", (x, operand(k, n)))
-    found = []
+    results = []
     for _ in range(int(rng.integers(1, 3))):
         z = y
         for _ in range(int(rng.integers(3))):
             shape = ((n,), (m, 1), y.shape, (*y.shape[:-2], 1, 1))[int(rng.integers(4))]
             z = node(str(rng.choice(["add", "multiply", "maximum"])), (z, leaf(next(names), dtype, *shape)))
-        found.append(z)
-    return tuple(dict.fromkeys(found))
+        results.append(z)
+    return tuple(dict.fromkeys(results))
 
 
 @emulated
@@ -288,10 +288,10 @@ def test_random_products_equal_the_evaluator() -> None:
     rng = np.random.default_rng(0)
     kernels = [kernel_of(random_product(rng)) for _ in range(many(40))]
     devices = [device(str(rng.choice(["a100", "v100"]))) for _ in kernels]
-    made = [tiled(kernel, on) for kernel, on in zip(kernels, devices, strict=True)]
-    made = [replace(c, name=f"f{i}", source=c.source.replace(c.name, f"f{i}")) for i, c in enumerate(made)]
-    code = module_source([cuda.source for cuda in made])
-    for i, (kernel, cuda) in enumerate(zip(kernels, made, strict=True)):
+    products = [tiled(kernel, on) for kernel, on in zip(kernels, devices, strict=True)]
+    products = [replace(c, name=f"f{i}", source=c.source.replace(c.name, f"f{i}")) for i, c in enumerate(products)]
+    code = module_source([cuda.source for cuda in products])
+    for i, (kernel, cuda) in enumerate(zip(kernels, products, strict=True)):
         arrays = inputs_of(kernel)
         judge(kernel, run_emulated(kernel, cuda, code, arrays, i % 3), arrays)
 
@@ -316,9 +316,9 @@ LARGE: dict[str, Build] = {
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) -> None:
     """Every second one for each architecture."""
-    made = {case: tiled(kernel_of(LARGE[case]()), device("a100")) for case in [*LARGE][arch == "sm_90" :: 2]}
-    windows = {cuda.name for case, cuda in made.items() if "convolution" in case}
-    code = module_source([cuda.source for cuda in made.values()])
+    products = {case: tiled(kernel_of(LARGE[case]()), device("a100")) for case in [*LARGE][arch == "sm_90" :: 2]}
+    windows = {cuda.name for case, cuda in products.items() if "convolution" in case}
+    code = module_source([cuda.source for cuda in products.values()])
     for name, uses in nvrtc.compile_cuda(code, arch).resources.items():
         assert uses.spill_bytes == 0 and uses.stack_bytes == 0 and uses.shared_bytes <= 48 << 10, (name, uses)
         assert uses.registers <= 128 or name in windows, (name, uses)

@@ -56,11 +56,11 @@ def deep_product() -> Graph:
 
 
 def deep_takes() -> Graph:
-    x, at = read(0, (9,)), read(1, (9,), np.int64)
-    place = at
+    x, indices = read(0, (9,)), read(1, (9,), np.int64)
+    place = indices
     for _ in range(DEEP // 10):
-        place = node("take", (place, at), (-1,))
-    return body([x, at], node("negative", (node("take", (x, place), (-1,)),)))
+        place = node("take", (place, indices), (-1,))
+    return body([x, indices], node("negative", (node("take", (x, place), (-1,)),)))
 
 
 @emulated

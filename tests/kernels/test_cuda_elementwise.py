@@ -58,9 +58,9 @@ def special_values(dtype: np.dtype) -> np.ndarray:
         return np.array(sorted(i for i in every if limits.min <= i <= limits.max), dtype)
     if dtype.kind == "c":
         parts = np.array([0, -0.0, 1, -2.5, np.inf, -np.inf, np.nan, 1e-30, 1e30, 3e-39])
-        found = np.zeros((len(parts), len(parts)), dtype)
-        found.real, found.imag = parts[:, None], parts
-        return found.reshape(-1)
+        grid = np.zeros((len(parts), len(parts)), dtype)
+        grid.real, grid.imag = parts[:, None], parts
+        return grid.reshape(-1)
     limits = ml_dtypes.finfo(dtype)
     least, tiny, most, eps = map(float, (limits.smallest_subnormal, limits.tiny, limits.max, limits.eps))
     every = [*NUMBERS, least, 3 * least, tiny - least, tiny, 1.5 * tiny, most, most / 2, most / 3, eps, 1 + eps]
@@ -97,9 +97,9 @@ def _loop(name: str, wanted: list[np.dtype]) -> tuple[np.dtype, ...]:
 
 def run(kernels: Sequence[Graph], data: Sequence[dict[Node, np.ndarray]]) -> list[list[Pair]]:
     """What the emulator makes of each body's outputs, and what the evaluator does. All are compiled together."""
-    made = [emit_kernel(Kernel("map", body, (), (), PRICE), device("h100")) for body in kernels]
-    code, pairs = module_source([cuda.source for cuda in made]), []
-    for body, cuda, arrays in zip(kernels, made, data, strict=True):
+    emitted = [emit_kernel(Kernel("map", body, (), (), PRICE), device("h100")) for body in kernels]
+    code, pairs = module_source([cuda.source for cuda in emitted]), []
+    for body, cuda, arrays in zip(kernels, emitted, data, strict=True):
         given, writes = [arrays[n] for n in body.inputs], [np.empty(o.shape, o.dtype) for o in body.outputs]
         function = cudasim.CpuRawKernel(code, cuda.name)
         function(cuda.grid, cuda.block, cuda.arguments(writes, given, cuda.constants, []))
@@ -139,14 +139,14 @@ def near(got: np.ndarray, want: np.ndarray, ulps: float) -> np.ndarray:
 @emulated
 @pytest.mark.slow
 def test_every_operator_cast_and_constant_of_every_dtype_gives_what_numpy_gives_for_special_values():
-    made, wrong = every_row(), []
-    bodies = [body(named.values()) for _, named in made]
-    for (dtype, named), pairs in zip(made, run(bodies, [specials(b) for b in bodies]), strict=True):
+    groups, wrong = every_row(), []
+    bodies = [body(named.values()) for _, named in groups]
+    for (dtype, named), pairs in zip(groups, run(bodies, [specials(b) for b in bodies]), strict=True):
         for (name, n), (got, want) in zip(named.items(), pairs, strict=True):
             right = judged(name, n, got, want, special_values(dtype))
-            for at in map(tuple, np.argwhere(~right)[:1]):
-                values = [np.broadcast_to(specials(body([n]))[a], want.shape)[at] for a in n.args if a.op == "input"]
-                wrong.append(f"{name} of {values}: {got[at]!r}, NumPy has {want[at]!r}; {(~right).sum()} such")
+            for index in map(tuple, np.argwhere(~right)[:1]):
+                values = [np.broadcast_to(specials(body([n]))[a], want.shape)[index] for a in n.args if a.op == "input"]
+                wrong.append(f"{name} of {values}: {got[index]!r}, NumPy has {want[index]!r}; {(~right).sum()} such")
     assert not wrong, "\n".join(wrong)
 
 
@@ -155,12 +155,12 @@ def every_row() -> list[tuple[np.dtype, dict[str, Node]]]:
     floats are those of float32: either dtype has every second one."""
     functions = sorted(NEAR | SPECIAL)
     others = {dtypes.BFLOAT16: functions[::2], dtypes.FLOAT16: functions[1::2]}
-    made: dict[tuple[np.dtype, tuple[int, ...]], dict[str, Node]] = {}
+    groups: dict[tuple[np.dtype, tuple[int, ...]], dict[str, Node]] = {}
     for dtype in DTYPES:
         for name, n in (*operators(dtype), *casts(dtype), *constants(dtype)):
             if name not in others.get(dtype, ()):
-                made.setdefault((dtype, n.shape), {})[name] = n
-    return [(dtype, named) for (dtype, _), named in made.items()]
+                groups.setdefault((dtype, n.shape), {})[name] = n
+    return [(dtype, named) for (dtype, _), named in groups.items()]
 
 
 def casts(dtype: np.dtype) -> Iterator[tuple[str, Node]]:
@@ -218,19 +218,19 @@ EXACT = ("add", "subtract", "multiply", "divide", "sqrt", "negative", "abs", "sq
 
 def random_outputs(rng: np.random.Generator, dtype: np.dtype, x: Node, y: Node) -> list[Node]:
     """Values that operators with exactly defined results make of one another."""
-    found = [x, y, const(0.1, dtype), const(3, dtype)]
-    while len(found) < 24:
+    values = [x, y, const(0.1, dtype), const(3, dtype)]
+    while len(values) < 24:
         op = str(rng.choice(EXACT))
-        a, b = (found[int(i)] for i in rng.integers(len(found), size=2))
+        a, b = (values[int(i)] for i in rng.integers(len(values), size=2))
         if op == "where":
-            made = node("where", (node("less", (a, b)), b, a))
+            value = node("where", (node("less", (a, b)), b, a))
         elif op == "there and back":
             wide = node("add", (node("cast", (a,), (np.dtype(np.float32),)), const(np.float32(1e-3))))
-            made = node("cast", (wide,), (dtype,))
+            value = node("cast", (wide,), (dtype,))
         else:
-            made = node(op, (a, b)[: UFUNCS[op].nin])
-        found.append(made)
-    return [n for n in found[-8:] if n.shape == (40, 7)] or [node("add", (x, y))]
+            value = node(op, (a, b)[: UFUNCS[op].nin])
+        values.append(value)
+    return [n for n in values[-8:] if n.shape == (40, 7)] or [node("add", (x, y))]
 
 
 @emulated

@@ -206,13 +206,13 @@ def poisoned(kernel: Kernel) -> list[np.ndarray]:
 
 
 def judge(kernel: Kernel, got: list[np.ndarray], arrays: list[np.ndarray]) -> None:
-    for found, want in zip(got, evaluate(kernel.body, arrays), strict=True):
-        if found.dtype.kind == "f":
-            close = {2: 4e-3, 4: 3e-5, 8: 1e-12}[found.dtype.itemsize]
+    for result, want in zip(got, evaluate(kernel.body, arrays), strict=True):
+        if result.dtype.kind == "f":
+            close = {2: 4e-3, 4: 3e-5, 8: 1e-12}[result.dtype.itemsize]
             largest = max(1e-2, float(np.abs(want).max(initial=0)))
-            np.testing.assert_allclose(found, want, rtol=close, atol=close * largest / 10)
+            np.testing.assert_allclose(result, want, rtol=close, atol=close * largest / 10)
         else:
-            assert np.array_equal(found, want)
+            assert np.array_equal(result, want)
 
 
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
@@ -262,16 +262,16 @@ NOT_FINITE = np.array([1, np.nan, np.inf, -np.inf, 0, -0.0, -7.5, 2], np.float32
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 def test_not_a_number_infinity_and_signed_zero_go_through_as_in_numpy():
     x, y = leaf("f4", 8, 1), leaf("f4", 8)
-    made = {}
+    kernels = {}
     for op in (
         "maximum", "fmin", "floor_divide", "remainder", "minimum", "fmax", "sign", "divide", "logaddexp", "copysign",
         "isnan", "isinf", "power", "isfinite", "signbit", "round", "fmod",
     ):  # fmt: skip
         args = (x, y) if row(op).arity == 2 else (x,)
         kernel = Kernel("map", Graph(args, (node(op, args),)), (0, 1), (0,), NO_PRICE)
-        made[op] = kernel, emit_kernel(kernel, device("h100"))
-    code = module_source([cuda.source for _, cuda in made.values()])
-    for op, (kernel, cuda) in made.items():
+        kernels[op] = kernel, emit_kernel(kernel, device("h100"))
+    code = module_source([cuda.source for _, cuda in kernels.values()])
+    for op, (kernel, cuda) in kernels.items():
         arrays, writes = [NOT_FINITE.reshape(8, 1), NOT_FINITE][: row(op).arity], poisoned(kernel)
         function = cudasim.CpuRawKernel(code, cuda.name)
         function(cuda.grid, cuda.block, cuda.arguments(writes, arrays, cuda.constants, []))
@@ -286,13 +286,13 @@ def test_not_a_number_infinity_and_signed_zero_go_through_as_in_numpy():
 
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 def test_the_largest_of_a_row_with_a_nan_is_nan():
-    made = []
+    kernels = []
     for axis, shape in ((-1, (4, 600)), (-1, (2, 5000)), (-2, (600, 40))):
         x = leaf("f4", *shape)
         kernel = Kernel("reduce", Graph((x,), (node("max", (x,), ((axis,),)),)), (0,), (0,), NO_PRICE)
-        made.append((kernel, emit_kernel(kernel, device("h100"))))
-    code = module_source([cuda.source for _, cuda in made])
-    for kernel, cuda in made:
+        kernels.append((kernel, emit_kernel(kernel, device("h100"))))
+    code = module_source([cuda.source for _, cuda in kernels])
+    for kernel, cuda in kernels:
         array, writes = np.zeros(kernel.body.inputs[0].shape, np.float32), poisoned(kernel)
         array[0, 7], array[1, 9] = np.nan, np.inf
         workspace = [np.zeros(n, dtype) for dtype, n in cuda.workspace]

@@ -44,8 +44,8 @@ def viewed(shape: Shape) -> tuple[Node, ...]:
 
 
 def taken(shape: Shape) -> tuple[Node, ...]:
-    x, at = read(0, (9, *shape)), read(1, (2, 2), np.int64)
-    return (node("negative", (node("take", (x, at), (-len(shape) - 1,)),)),)
+    x, places = read(0, (9, *shape)), read(1, (2, 2), np.int64)
+    return (node("negative", (node("take", (x, places), (-len(shape) - 1,)),)),)
 
 
 def softmaxes(*axes: int) -> Callable[[Shape], tuple[Node, ...]]:
@@ -106,19 +106,19 @@ def bodies() -> Iterator[tuple[str, Graph]]:
 
 @cache
 def emitted() -> tuple[list[tuple[str, Graph, CudaKernel]], str]:
-    made = []
+    kernels = []
     for name, kernel in bodies():
         state = classify(kernel, H100)
         kind = state.kind if isinstance(state, State) and state.kind in CUDA_FUNCTIONS else "map"
-        made.append((name, kernel, emit_kernel(Kernel(kind, kernel, (), (), PRICE), H100)))
-    return made, module_source(list(dict.fromkeys(cuda.source for *_, cuda in made)))
+        kernels.append((name, kernel, emit_kernel(Kernel(kind, kernel, (), (), PRICE), H100)))
+    return kernels, module_source(list(dict.fromkeys(cuda.source for *_, cuda in kernels)))
 
 
 @pytest.mark.slow
 @emulated
 def test_kernels_over_axes_of_no_or_one_element_equal_the_evaluator():
-    made, code = emitted()
-    for name, kernel, cuda in made:
+    kernels, code = emitted()
+    for name, kernel, cuda in kernels:
         assert bool(cuda.grid) == any(o.type.size for o in kernel.outputs), name
         if not cuda.grid:
             continue

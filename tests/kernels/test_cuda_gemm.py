@@ -66,8 +66,8 @@ def test_a_product_of_widened_operands_is_the_product_of_what_they_are_widened_f
     a, b = (np.random.default_rng(0).integers(-8, 9, shape).astype(dtype) for shape in shapes)
     plan, wanted = planned(product, a, b), product(a, b)
     LAUNCHES.names.clear()
-    found = Program(plan, CudaExecutable(plan, GPU))(a, b)
-    assert found.dtype == wanted.dtype and found.shape == wanted.shape and np.array_equal(wide(found), wide(wanted))
+    got = Program(plan, CudaExecutable(plan, GPU))(a, b)
+    assert got.dtype == wanted.dtype and got.shape == wanted.shape and np.array_equal(wide(got), wide(wanted))
     if 0 not in a.shape:
         assert [n for n in LAUNCHES.names if n not in ("product", "cupy.matmul")] == [] and len(LAUNCHES.names) == 1
 

@@ -56,15 +56,15 @@ MOST: dict[str, tuple[Callable[[Node], Node], Any, float]] = {
 @pytest.mark.parametrize("arch", some(["sm_80", "sm_90"], 2))
 def test_a_map_takes_few_instructions_an_element(arch: str, tmp_path: Path) -> None:
     """All instructions of the kernel, over the elements of a thread and turn."""
-    made: dict[str, CudaKernel] = {}
+    kernels: dict[str, CudaKernel] = {}
     for name, (build, dtype, _) in MOST.items():
         output = build(read(0, (4096, 4096), dtype))
         inputs = [read(0, (4096, 4096), dtype), *([read(1, (4096, 4096), dtype)] if build is turned else [])]
         cuda = emit_kernel(Kernel("map", body(inputs, output), (), (), PRICE), device("h100"))
         assert isinstance(cuda, CudaKernel)
-        made[name] = cuda
-    found = instructions(made.values(), arch, tmp_path)
-    for name, cuda in made.items():
+        kernels[name] = cuda
+    names_of = instructions(kernels.values(), arch, tmp_path)
+    for name, cuda in kernels.items():
         assert isinstance(cuda.schedule, MapSchedule | TilesSchedule)
-        count = len(found[cuda.name]) / cuda.schedule.width
+        count = len(names_of[cuda.name]) / cuda.schedule.width
         assert count <= MOST[name][2], (name, count)

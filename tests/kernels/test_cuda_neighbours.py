@@ -23,15 +23,15 @@ def drawn(rng: np.random.Generator, depth: int = 3) -> str:
 
 def test_places_said_to_lie_side_by_side_do_from_a_multiple_of_the_width_on() -> None:
     rng = np.random.default_rng(0)
-    found = 0
+    count = 0
     for _ in range(3000):
         text, width = drawn(rng), int(rng.choice([2, 4, 8]))
         if side_by_side(text, "k", width):
-            found += 1
+            count += 1
             for first, other in ((0, 0), (width, 1), (5 * width, 7)):
-                at = places(text, first, width, other)
-                assert at == list(range(at[0], at[0] + width)) and at[0] % width == 0, text
-    assert found > 100
+                elements = places(text, first, width, other)
+                assert elements == list(range(elements[0], elements[0] + width)) and elements[0] % width == 0, text
+    assert count > 100
 
 
 @pytest.mark.parametrize("text", [

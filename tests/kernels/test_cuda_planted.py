@@ -37,9 +37,9 @@ def squares(x: Node, axis: int) -> Node:
 def of(kind: str, shape: tuple[int, ...], root: Callable[[Node], Node]) -> tuple[Graph, CudaKernel]:
     x = read(0, shape)
     graph = body([x], root(x))
-    found = emit_kernel(kernel(kind, graph), H100)
-    assert isinstance(found, CudaKernel)
-    return graph, found
+    cuda = emit_kernel(kernel(kind, graph), H100)
+    assert isinstance(cuda, CudaKernel)
+    return graph, cuda
 
 
 def scans(case: str) -> tuple[Graph, CudaKernel]:
@@ -48,9 +48,9 @@ def scans(case: str) -> tuple[Graph, CudaKernel]:
 
 def product(case: str) -> tuple[Graph, CudaKernel]:
     graph = test_cuda_contract.emitted(case)[0].body
-    found = source_of(graph, product_schedule(graph, H100), "product")
-    assert isinstance(found, CudaKernel)
-    return graph, found
+    cuda = source_of(graph, product_schedule(graph, H100), "product")
+    assert isinstance(cuda, CudaKernel)
+    return graph, cuda
 
 
 def tiles() -> tuple[Graph, CudaKernel]:
@@ -74,12 +74,12 @@ KERNELS = {
 
 
 @functools.cache
-def made(case: str) -> tuple[Graph, CudaKernel]:
+def emitted(case: str) -> tuple[Graph, CudaKernel]:
     return KERNELS[case]()
 
 
 def launched(case: str, code: str, name: str, seed: int = 0, counted: bool = False) -> list[np.ndarray]:
-    graph, cuda = made(case)
+    graph, cuda = emitted(case)
     given, workspace = data(graph), [np.zeros(n, dtype) for dtype, n in cuda.workspace]
     outs = [np.full(o.shape, 7, o.dtype) for o in graph.outputs]
     function = CpuRawKernel(code, name, counted)
@@ -93,7 +93,7 @@ def launched(case: str, code: str, name: str, seed: int = 0, counted: bool = Fal
 
 def without(case: str, words: str) -> tuple[str, dict[int, str]]:
     """One text: the kernel of a case, and others without one of its `words`, whose names are by where that stood."""
-    cuda = made(case)[1]
+    cuda = emitted(case)[1]
     spans = [m.span() for m in re.finditer(re.escape(words), cuda.source)]
     spans = [(start, end) for start, end in spans if words != BARRIER or is_needed(cuda.source, start)]
     names = {start: f"{cuda.name}_{start}" for start, _ in spans}
@@ -102,32 +102,32 @@ def without(case: str, words: str) -> tuple[str, dict[int, str]]:
     return module_source([cuda.source, *renamed]), names
 
 
-def is_needed(source: str, at: int) -> bool:
+def is_needed(source: str, start: int) -> bool:
     """Does the barrier there keep threads from one another? Not where memory may be used again that nobody uses, nor
     where one thread alone has written what it marks."""
-    after = source[at + len(BARRIER) :]
+    after = source[start + len(BARRIER) :]
     alone = re.match(r"\s*if \(threadIdx.x == 0 && threadIdx.y == 0\)", after) and "Several<" not in source
     again = r"\ball\[" if after.startswith(" }") else r"\b(all|every)\["  # `every` lies behind what warps join
-    used = re.search(again, source[:at].rpartition(BARRIER)[2])
+    used = re.search(again, source[:start].rpartition(BARRIER)[2])
     ends = re.match(r"\s*}", after) and not re.search(again, after.partition(BARRIER)[0])
     return not alone and not (used and ends)
 
 
 @pytest.mark.parametrize("case", some([case for case in KERNELS if case != "a cascade"], 2))
 def test_a_missing_barrier_shows(case):
-    source, (code, planted) = made(case)[1].source, without(case, BARRIER)
-    wanted = launched(case, code, made(case)[1].name)
+    source, (code, planted) = emitted(case)[1].source, without(case, BARRIER)
+    wanted = launched(case, code, emitted(case)[1].name)
     assert planted
     hidden = []
-    for at, name in planted.items():
+    for start, name in planted.items():
         try:
-            found = [launched(case, code, name, seed) for seed in SEEDS]
-            if any(not np.array_equal(a, b) for got in found for a, b in zip(got, wanted, strict=True)):
+            runs = [launched(case, code, name, seed) for seed in SEEDS]
+            if any(not np.array_equal(a, b) for got in runs for a, b in zip(got, wanted, strict=True)):
                 continue
             launched(case, code, name, counted=True)
         except CudaSimError:
             continue
-        hidden.append(source[at - 200 : at + 150])
+        hidden.append(source[start - 200 : start + 150])
     assert not hidden, "\n---\n".join(hidden)
 
 
@@ -135,7 +135,7 @@ def test_a_missing_barrier_shows(case):
 @pytest.mark.parametrize("case", [case for case in KERNELS if "share" in case or case == "a cascade"])
 def test_a_missing_fence_shows(case):
     code, planted = without(case, FENCE)
-    launched(case, code, made(case)[1].name, counted=True)
+    launched(case, code, emitted(case)[1].name, counted=True)
     assert len(planted) == 2
     for name in planted.values():
         with pytest.raises(CudaSimError, match="without a fence"):

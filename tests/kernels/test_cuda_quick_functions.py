@@ -25,13 +25,13 @@ FUNCTIONS = {"divide": "eqf_divided(", "sqrt": "eqf_sqrt(", "tanh": "eqf_tanh(",
 
 def quick(*calls: tuple) -> list[np.ndarray]:
     """What operators make of arrays. All are compiled together."""
-    made = []
+    kernels = []
     for op, *arrays in calls:
         args = [read(j, a.shape, a.dtype) for j, a in enumerate(arrays)]
-        made.append(emit_kernel(Kernel("map", body(args, node(op, tuple(args))), (), (), PRICE), device("h100")))
-        assert FUNCTIONS[op] in made[-1].source
-    code, results = "#define EQF_QUICK\n" + module_source([cuda.source for cuda in made]), []
-    for (_, *arrays), cuda in zip(calls, made, strict=True):
+        kernels.append(emit_kernel(Kernel("map", body(args, node(op, tuple(args))), (), (), PRICE), device("h100")))
+        assert FUNCTIONS[op] in kernels[-1].source
+    code, results = "#define EQF_QUICK\n" + module_source([cuda.source for cuda in kernels]), []
+    for (_, *arrays), cuda in zip(calls, kernels, strict=True):
         results.append(np.empty_like(arrays[0]))
         cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, (*arrays, results[-1]))
     return results
@@ -75,8 +75,8 @@ def test_zeros_infinities_and_huge_numbers_divide_as_in_numpy() -> None:
 def test_hyperbolic_tangents_are_off_by_little_more_than_two_units_in_the_last_place() -> None:
     x = np.concatenate([drawn((-126, 127)), np.random.default_rng(0).uniform(-10, 10, 1_000_000).astype(np.float32)])
     every = np.array([0, -0.0, np.inf, -np.inf, np.nan, 100, -100], np.float32)
-    (found, of_every), want = quick(("tanh", x), ("tanh", every)), np.tanh(x.astype(np.float64))
-    assert (np.abs(found - want) / np.spacing(np.abs(want.astype(np.float32)))).max() < 2.2
+    (got, of_every), want = quick(("tanh", x), ("tanh", every)), np.tanh(x.astype(np.float64))
+    assert (np.abs(got - want) / np.spacing(np.abs(want.astype(np.float32)))).max() < 2.2
     np.testing.assert_array_equal(of_every, np.tanh(every))
     assert np.array_equal(np.signbit(of_every), np.signbit(every))
 
@@ -85,15 +85,15 @@ def test_hyperbolic_tangents_are_off_by_little_more_than_two_units_in_the_last_p
 def test_quotients_roots_and_hyperbolic_tangents_take_no_branches(tmp_path: Path) -> None:
     """Beside those of the loop."""
 
-    def made(dtype: type, of: Callable[[Node, Node], Node]) -> CudaKernel:
+    def kernel(dtype: type, of: Callable[[Node, Node], Node]) -> CudaKernel:
         x, y = read(0, (1 << 20,), dtype), read(1, (1 << 20,), dtype)
         return emit_kernel(Kernel("map", body([x, y], of(x, y)), (), (), PRICE), device("h100"))
 
-    pairs = [(made(dtype, lambda x, y: node("multiply", (x, y))),
-              made(dtype, lambda x, y: node("divide", (node("sqrt", (x,)), node("tanh", (y,))))))
+    pairs = [(kernel(dtype, lambda x, y: node("multiply", (x, y))),
+              kernel(dtype, lambda x, y: node("divide", (node("sqrt", (x,)), node("tanh", (y,))))))
              for dtype in (np.float32, np.float16, ml_dtypes.bfloat16)]  # fmt: skip
-    found = instructions([cuda for pair in pairs for cuda in pair], "sm_90", tmp_path)
+    names_of = instructions([cuda for pair in pairs for cuda in pair], "sm_90", tmp_path)
     for plain, cuda in pairs:
-        names = found[cuda.name]
+        names = names_of[cuda.name]
         assert not {"CALL", "BSSY"} & {name.split(".")[0] for name in names}, cuda.source
-        assert sum(n.startswith("BRA") for n in names) <= sum(n.startswith("BRA") for n in found[plain.name])
+        assert sum(n.startswith("BRA") for n in names) <= sum(n.startswith("BRA") for n in names_of[plain.name])

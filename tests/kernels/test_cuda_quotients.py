@@ -18,15 +18,15 @@ pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.availa
 
 def quotients(*arrays: np.ndarray) -> list[np.ndarray]:
     """Each over the largest of each of its rows. All are compiled together."""
-    made = []
+    kernels = []
     for x in arrays:
         given = read(0, x.shape, x.dtype)
         kernel = Kernel("row", body([given], node("divide", (given, reduced("max", given)))), (0,), (1,), PRICE)
-        made.append(emit_kernel(kernel, device("h100")))
-        assert "quotient(" in made[-1].source
-    code, results = module_source([cuda.source for cuda in made]), [np.empty_like(x) for x in arrays]
-    for x, cuda, found in zip(arrays, made, results, strict=True):
-        cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, (x, found))
+        kernels.append(emit_kernel(kernel, device("h100")))
+        assert "quotient(" in kernels[-1].source
+    code, results = module_source([cuda.source for cuda in kernels]), [np.empty_like(x) for x in arrays]
+    for x, cuda, result in zip(arrays, kernels, results, strict=True):
+        cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, (x, result))
     return results
 
 
@@ -34,8 +34,8 @@ def test_quotients_of_a_row_are_rounded_once() -> None:
     rng = np.random.default_rng(0)
     x = np.ldexp(rng.uniform(-2, 2, (500, 200)), rng.integers(-10, 11, (500, 200)))
     arrays = [x.astype(dtype) for dtype in (np.float32, np.float16, ml_dtypes.bfloat16)]
-    for given, found in zip(arrays, quotients(*arrays), strict=True):
-        assert np.array_equal(found, given / given.max(-1, keepdims=True)), given.dtype
+    for given, got in zip(arrays, quotients(*arrays), strict=True):
+        assert np.array_equal(got, given / given.max(-1, keepdims=True)), given.dtype
 
 
 def test_quotients_of_a_row_are_whole_where_they_can_be() -> None:

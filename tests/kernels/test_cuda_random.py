@@ -80,8 +80,8 @@ class Drawing:
             return node("reshape", (self.input((int(np.prod(shape)),), self.dtype),), (shape,))
         if way == 4 and shape[0] and rank > 1:
             places = self.pick([np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.uint16)])
-            at = self.input((shape[0],), places, "at")
-            return node("take", (self.input((7, *shape[1:]), self.dtype), at), (-rank,))
+            indices = self.input((shape[0],), places, "at")
+            return node("take", (self.input((7, *shape[1:]), self.dtype), indices), (-rank,))
         if way == 5:
             return const(self.pick(special_values(self.dtype)), self.dtype)
         return self.input(shape, self.dtype)
@@ -94,15 +94,15 @@ class Drawing:
             op = str(self.pick(ops))
             try:
                 if self.rng.random() < 0.15:
-                    made = node("where", (node("less", (x, y)), y, x))
+                    value = node("where", (node("less", (x, y)), y, x))
                 elif self.rng.random() < 0.1 and kind != "f":
-                    made = node("cast", (node("cast", (x,), (self.pick(DTYPES),)),), (self.dtype,))
+                    value = node("cast", (node("cast", (x,), (self.pick(DTYPES),)),), (self.dtype,))
                 else:
-                    made = node(op, (x, y)[: UFUNCS[op].nin])
+                    value = node(op, (x, y)[: UFUNCS[op].nin])
             except EqfuseError:
                 continue
-            if made.dtype == self.dtype:
-                values.append(made)
+            if value.dtype == self.dtype:
+                values.append(value)
         return values
 
     def body(self) -> Graph:
@@ -138,8 +138,8 @@ class Drawing:
 
 
 def kernels(rng: np.random.Generator, count: int) -> Iterator[tuple[str, Graph, list[np.ndarray]]]:
-    found = 0
-    while found < count:
+    number = 0
+    while number < count:
         drawing = Drawing(rng)
         try:
             body = drawing.body()
@@ -156,15 +156,15 @@ def kernels(rng: np.random.Generator, count: int) -> Iterator[tuple[str, Graph, 
             kind = "map"
         else:
             kind = state.kind
-        found += 1
+        number += 1
         yield kind, body, drawing.data(body)
 
 
 def judge(seed: int, count: int) -> None:
     drawn = list(kernels(np.random.default_rng(None if EXPLORING else seed), count))
-    made = [emit_kernel(Kernel(kind, body, (), (), PRICE), H100) for kind, body, _ in drawn]
-    code = module_source(list(dict.fromkeys(cuda.source for cuda in made)))
-    for (_, body, arrays), cuda in zip(drawn, made, strict=True):
+    emitted = [emit_kernel(Kernel(kind, body, (), (), PRICE), H100) for kind, body, _ in drawn]
+    code = module_source(list(dict.fromkeys(cuda.source for cuda in emitted)))
+    for (_, body, arrays), cuda in zip(drawn, emitted, strict=True):
         writes = [np.zeros(o.shape, o.dtype) for o in body.outputs]
         workspace = [np.zeros(n, dtype) for dtype, n in cuda.workspace]
         if cuda.grid:
@@ -194,5 +194,5 @@ def test_many_random_kernels_have_the_evaluators_bits(seed):
 @pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 def test_random_kernels_compile():
     drawn = list(kernels(np.random.default_rng(9), 30))
-    made = [emit_kernel(Kernel(kind, body, (), (), PRICE), H100) for kind, body, _ in drawn]
-    nvrtc.compile_cuda(module_source(list(dict.fromkeys(cuda.source for cuda in made))), "sm_80", nvrtc.STRICT)
+    emitted = [emit_kernel(Kernel(kind, body, (), (), PRICE), H100) for kind, body, _ in drawn]
+    nvrtc.compile_cuda(module_source(list(dict.fromkeys(cuda.source for cuda in emitted))), "sm_80", nvrtc.STRICT)

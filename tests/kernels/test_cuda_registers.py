@@ -33,18 +33,18 @@ def of_one_operator(dtype: np.dtype) -> Iterator[Graph]:
             continue
 
 
-def leaf(rng: np.random.Generator, at: int, dtype: np.dtype) -> Node:
+def leaf(rng: np.random.Generator, number: int, dtype: np.dtype) -> Node:
     rows, columns = SHAPE
     way = int(rng.integers(4))
     if way == 0:
         start = int(rng.integers(5))
-        x = read(at, (rows, columns + 4), dtype)
+        x = read(number, (rows, columns + 4), dtype)
         return node("slice", (x,), (((0, rows, 1), (start, start + columns, 1)),))
-    return read(at, [(columns,), (rows, 1), SHAPE][way - 1], dtype)
+    return read(number, [(columns,), (rows, 1), SHAPE][way - 1], dtype)
 
 
 def at_random(rng: np.random.Generator, dtype: np.dtype) -> Graph:
-    values = [read(0, SHAPE, dtype), *(leaf(rng, at, dtype) for at in range(1, int(rng.integers(1, 5))))]
+    values = [read(0, SHAPE, dtype), *(leaf(rng, number, dtype) for number in range(1, int(rng.integers(1, 5))))]
     ops = ["add", "multiply", "subtract", "maximum", "exp", "tanh", "abs"]
     ops += ["divide", "sqrt", "erf", "log", "log1p", "expm1"] * (dtype == np.float32)
     ops += ["divide", "sqrt", "log", "sin", "power"] * (rng.random() < 0.2)
@@ -59,7 +59,7 @@ def at_random(rng: np.random.Generator, dtype: np.dtype) -> Graph:
 
 
 def crowded(graphs: Iterator[Graph]) -> list[CudaKernel]:
-    made = []
+    kernels = []
     for graph in graphs:
         try:
             cuda = emit_kernel(Kernel("map", graph, (), (), PRICE), device("h100"))
@@ -67,12 +67,12 @@ def crowded(graphs: Iterator[Graph]) -> list[CudaKernel]:
             continue
         assert isinstance(cuda, CudaKernel)
         if cuda.schedule.resident > 1:
-            made.append(cuda)
-    return made
+            kernels.append(cuda)
+    return kernels
 
 
-def spilled(made: list[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
-    used = nvrtc.compile_cuda(module_source(list(dict.fromkeys(cuda.source for cuda in made))), arch).resources
+def spilled(kernels: list[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
+    used = nvrtc.compile_cuda(module_source(list(dict.fromkeys(cuda.source for cuda in kernels))), arch).resources
     assert all(uses.registers <= 40 for uses in used.values())
     return {name: uses for name, uses in used.items() if uses.spill_bytes}
 
@@ -81,13 +81,13 @@ def spilled(made: list[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16], ids=lambda d: np.dtype(d).name)
 def test_no_operator_spills_where_many_threads_are_to_be_resident(dtype: type) -> None:
     arch = "sm_80" if dtype is ml_dtypes.bfloat16 else "sm_90"
-    made = crowded(of_one_operator(np.dtype(dtype)))
-    assert len(made) > 10 and not spilled(made, arch)
+    kernels = crowded(of_one_operator(np.dtype(dtype)))
+    assert len(kernels) > 10 and not spilled(kernels, arch)
 
 
 @pytest.mark.parametrize("seed", some(range(6), 6))
 def test_no_random_map_spills_where_many_threads_are_to_be_resident(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dtypes = [np.dtype(d) for d in (np.float32, ml_dtypes.bfloat16, np.float16)]
-    made = crowded(at_random(rng, dtypes[at % 3]) for at in range(COUNT))
-    assert len(made) > COUNT / 4 and not spilled(made, ("sm_90", "sm_80")[seed % 2])
+    kernels = crowded(at_random(rng, dtypes[i % 3]) for i in range(COUNT))
+    assert len(kernels) > COUNT / 4 and not spilled(kernels, ("sm_90", "sm_80")[seed % 2])

@@ -71,17 +71,17 @@ SHARED = ("weighted 2x3100 ", "weighted 40x2000 along columns", "both 40x2000 al
 
 
 def emitted(case: str) -> CudaKernel:
-    found = emit_kernel(kernel("scan", CASES[case]), H100)
-    assert isinstance(found, CudaKernel) and isinstance(found.schedule, ScansSchedule)
-    return found
+    cuda = emit_kernel(kernel("scan", CASES[case]), H100)
+    assert isinstance(cuda, CudaKernel) and isinstance(cuda.schedule, ScansSchedule)
+    return cuda
 
 
 def of_shared_rows(case: str) -> CudaKernel:
     """One whose blocks share rows, though they are short."""
     way = next(way for way in scan.ways(CASES[case]) if way.splits > 1)
-    found = source_of(CASES[case], way, "shared")
-    assert isinstance(found, CudaKernel)
-    return found
+    cuda = source_of(CASES[case], way, "shared")
+    assert isinstance(cuda, CudaKernel)
+    return cuda
 
 
 def launched(cuda: CudaKernel, source: str, graph: Graph, launches: int = 1, seed: int = 0) -> list[np.ndarray]:
@@ -167,8 +167,8 @@ def test_a_program_that_scans_agrees_with_numpy():
         return np.cumsum(e, -1) / e.sum(-1, keepdims=True), np.maximum.accumulate(x, axis=0) * 2
 
     x = np.random.default_rng(0).normal(size=(40, 300)).astype(np.float32)
-    made = program_on(ef.compile(program, x, target="cuda:h100").plan, EmulatedGpu())
-    for got, want in zip(made(x), program(x), strict=True):
+    on_gpu = program_on(ef.compile(program, x, target="cuda:h100").plan, EmulatedGpu())
+    for got, want in zip(on_gpu(x), program(x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 

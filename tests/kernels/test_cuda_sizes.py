@@ -38,7 +38,7 @@ class Case:
     kind: str
     output: Node
     numpy: Callable[..., np.ndarray]
-    at: object = ...
+    part: object = ...
     flat: Sequence[int] = ()  # where in the result of a map that is, if not everywhere
 
 
@@ -70,10 +70,10 @@ def maps() -> dict[str, Case]:
         "backwards": Case("map", negative(sliced(backwards, (0, 9, 1))), lambda x: -x[:-10:-1]),
         "a transposed corner": Case("map", negative(sliced(turned, (1020, 1024, 1), (2**21, 2**21 + 512, 7))),
                                     lambda x: -x.T[1020:, 2**21 :: 7]),
-        "rows by 32-bit numbers": Case("map", add(node("take", (table, rows), (-2,)), one), lambda x, at, y: x[at] + y),
-        "rows alone": Case("map", node("take", (table, rows), (-2,)), lambda x, at: x[at]),
+        "rows by 32-bit numbers": Case("map", add(node("take", (table, rows), (-2,)), one), lambda x, i, y: x[i] + y),
+        "rows alone": Case("map", node("take", (table, rows), (-2,)), lambda x, i: x[i]),
         "elements by 32-bit numbers": Case("map", add(node("take_along_axis", (table, elements), (-2,)), one),
-                                           lambda x, at, y: np.take_along_axis(x, at.astype(np.int64), 0) + y),
+                                           lambda x, i, y: np.take_along_axis(x, i.astype(np.int64), 0) + y),
         "values that are never stored": Case("map", never_stored, lambda x: -x[0, -9:]),
         "windows": Case("map", negative(sliced(windows, (BIG - 6, BIG - 2, 1), (0, 3, 1))),
                         lambda x: -np.lib.stride_tricks.sliding_window_view(x[-6:], 3)),
@@ -128,13 +128,13 @@ CASES = {**maps(), **rows(), **products()}
 
 @cache
 def emitted() -> tuple[dict[str, tuple[Kernel, CudaKernel]], str]:
-    made = {}
+    kernels = {}
     for name, case in CASES.items():
         inputs = tuple(n for n in Graph((), (case.output,)).nodes if n.op == "input")
         inputs = tuple(sorted(inputs, key=lambda n: n.attr("name")))
         kernel = Kernel(case.kind, Graph(inputs, (case.output,)), (), (), PRICE)
-        made[name] = kernel, emit_kernel(kernel, device("h100"))
-    return made, module_source(list(dict.fromkeys(cuda.source for _, cuda in made.values())))
+        kernels[name] = kernel, emit_kernel(kernel, device("h100"))
+    return kernels, module_source(list(dict.fromkeys(cuda.source for _, cuda in kernels.values())))
 
 
 def reserved(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -149,12 +149,12 @@ def argument(n: Node) -> np.ndarray:
     rng = np.random.default_rng(n.type.size % 1000)
     if n.dtype == np.int32:
         return rng.integers(2**21, 2**21 + 512, n.shape).astype(np.int32)
-    made = reserved(n.shape, n.dtype)
-    flat = made.reshape(-1)
+    array = reserved(n.shape, n.dtype)
+    flat = array.reshape(-1)
     for start in (0, 2**31 - 2**16, flat.size - 2**19):
         place = flat[max(0, start) : start + 2**19]
         place[...] = rng.integers(-3, 4, place.size)
-    return made
+    return array
 
 
 def chosen(case: Case, cuda: CudaKernel) -> list[int]:
@@ -170,14 +170,14 @@ def chosen(case: Case, cuda: CudaKernel) -> list[int]:
 @pytest.mark.parametrize("name", CASES)
 def test_no_index_leaves_its_type(name):
     case = CASES[name]
-    made, code = emitted()
-    kernel, cuda = made[name]
+    kernels, code = emitted()
+    kernel, cuda = kernels[name]
     arrays = [argument(n) for n in kernel.body.inputs]
     result = reserved(case.output.shape, case.output.dtype)
     blocks = chosen(case, cuda)
     function = cudasim.CpuRawKernel(code, cuda.name)
     function(cuda.grid, cuda.block, cuda.arguments([result], arrays, cuda.constants, []), blocks=blocks)
-    np.testing.assert_array_equal(result[case.at], case.numpy(*arrays))
+    np.testing.assert_array_equal(result[case.part], case.numpy(*arrays))
 
 
 def text(kind: str, *outputs: Node) -> str:

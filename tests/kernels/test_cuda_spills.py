@@ -45,8 +45,8 @@ ROWS: dict[str, Callable[[Node], Node]] = {
 
 def kernels(dtype: type, lengths: Sequence[int]) -> Iterator[CudaKernel]:
     """Of each body, with one of the `lengths` after the other."""
-    for at, (name, build) in enumerate(ROWS.items()):
-        for columns in lengths[at % 2 :: 2]:
+    for number, (name, build) in enumerate(ROWS.items()):
+        for columns in lengths[number % 2 :: 2]:
             if name == "norm of columns" and columns > 4096:
                 continue
             output = build(read(0, (256, columns), dtype))
@@ -54,8 +54,8 @@ def kernels(dtype: type, lengths: Sequence[int]) -> Iterator[CudaKernel]:
             yield emit_kernel(Kernel("row", Graph(inputs, (output,)), (), (), PRICE), device("a100"))
 
 
-def spilled(made: Iterable[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
-    sources = list(dict.fromkeys(cuda.source for cuda in made if cuda.grid))
+def spilled(emitted: Iterable[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
+    sources = list(dict.fromkeys(cuda.source for cuda in emitted if cuda.grid))
     used = nvrtc.compile_cuda(module_source(sources), arch).resources
     return {name: uses for name, uses in used.items() if uses.spill_bytes}
 
@@ -85,9 +85,9 @@ def test_the_suite_and_the_demonstration_spill_no_register(name, arch, numerics)
     programs = {id: case.program(small=False) for id, case in GRAPHS.items()}
     graphs = {id: ef.trace(f, *[ef.spec(t.shape, t.dtype) for t in types]) for id, (f, types) in programs.items()}
     graphs |= {example.name: ef.trace(*(lambda f, a: (f, *a))(*example.build(np.float32))) for example in full()}
-    made: dict[str, CudaKernel] = {}
+    emitted: dict[str, CudaKernel] = {}
     for graph in [*graphs.values()][name == "h100" :: 2]:
         plan = ef.extract(ef.saturate(graph, numerics=numerics), target=f"cuda:{name}")
-        found = program_on(plan).executable.functions
-        made |= {f.source: f for f in found if isinstance(f, CudaKernel)}
-    assert not spilled(made.values(), arch)
+        functions = program_on(plan).executable.functions
+        emitted |= {f.source: f for f in functions if isinstance(f, CudaKernel)}
+    assert not spilled(emitted.values(), arch)

@@ -43,11 +43,11 @@ def emitted(graph: Graph) -> CudaKernel:
 @emulated
 @pytest.mark.parametrize("shape", some(SHAPES, 2), ids=str)
 def test_tiles_of_every_width_equal_the_evaluator_whole_or_not(shape: tuple[int, int]) -> None:
-    at = SHAPES.index(shape)
-    graphs = [turned(*shape, dtype) for i, dtype in enumerate(DTYPES) if (at + i) % 3]  # every dtype at most shapes
-    made = [emitted(graph) for graph in graphs]
-    code = module_source([cuda.source for cuda in made])
-    for graph, cuda in zip(graphs, made, strict=True):
+    number = SHAPES.index(shape)
+    graphs = [turned(*shape, dtype) for i, dtype in enumerate(DTYPES) if (number + i) % 3]  # every dtype at most shapes
+    kernels = [emitted(graph) for graph in graphs]
+    code = module_source([cuda.source for cuda in kernels])
+    for graph, cuda in zip(graphs, kernels, strict=True):
         arrays, writes = data(graph), [np.empty(o.shape, o.dtype) for o in graph.outputs]
         cudasim.CpuRawKernel(code, cuda.name)(cuda.grid, cuda.block, cuda.arguments(writes, arrays, cuda.constants, []))
         for got, want in zip(writes, evaluate(graph, arrays), strict=True):
@@ -64,17 +64,17 @@ def conflicts(text: str, schedule: TilesSchedule, itemsize: int, bytes_at_once: 
     """How often a bank has another word to give than the one that it gives first, in the accesses of one block."""
     first, row = text.removeprefix("&tile0[")[:-1].split("][")
     lanes = 32 // max(1, bytes_at_once // 4)  # those that shared memory serves together
-    found = 0
+    count = 0
     for start in range(0, schedule.block[0], lanes):
         banks: dict[int, set[int]] = {}
         for thread in range(start, start + lanes):
             names = {"v": 1, "thread": thread}
-            at = [eval(t.replace("threadIdx.x", "thread").replace("/", "//"), names) for t in (first, row)]
-            word = (at[0] * schedule.line(schedule.transposed[0]) + at[1]) * itemsize // 4
+            place = [eval(t.replace("threadIdx.x", "thread").replace("/", "//"), names) for t in (first, row)]
+            word = (place[0] * schedule.line(schedule.transposed[0]) + place[1]) * itemsize // 4
             for w in range(word, word + max(1, bytes_at_once // 4)):
                 banks.setdefault(w % 32, set()).add(w)
-        found += max(map(len, banks.values())) - 1
-    return found
+        count += max(map(len, banks.values())) - 1
+    return count
 
 
 def schedule_of(shape: Sequence[int], dtype: Any) -> TilesSchedule:

@@ -125,11 +125,11 @@ def _body(output: Node) -> Graph:
 
 
 def kernels_of(case: str) -> list[Made]:
-    found = []
+    kernels = []
     for kind, graph in BODIES[case]():
         schedule = product_schedule(graph, H100) if kind == "contract" else kind_named(kind).schedule(graph, H100)
-        found.append((graph, schedule, source_of(graph, schedule, f"{kind}_{graph.key}")))
-    return found
+        kernels.append((graph, schedule, source_of(graph, schedule, f"{kind}_{graph.key}")))
+    return kernels
 
 
 def _array(n: Node) -> np.ndarray:

@@ -71,5 +71,5 @@ def test_a_whole_array_of_a_value_that_has_been_read_holds_the_next_one():
 def test_a_bound_with_more_axes_than_the_array_gives_them_to_the_result(op):
     x, wide = read(0, (65,)), const(np.ones((1, 1), np.float32))
     for args in ((x, wide), (wide, x)):
-        found = node(op, args)
-        assert found.shape == np.broadcast_shapes(*(a.shape for a in repeated(found, 65)))
+        bound = node(op, args)
+        assert bound.shape == np.broadcast_shapes(*(a.shape for a in repeated(bound, 65)))

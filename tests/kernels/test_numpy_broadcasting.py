@@ -22,13 +22,13 @@ SHORT = ef.Budget(nodes=500, rounds=5)
 def drawn(seed: int, of: type[Drawn] = Drawn) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Reference] | None:
     """Kind, body, arrays, device and judge. None where there is no body, or none that NumPy computes."""
     rng = np.random.default_rng(seed)
-    found = of(rng, DEVICES[seed % len(DEVICES)])
-    kind, graph = found.body() or ("view", None)
+    drawing = of(rng, DEVICES[seed % len(DEVICES)])
+    kind, graph = drawing.body() or ("view", None)
     if graph is None:
         return None
     arrays = arrays_for(rng, graph)
     try:
-        return kind, graph, arrays, found.device, Reference(graph, arrays)
+        return kind, graph, arrays, drawing.device, Reference(graph, arrays)
     except ValueError:
         return None
 
@@ -49,9 +49,9 @@ def check_kernel(seed: int, of: type[Drawn] = Drawn) -> str | None:
 
 @pytest.mark.parametrize("part", range(3))
 def test_kernels_of_every_kind_broadcast_as_numpy_does(part):
-    found = Counter(check_kernel(seed) for seed in range(150 * part, 150 * part + 150))
+    counts = Counter(check_kernel(seed) for seed in range(150 * part, 150 * part + 150))
     fused = [kind for kind in scheduled_for("numpy") if not (KINDS[kind].is_view or KINDS[kind].is_library)]
-    assert found.keys() >= {f"{kind}, tiled" for kind in fused}
+    assert counts.keys() >= {f"{kind}, tiled" for kind in fused}
 
 
 @pytest.mark.slow

@@ -35,8 +35,8 @@ def is_cascade(graph: Graph) -> bool:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_by_parts_are_within_the_bounds_of_their_programs(name: str) -> None:
-    at = NAMES.index(name)
-    shape, dtype = LAYOUTS[at % 2], (np.float32, np.float64)[at // 2 % 2]
+    number = NAMES.index(name)
+    shape, dtype = LAYOUTS[number % 2], (np.float32, np.float64)[number // 2 % 2]
     graph = bodies(read(0, shape, dtype), read(1, shape, dtype))[name]
     assert is_cascade(graph)
     arrays = data(graph)

@@ -78,14 +78,14 @@ def body(op, args, attrs):
 
 def arrays(graph):
     random = np.random.default_rng(0)
-    made = []
+    given = []
     for n in graph.inputs:
         if n.dtype.kind in "iu":
-            made.append(random.integers(0, 9, n.shape, n.dtype))
+            given.append(random.integers(0, 9, n.shape, n.dtype))
         else:
             values = random.normal(size=n.shape)
-            made.append((values + 1j * random.normal(size=n.shape) if n.dtype.kind == "c" else values).astype(n.dtype))
-    return made
+            given.append((values + 1j * random.normal(size=n.shape) if n.dtype.kind == "c" else values).astype(n.dtype))
+    return given
 
 
 @pytest.mark.parametrize("op, args, attrs", list(graphs()))
@@ -110,7 +110,7 @@ def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, att
     wanted = evaluate(graph, given)[0]
     if op == "argpartition":  # CuPy sorts, NumPy leaves both sides as they come
         axis, kth = attrs
-        out, wanted = (np.take(np.take_along_axis(given[0], at, axis), kth, axis) for at in (out, wanted))
+        out, wanted = (np.take(np.take_along_axis(given[0], indices, axis), kth, axis) for indices in (out, wanted))
     np.testing.assert_allclose(out, wanted, rtol=1e-12, atol=1e-12)
 
 

@@ -18,9 +18,9 @@ CASES = [
 @pytest.mark.parametrize("op,dtype", CASES)
 def test_reductions_along_short_rows_and_across_them(op, dtype, shape):
     x = read(0, shape, dtype)
-    made = node("maximum", (x, x)) if dtype == "bool" else node("multiply", (x, number(0.5, dtype)))
+    value = node("maximum", (x, x)) if dtype == "bool" else node("multiply", (x, number(0.5, dtype)))
     for axes in ((-1,), (-2,), (-3, -2)[-len(shape) + 1 :]):
-        judge("reduce", body([x], reduced(op, made, *axes)))
+        judge("reduce", body([x], reduced(op, value, *axes)))
 
 
 def test_columns_of_sums_are_added_in_the_order_of_a_row():

@@ -43,9 +43,9 @@ def test_numbers_have_the_bits_of_arrays(op: str, dtype: type) -> None:
     elements = [node("reshape", (node("slice", (x,), (((i, i + 1, 1),),)),), ((),)) for i in range(corners.size)]
     rest = int(dtype == np.float64)  # of the pairs, either dtype has every third one
     pairs = [(a, b) for (i, a), (j, b) in product(enumerate(elements), repeat=2) if (i + j) % 3 == rest]
-    made = [node(op, args) for args in (pairs if row(op).arity == 2 else zip(elements, strict=True))]
-    for at in range(0, len(made), 9):  # a search of all of them takes many times as long
-        check_bits(Graph((x,), tuple(made[at : at + 9])), corners)
+    nodes = [node(op, args) for args in (pairs if row(op).arity == 2 else zip(elements, strict=True))]
+    for start in range(0, len(nodes), 9):  # a search of all of them takes many times as long
+        check_bits(Graph((x,), tuple(nodes[start : start + 9])), corners)
 
 
 def check_bits(graph: Graph, corners: np.ndarray) -> None:

@@ -57,8 +57,8 @@ def bodies(draw: st.DrawFn) -> tuple[list[Node], list[Node], Device]:
                 values.append(node("multiply", (x, new(shape[draw(st.integers(0, len(shape))) :]))))
         except EqfuseError:
             continue
-    made = [v for v in values if v.args]
-    outputs = draw(st.lists(st.sampled_from(made[-3:]), min_size=1, max_size=3)) if made else []
+    nodes = [v for v in values if v.args]
+    outputs = draw(st.lists(st.sampled_from(nodes[-3:]), min_size=1, max_size=3)) if nodes else []
     return inputs, outputs, draw(st.sampled_from([CPU, TINY]))
 
 

@@ -40,7 +40,7 @@ def check(kind: str, graph: Graph, arrays: Sequence[np.ndarray], device: Device)
         assert schedule.tiles == 1 and schedule.calls_per_tile == 0, text
     seen = [watch.touched(i) for i in range(len(graph.inputs))]
     if any(row(n.op).role is Role.GATHER for n in graph.operators):  # which elements NumPy looks up is out of sight
-        assert all(said <= found for found, said in zip(seen, schedule.reads, strict=True)), text
+        assert all(said <= nbytes for nbytes, said in zip(seen, schedule.reads, strict=True)), text
     else:
         assert seen == list(schedule.reads), f"{seen} {schedule.reads} {text}"
     written = [watch.touched(len(graph.inputs) + i) for i in range(len(graph.outputs))]
@@ -51,16 +51,16 @@ def check(kind: str, graph: Graph, arrays: Sequence[np.ndarray], device: Device)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_random_kernels_do_what_their_schedules_say(part: int):
-    found = Counter()
+    counts = Counter()
     for seed in range(20_000 + 300 * part, 20_150 + 300 * part):
         case = drawn(seed)
         if case is not None:
             kind, graph, arrays, device, _ = case
             schedule = check(kind, graph, arrays, device)
-            found[kind, type(schedule).__name__] += 1
+            counts[kind, type(schedule).__name__] += 1
     emitted = {kind for kind in scheduled_for("numpy") if not (KINDS[kind].is_view or KINDS[kind].has_plans)}
-    assert {kind for kind, _ in found} >= emitted
-    assert {template for _, template in found} >= {"WholeArrays", "Tiles", "TiledReduction", "BlockedWindows"}
+    assert {kind for kind, _ in counts} >= emitted
+    assert {template for _, template in counts} >= {"WholeArrays", "Tiles", "TiledReduction", "BlockedWindows"}
 
 
 @pytest.mark.slow

@@ -52,8 +52,8 @@ def test_a_copy_by_blocks_is_the_array_in_every_order_of_its_axes(shape, dtype):
         for x in (whole.transpose(order), whole.transpose(order)[..., ::2], whole.transpose(order)[::-1]):
             at_once, one_by_one = np.zeros(x.shape, dtype), np.zeros(x.shape, dtype)
             copy_transposed(at_once, x, room)
-            for at in range(blocks_of(x)):
-                copy_transposed(one_by_one, x, room, at)
+            for block in range(blocks_of(x)):
+                copy_transposed(one_by_one, x, room, block)
             assert (at_once == x).all()
             assert (one_by_one == x).all()
 

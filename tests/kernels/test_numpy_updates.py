@@ -64,11 +64,11 @@ def check(device: ef.Device, drawn: Any, base: str, laws: str) -> None:
     shape, written = drawn
 
     def program(x: Any) -> Any:
-        made = {"nothing": np.zeros(shape), "argument": x.copy(), "computed": x * 0.5}[base]
+        result = {"nothing": np.zeros(shape), "argument": x.copy(), "computed": x * 0.5}[base]
         for i, ranges in enumerate(written):
             key = tuple(slice(*r) for r in ranges)
-            made[key] = np.sin(x[key]) + i if i % 3 else -made[key]
-        return made
+            result[key] = np.sin(x[key]) + i if i % 3 else -result[key]
+        return result
 
     x = np.random.default_rng(0).standard_normal(shape)
     compiled = ef.compile(program, x, laws=laws, extractor="greedy-priority", target=device)

@@ -46,8 +46,8 @@ def session(model: Any) -> Any:
 
 
 def run(model: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    made = session(model)
-    return made.run(None, dict(zip([i.name for i in made.get_inputs()], arrays, strict=True)))
+    inference = session(model)
+    return inference.run(None, dict(zip([i.name for i in inference.get_inputs()], arrays, strict=True)))
 
 
 def agree(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], names: Sequence[str] = (), ulps: int = 64) -> None:
@@ -199,10 +199,10 @@ def test_narrow_floats_are_rounded_as_often_as_in_numpy(dtype: np.dtype) -> None
         return node("cast", (n,), (dtype,))
 
     a, b = narrow(x(np.dtype(np.float32))), narrow(x(np.dtype(np.float32), 1))
-    made = [node(op, (a, b)) for op in ("add", "multiply", "divide", "maximum")]
-    made += [node("exp", (a,)), node("max", (a,), ((-1,),)), node("where", (node("less", (a, b)), a, b))]
-    made = [node("cast", (n,), (np.dtype(np.float32),)) for n in made]
-    judge(*plan_of(*made), ulps=0 if dtype != dtypes.BFLOAT16 else 1)
+    nodes = [node(op, (a, b)) for op in ("add", "multiply", "divide", "maximum")]
+    nodes += [node("exp", (a,)), node("max", (a,), ((-1,),)), node("where", (node("less", (a, b)), a, b))]
+    nodes = [node("cast", (n,), (np.dtype(np.float32),)) for n in nodes]
+    judge(*plan_of(*nodes), ulps=0 if dtype != dtypes.BFLOAT16 else 1)
 
 
 @pytest.mark.parametrize("dtype", sorted(dtypes.ADDED, key=str), ids=lambda d: d.name)
@@ -211,8 +211,8 @@ def test_narrow_floats_are_moved_as_in_numpy(dtype: np.dtype) -> None:
         return node("cast", (x(np.dtype(np.float32), n.attr("name"), n.shape),), (dtype,)) if n.dtype == dtype else n
 
     plain = [n for op in MOVING for n in cases(op, dtype) if n.shape and 0 not in n.shape]  # onnxruntime fails there
-    made = [node(n.op, [narrow(a) for a in n.args], n.attrs) for n in plain]
-    judge(*plan_of(*(node("cast", (n,), (np.dtype(np.float32),)) for n in made)), [str(n) for n in made])
+    nodes = [node(n.op, [narrow(a) for a in n.args], n.attrs) for n in plain]
+    judge(*plan_of(*(node("cast", (n,), (np.dtype(np.float32),)) for n in nodes)), [str(n) for n in nodes])
 
 
 def test_every_operator_has_a_row_or_a_reason() -> None:

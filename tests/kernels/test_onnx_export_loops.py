@@ -28,8 +28,8 @@ def test_a_plan_with_loops_runs_elsewhere_and_comes_back(name: str) -> None:
     session = ort.InferenceSession(model.SerializeToString())
     fed = {i.name: np.asarray(a) for i, a in zip(session.get_inputs(), arrays, strict=True)}
     wanted, read = evaluate(graph, arrays), ef.from_onnx(model)
-    for found in (session.run(None, fed), evaluate(read, arrays)):
-        for a, b in zip(found, wanted, strict=True):
+    for results in (session.run(None, fed), evaluate(read, arrays)):
+        for a, b in zip(results, wanted, strict=True):
             assert (a.dtype, a.shape) == (b.dtype, b.shape)
             np.testing.assert_allclose(a, b, rtol=1e-5)
 

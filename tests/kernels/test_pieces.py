@@ -55,10 +55,10 @@ def padded(x: Node, *widths: tuple[int, int]) -> Node:
 
 
 def plus_sine(x: Node, *more: Node) -> Node:
-    found = node("sin", (x,))
+    total = node("sin", (x,))
     for y in more:
-        found = add(found, y)
-    return found
+        total = add(total, y)
+    return total
 
 
 class OfPieces(Drawn):
@@ -93,9 +93,9 @@ class OfPieces(Drawn):
 
     def take(self, x: Node) -> None:
         """Rows of an array, as many as `x` has."""
-        at = int(self.rng.integers(1, len(x.shape) + 1))
-        places = self.new(x.shape[:at], self.one_of(("int64", "int64", "int32")))
-        table = self.new((int(self.one_of((3, 7, 64))), *x.shape[at:]), x.dtype.name)
+        rank = int(self.rng.integers(1, len(x.shape) + 1))
+        places = self.new(x.shape[:rank], self.one_of(("int64", "int64", "int32")))
+        table = self.new((int(self.one_of((3, 7, 64))), *x.shape[rank:]), x.dtype.name)
         self.put(node("take", (table, places), (-len(table.shape),)))
 
     def take_along(self, x: Node) -> None:
@@ -105,9 +105,9 @@ class OfPieces(Drawn):
 
     @staticmethod
     def leaf_state(n: Node) -> State:
-        found = classify(Graph((), (n,)), CPU)
-        assert isinstance(found, State)
-        return found
+        state = classify(Graph((), (n,)), CPU)
+        assert isinstance(state, State)
+        return state
 
 
 def check_drawn(seed: int) -> str | None:
@@ -123,8 +123,8 @@ def check_drawn(seed: int) -> str | None:
 
 
 def test_kernels_join_pieces_as_numpy_does():
-    found = Counter(check_drawn(seed) for seed in range(200))
-    assert found.keys() >= {"map Tiles", "row Tiles", "reduce Tiles", "map WholeArrays"}
+    counts = Counter(check_drawn(seed) for seed in range(200))
+    assert counts.keys() >= {"map Tiles", "row Tiles", "reduce Tiles", "map WholeArrays"}
 
 
 @pytest.mark.slow
@@ -137,32 +137,32 @@ class DrawingOfPieces(Drawing):
     """A body for a GPU whose leaves are now and then joined of pieces, or padded, behind views of that."""
 
     def leaf(self) -> Node:
-        found = super().leaf()
-        if found.op == "const" or not found.shape or self.rng.random() < 0.4:
-            return found
-        axis = -1 - int(self.rng.integers(len(found.shape)))
-        n = found.shape[axis]
+        source = super().leaf()
+        if source.op == "const" or not source.shape or self.rng.random() < 0.4:
+            return source
+        axis = -1 - int(self.rng.integers(len(source.shape)))
+        n = source.shape[axis]
         if n < 2:
-            return found
+            return source
         by = int(self.rng.integers(1, n))
         way = int(self.rng.integers(5))
         if way == 0:
-            return rolled(found, by, axis)
+            return rolled(source, by, axis)
         if way == 1:
-            return joined(axis, node("negative", (cut(found, axis, by, n),)), cut(found, axis, 0, by))
+            return joined(axis, node("negative", (cut(source, axis, by, n),)), cut(source, axis, 0, by))
         if way == 2:
-            widths = tuple((by, 1) if a - len(found.shape) == axis else (0, 1) for a in range(len(found.shape)))
+            widths = tuple((by, 1) if a - len(source.shape) == axis else (0, 1) for a in range(len(source.shape)))
             starts = [int(before > 0) for before, _ in widths]
-            ranges = tuple((i, i + n, 1) for i, n in zip(starts, found.shape, strict=True))
-            return node("slice", (padded(found, *widths),), (ranges,))
+            ranges = tuple((i, i + n, 1) for i, n in zip(starts, source.shape, strict=True))
+            return node("slice", (padded(source, *widths),), (ranges,))
         if way == 3:
-            return node("flip", (joined(axis, cut(found, axis, 0, by), cut(found, axis, 0, n - by)),), ((axis,),))
-        return rolled(rolled(found, by, axis), 1, -1) if found.shape[-1] > 1 else rolled(found, by, axis)
+            return node("flip", (joined(axis, cut(source, axis, 0, by), cut(source, axis, 0, n - by)),), ((axis,),))
+        return rolled(rolled(source, by, axis), 1, -1) if source.shape[-1] > 1 else rolled(source, by, axis)
 
 
 def of_pieces(seed: int, count: int) -> list[tuple[str, Graph, list[np.ndarray]]]:
-    rng, found = np.random.default_rng(seed), []
-    while len(found) < count:
+    rng, cases = np.random.default_rng(seed), []
+    while len(cases) < count:
         drawing = DrawingOfPieces(rng)
         try:
             graph = drawing.body()
@@ -170,17 +170,17 @@ def of_pieces(seed: int, count: int) -> list[tuple[str, Graph, list[np.ndarray]]
             continue
         state = classify(graph, H100)
         if isinstance(state, State) and state.mapped and not any(o.op in ("input", "const") for o in graph.outputs):
-            found.append((state.kind, graph, drawing.data(graph)))
-    return found
+            cases.append((state.kind, graph, drawing.data(graph)))
+    return cases
 
 
 def judge_on_gpu(bodies: list[tuple[str, Graph, list[np.ndarray]]], seed: int = 0) -> None:
-    made = []
+    kernels = []
     for kind, graph, arrays in bodies:
         schedule = kind_named(kind).schedule(graph, H100)
-        made.append((graph, arrays, source_of(graph, schedule, f"{kind}_{graph.key}")))
-    code = module_source(list(dict.fromkeys(cuda.source for *_, cuda in made)))
-    for graph, arrays, cuda in made:
+        kernels.append((graph, arrays, source_of(graph, schedule, f"{kind}_{graph.key}")))
+    code = module_source(list(dict.fromkeys(cuda.source for *_, cuda in kernels)))
+    for graph, arrays, cuda in kernels:
         if not cuda.grid:
             continue
         for got, want in run_on_gpu(graph, arrays, cuda, code, seed % 3):
@@ -203,13 +203,13 @@ def run_on_gpu(
 @cache
 def scheduled(bodies: Callable[[], dict[str, Graph]]) -> tuple[dict[str, tuple[Graph, CudaSchedule, CudaKernel]], str]:
     """The kernel of each of the `bodies`, and the text of all, which is compiled once."""
-    made = {}
+    kernels = {}
     for name, graph in bodies().items():
         kind = classify(graph, H100).kind
         assert kind in ("map", "row", "reduce")
         schedule = kind_named(kind).schedule(graph, H100)
-        made[name] = graph, schedule, source_of(graph, schedule, f"{kind}_{graph.key}")
-    return made, module_source([cuda.source for *_, cuda in made.values()])
+        kernels[name] = graph, schedule, source_of(graph, schedule, f"{kind}_{graph.key}")
+    return kernels, module_source([cuda.source for *_, cuda in kernels.values()])
 
 
 @pytest.mark.slow
@@ -244,8 +244,8 @@ def of_the_gpu() -> dict[str, Graph]:
 @emulated
 @pytest.mark.parametrize("name", of_the_gpu())
 def test_a_gpu_kernel_reads_the_pieces_that_its_schedule_says(name):
-    made, code = scheduled(of_the_gpu)
-    graph, schedule, cuda = made[name]
+    kernels, code = scheduled(of_the_gpu)
+    graph, schedule, cuda = kernels[name]
     for got, want in run_on_gpu(graph, data(graph), cuda, code, counted=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=cuda.source)
     reads, writes, _ = traffic(graph, cuda, code)
@@ -255,14 +255,14 @@ def test_a_gpu_kernel_reads_the_pieces_that_its_schedule_says(name):
 
 @emulated
 def test_gpu_kernels_read_the_pieces_that_their_schedules_say():
-    made = []
+    kernels = []
     for kind, graph, _ in of_pieces(1, 8):
         if any(n.op in ("reshape", "take", "any", "all") for n in graph.nodes):
             continue  # parts of reshaped arrays are counted, not laid over each other; the others stop early
         schedule = kind_named(kind).schedule(graph, H100)
-        made.append((graph, schedule, source_of(graph, schedule, f"{kind}_{graph.key}")))
-    code = module_source(list(dict.fromkeys(cuda.source for *_, cuda in made)))
-    for graph, schedule, cuda in made:
+        kernels.append((graph, schedule, source_of(graph, schedule, f"{kind}_{graph.key}")))
+    code = module_source(list(dict.fromkeys(cuda.source for *_, cuda in kernels)))
+    for graph, schedule, cuda in kernels:
         reads, _, _ = traffic(graph, cuda, code) if cuda.grid else ([], [], [])
         assert tuple(t.read_by_pass for t in reads) == (schedule.reads if cuda.grid else ()), f"{graph}\n{cuda.source}"
 
@@ -325,28 +325,28 @@ def test_a_product_reads_what_is_joined_from_memory():
 
 
 def of_places() -> dict[str, Graph]:
-    table, at, x = read(0, (9, 40)), read(1, (4, 6), np.int64), read(2, (12, 40))
+    table, indices, x = read(0, (9, 40)), read(1, (4, 6), np.int64), read(2, (12, 40))
     places, own = read(3, (12, 1), np.int64), read(4, (12, 3), np.int32)
-    taken = node("take", (table, at), (-2,))
+    taken = node("take", (table, indices), (-2,))
     picked = node("take_along_axis", (x, places), (-1,))
     total = reduced("sum", node("exp", (node("subtract", (x, reduced("max", x))),)))
-    other = node("take", (table, node("negative", (at,))), (-2,))
+    other = node("take", (table, node("negative", (indices,))), (-2,))
     return {
-        "rows and a norm": body([table, at], layer_norm(taken)),
-        "rows and work": body([table, at], node("exp", (taken,))),
-        "columns": body([x, at], node("exp", (node("take", (x, at), (-1,)),))),
+        "rows and a norm": body([table, indices], layer_norm(taken)),
+        "rows and work": body([table, indices], node("exp", (taken,))),
+        "columns": body([x, indices], node("exp", (node("take", (x, indices), (-1,)),))),
         "an element of each row": body([x, places], node("subtract", (node("log", (total,)), picked))),
         "some of each row": body([x, own], node("negative", (node("take_along_axis", (x, own), (-1,)),))),
-        "places that are computed": body([table, at], node("exp", (other,))),
-        "rows of what is rolled and taken": body([table, at], softmax(rolled(taken, 3, -1))),
+        "places that are computed": body([table, indices], node("exp", (other,))),
+        "rows of what is rolled and taken": body([table, indices], softmax(rolled(taken, 3, -1))),
     }
 
 
 @emulated
 @pytest.mark.parametrize("name", of_places())
 def test_a_gpu_kernel_gathers_where_it_computes(name):
-    made, code = scheduled(of_places)
-    graph, schedule, cuda = made[name]
+    kernels, code = scheduled(of_places)
+    graph, schedule, cuda = kernels[name]
     for got, want in run_on_gpu(graph, data(graph), cuda, code, counted=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, err_msg=cuda.source)
     reads, _, _ = traffic(graph, cuda, code)
@@ -354,23 +354,23 @@ def test_a_gpu_kernel_gathers_where_it_computes(name):
 
 
 def test_what_is_gathered_is_read_from_memory():
-    table, at = read(0, (9, 40)), read(1, (4, 6), np.int64)
-    refusal = classify(body([table, at], node("take", (node("exp", (table,)), at), (-2,))), H100)
+    table, indices = read(0, (9, 40)), read(1, (4, 6), np.int64)
+    refusal = classify(body([table, indices], node("take", (node("exp", (table,)), indices), (-2,))), H100)
     assert isinstance(refusal, str) and "memory" in refusal
 
 
 @pytest.mark.parametrize("on", DEVICES, ids=lambda d: d.name)
 def test_tiles_gather_rows_and_elements_of_rows(on):
-    table, at, gain = read(0, (9, 40)), read(1, (400, 3), np.int64), read(2, (40,))
+    table, indices, gain = read(0, (9, 40)), read(1, (400, 3), np.int64), read(2, (40,))
     x, places = read(3, (600, 40)), read(4, (600, 1), np.int32)
-    rows = layer_norm(node("take", (table, at), (-2,)))
+    rows = layer_norm(node("take", (table, indices), (-2,)))
     picked = node("subtract", (reduced("max", x), node("take_along_axis", (x, places), (-1,))))
-    for graph in (body([table, at, gain], mul(rows, gain)), body([x, places], picked)):
+    for graph in (body([table, indices, gain], mul(rows, gain)), body([x, places], picked)):
         judge("row", graph, device=on)
         check("row", graph, data(graph), on)
 
 
 def test_tiles_do_not_gather_parts_of_rows():
-    table, at = read(0, (9, 4000)), read(1, (3,), np.int64)
-    graph = body([table, at], node("exp", (node("take", (table, at), (-2,)),)))
+    table, indices = read(0, (9, 4000)), read(1, (3,), np.int64)
+    graph = body([table, indices], node("exp", (node("take", (table, indices), (-2,)),)))
     assert "share(" not in judge("map", graph)

@@ -29,11 +29,11 @@ def bodies() -> list[tuple[str, Graph]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("at", [CPU, device("h100")], ids=["numpy", "cuda"])
-def test_the_values_of_a_body_are_freed_after_it_was_scheduled(at: Device) -> None:
+@pytest.mark.parametrize("target", [CPU, device("h100")], ids=["numpy", "cuda"])
+def test_the_values_of_a_body_are_freed_after_it_was_scheduled(target: Device) -> None:
     values: list[weakref.ref[Node]] = []
     for kind, body in bodies():
-        kind_named(kind).schedule(body, at).price(at)
+        kind_named(kind).schedule(body, target).price(target)
         values += map(weakref.ref, body.nodes)
     del body
     gc.collect()

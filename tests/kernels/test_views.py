@@ -44,9 +44,9 @@ def viewed_bodies(draw: st.DrawFn) -> Node:
         elif kind == "broadcast" and rank < 5:
             x = node("broadcast_to", (x,), ((2, *x.shape),))
         elif kind == "units" and rank < 5:
-            at = draw(st.integers(0, rank))
+            axis = draw(st.integers(0, rank))
             kept = tuple(n for n in x.shape if n != 1)
-            x = node("reshape", (x,), (draw(st.sampled_from([(*x.shape[:at], 1, *x.shape[at:]), kept or (1,)])),))
+            x = node("reshape", (x,), (draw(st.sampled_from([(*x.shape[:axis], 1, *x.shape[axis:]), kept or (1,)])),))
         elif kind == "column":
             x = mul(x, read(len(x.shape) + 5 + x.shape[-1], (x.shape[-1],)))
         else:

@@ -33,22 +33,22 @@ class Array(np.ndarray):
     def __array_finalize__(self, source: Any) -> None:
         self.watch = getattr(source, "watch", None)
 
-    def __getitem__(self, at: Any) -> Any:
-        found = super().__getitem__(at)
-        if isinstance(found, np.generic) and self.watch is not None:
-            self.watch.mark(self._at(at))
-        return found
+    def __getitem__(self, key: Any) -> Any:
+        value = super().__getitem__(key)
+        if isinstance(value, np.generic) and self.watch is not None:
+            self.watch.mark(self._at(key))
+        return value
 
-    def __setitem__(self, at: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: Any) -> None:
         if self.watch is not None:
-            self.watch.call([value], [self._at(at)])
-        self.view(np.ndarray)[at] = value
+            self.watch.call([value], [self._at(key)])
+        self.view(np.ndarray)[key] = value
 
-    def _at(self, at: Any) -> Any:
+    def _at(self, key: Any) -> Any:
         """What stands there, one element as an array too."""
-        found = self.view(np.ndarray)[at]
-        every = at if isinstance(at, tuple) else (at,)
-        return found if isinstance(found, np.ndarray) else self.view(np.ndarray)[(*every, ...)]
+        value = self.view(np.ndarray)[key]
+        every = key if isinstance(key, tuple) else (key,)
+        return value if isinstance(value, np.ndarray) else self.view(np.ndarray)[(*every, ...)]
 
     def reshape(self, *shape: Any) -> Any:
         return self._made(super().reshape(*shape))
@@ -82,9 +82,9 @@ class CallLog:
 
     def array(self, values: np.ndarray) -> Array:
         self.arrays.append((values, np.zeros(values.size, bool)))
-        made = values.view(Array)
-        made.watch = self
-        return made
+        array = values.view(Array)
+        array.watch = self
+        return array
 
     def mark(self, value: Any) -> None:
         if not isinstance(value, np.ndarray) or not value.size:
@@ -107,10 +107,10 @@ class CallLog:
     def function(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.call([*args, *kwargs.values()])
-            made = call(*map(_as_ndarray, args), **{k: _as_ndarray(v) for k, v in kwargs.items()})
-            if type(made) is not np.ndarray:
-                return made
-            result = made.view(Array)  # so that its methods are counted
+            value = call(*map(_as_ndarray, args), **{k: _as_ndarray(v) for k, v in kwargs.items()})
+            if type(value) is not np.ndarray:
+                return value
+            result = value.view(Array)  # so that its methods are counted
             result.watch = self
             return result
 
@@ -142,8 +142,8 @@ class CallLog:
 
         tiles(numbers())
 
-    def touched(self, at: int) -> int:
-        array, marks = self.arrays[at]
+    def touched(self, number: int) -> int:
+        array, marks = self.arrays[number]
         return int(np.count_nonzero(marks)) * array.itemsize
 
 
