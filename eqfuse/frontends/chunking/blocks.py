@@ -67,42 +67,42 @@ class BlockLoops:
         """What the blocks of one size give together: the totals of `joined`, and `stored` values in order."""
         given = stands_for([TensorType(n.dtype, self._shape(n, axis, self.size)) for n, axis in rows])
         (index, *carries) = stands_for([INDEX, *(TensorType(_wide(n.dtype), n.shape) for n in joined)])
-        made = self._instance(needed, dict(zip(rows, given, strict=True)), self.size)
-        after = [_join(n, self.region.how[n], c, made[n]) for n, c in zip(joined, carries, strict=True)]
+        blocks = self._instance(needed, dict(zip(rows, given, strict=True)), self.size)
+        after = [_join(n, self.region.how[n], c, blocks[n]) for n, c in zip(joined, carries, strict=True)]
         names = [("index", index), *((f"carry {i}", n) for i, n in enumerate(carries))]
         names += [(f"row {i}", n) for i, n in enumerate(given)]
-        (body,), shared = closed(names, [[*after, *(made[n] for n in stored)]], again=self._views(needed))
+        (body,), shared = closed(names, [[*after, *(blocks[n] for n in stored)]], again=self._views(needed))
         begun = [_nothing(self.region.how[n], c.type) for n, c in zip(joined, carries, strict=True)]
         args = [*begun, *(self._stack(*r) for r in rows), *shared]
-        found = results("scan", args, (body, len(carries), len(rows), self.count, 0, False))
-        stacks = [self._unstack(y, n) for n, y in zip(stored, found[len(joined) :], strict=True)]
-        return found[: len(joined)], stacks
+        loop_results = results("scan", args, (body, len(carries), len(rows), self.count, 0, False))
+        stacks = [self._unstack(y, n) for n, y in zip(stored, loop_results[len(joined) :], strict=True)]
+        return loop_results[: len(joined)], stacks
 
     def _views(self, needed: Sequence[Node]) -> set[Node]:
         """The views that the nodes `needed` read whole: kernels take them as they are."""
-        found: set[Node] = set()
-        read = [(a, at) for n in needed for a, at in zip(n.args, self.region.how[n].args, strict=True)]
-        stack = [self.new[a] for a, at in read if at is None]
+        views: set[Node] = set()
+        read = [(a, axis) for n in needed for a, axis in zip(n.args, self.region.how[n].args, strict=True)]
+        stack = [self.new[a] for a, axis in read if axis is None]
         while stack:
             n = stack.pop()
-            if n not in found and row(n.op).role is Role.VIEW:
-                found.add(n)
+            if n not in views and row(n.op).role is Role.VIEW:
+                views.add(n)
                 stack += n.args
-        return found
+        return views
 
     def _instance(self, needed: Sequence[Node], rows: dict[BlockInput, Node], units: int) -> dict[Node, Node]:
         """The blocks of `needed`, of so many `units`, from those that are `rows`."""
-        made: dict[Node, Node] = {}
+        blocks: dict[Node, Node] = {}
         for n in needed:
             split = self.region.how[n]
             args = [
-                self.new[a] if at is None else rows[a, at] if (a, at) in rows else made[a]
-                for a, at in zip(n.args, split.args, strict=True)
+                self.new[a] if axis is None else rows[a, axis] if (a, axis) in rows else blocks[a]
+                for a, axis in zip(n.args, split.args, strict=True)
             ]
-            made[n] = resized(n, split, args, 0 if split.out is None else self._extent(n, split.out, units))
+            blocks[n] = resized(n, split, args, 0 if split.out is None else self._extent(n, split.out, units))
             expected = n.shape if split.out is None else self._shape(n, split.out, units)
-            assert made[n].shape == expected, f"a block of {n} is {made[n]}"
-        return made
+            assert blocks[n].shape == expected, f"a block of {n} is {blocks[n]}"
+        return blocks
 
     def _extent(self, n: Node, axis: int, units: int) -> int:
         return n.shape[axis] // self.region.units * units
@@ -113,7 +113,7 @@ class BlockLoops:
     def _range(self, n: Node, axis: int, begin: int, end: int) -> Node:
         """`n` from unit `begin` to `end`."""
         first, last = (self._extent(n, axis, units) for units in (begin, end))
-        ranges = [(first, last, 1) if at == axis else (0, m, 1) for at, m in enumerate(n.shape)]
+        ranges = [(first, last, 1) if i == axis else (0, m, 1) for i, m in enumerate(n.shape)]
         return tidy.slice_(self.new[n], ranges)
 
     def _stack(self, n: Node, axis: int) -> Node:
@@ -155,8 +155,8 @@ def _extreme(dtype: np.dtype, sign: int) -> object:
         return sign * np.inf
     if dtype.kind == "b":
         return sign > 0
-    found = np.iinfo(dtype)
-    return found.max if sign > 0 else found.min
+    limits = np.iinfo(dtype)
+    return limits.max if sign > 0 else limits.min
 
 
 _IDENTITY = {

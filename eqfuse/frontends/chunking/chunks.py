@@ -33,8 +33,8 @@ def chunked(graph: Graph, share: float = 1.0) -> Iterator[Graph]:
     terms = _terms_in_blocks(graph)
     if terms != graph:
         yield terms
-    made = dict.fromkeys(in_blocks(graph, blocks, part) for part, blocks in RUNGS)
-    held = {g: _alive(g) for g in made if g not in (graph, terms)}
+    graphs = dict.fromkeys(in_blocks(graph, blocks, part) for part, blocks in RUNGS)
+    held = {g: _alive(g) for g in graphs if g not in (graph, terms)}
     room = max(CLOSE * share * _alive(graph), min(held.values(), default=0))
     yield from sorted((g for g in held if held[g] <= room), key=lambda g: -held[g])
 
@@ -78,9 +78,9 @@ def _in_blocks(graph: Graph, large: int, blocks: int) -> Graph:
         if best is None:
             whole.add(seed)
             continue
-        made = BlockLoops(best, _size(best.units, blocks))
-        graph = made.graph()
-        said.append(_said(best, made, seed))
+        loops = BlockLoops(best, _size(best.units, blocks))
+        graph = loops.graph()
+        said.append(_said(best, loops, seed))
     return replace(graph, rolled=tuple(said))
 
 
@@ -89,14 +89,14 @@ def _terms_in_blocks(graph: Graph) -> Graph:
     said = [*(graph.rolled or ())]
     while len(said) < MOST:
         users = Users(graph)
-        found = (terms_region(users, n) for n in graph.operators if _copies_more(n))
-        r = next((r for r in found if r is not None), None)
+        regions = (terms_region(users, n) for n in graph.operators if _copies_more(n))
+        r = next((r for r in regions if r is not None), None)
         if r is None:
             break
         (n,) = r.joined
-        made = BlockLoops(r, _size(r.units, TERMS))
-        graph = made.graph()
-        said.append(f"the terms of {n.op}, {n.type}, are added in {_blocks(made)}, by {count(1, 'loop')}")
+        loops = BlockLoops(r, _size(r.units, TERMS))
+        graph = loops.graph()
+        said.append(f"the terms of {n.op}, {n.type}, are added in {_blocks(loops)}, by {count(1, 'loop')}")
     return replace(graph, rolled=tuple(said))
 
 
@@ -118,8 +118,8 @@ def _may_be_large(n: Node) -> bool:
 
 def _region_of(users: Users, seed: Node, large: int, blocks: int) -> Region | None:
     """The region around `seed` that holds least, and of those the one that computes least again."""
-    found = [region(users, seed, axis, large) for axis, extent in enumerate(seed.shape) if extent > 1]
-    rank = {(_held(r, blocks), r.flops, at): r for at, r in enumerate(found) if r is not None and seed not in r.kept}
+    regions = [region(users, seed, axis, large) for axis, extent in enumerate(seed.shape) if extent > 1]
+    rank = {(_held(r, blocks), r.flops, i): r for i, r in enumerate(regions) if r is not None and seed not in r.kept}
     return rank[min(rank)] if rank else None
 
 
@@ -142,5 +142,5 @@ def _said(r: Region, loops_over: BlockLoops, seed: Node) -> str:
     return f"{seed.type}{others} are computed in {_blocks(loops_over)}, by {loops}"
 
 
-def _blocks(made: BlockLoops) -> str:
-    return count(made.count + bool(made.left), "block")
+def _blocks(loops: BlockLoops) -> str:
+    return count(loops.count + bool(loops.left), "block")

@@ -43,11 +43,11 @@ class Region:
 
     @cached_property
     def level(self) -> dict[Node, int]:
-        found: dict[Node, int] = {}
+        levels: dict[Node, int] = {}
         for n in self.users.graph.nodes:
             inside = n in self.members or n in self.joined
-            found[n] = max((self._ready(n, i, a, found, inside) for i, a in enumerate(n.args)), default=0)
-        return found
+            levels[n] = max((self._ready(n, i, a, levels, inside) for i, a in enumerate(n.args)), default=0)
+        return levels
 
     def _ready(self, n: Node, i: int, a: Node, level: dict[Node, int], inside: bool) -> int:
         if a in self.joined or (a in self.members and not (inside and self.by_block(n, i))):
@@ -92,8 +92,8 @@ class Region:
     def units(self) -> int:
         """In how many blocks of equal size all can be cut."""
         inside = [*self.members, *self.joined]
-        read = [(a, at) for n in inside for a, at in zip(n.args, self.how[n].args, strict=True) if at is not None]
-        return math.gcd(*(n.shape[at] for n, at in [*read, *((n, self.axis[n]) for n in self.members)]))
+        read = [(a, axis) for n in inside for a, axis in zip(n.args, self.how[n].args, strict=True) if axis is not None]
+        return math.gcd(*(n.shape[axis] for n, axis in [*read, *((n, self.axis[n]) for n in self.members)]))
 
     @cached_property
     def stored(self) -> int:
@@ -112,8 +112,8 @@ class Region:
         needed = self.needed(k)
         inner = {*needed}
         read = [
-            (a, at) for n in needed for i, (a, at) in enumerate(zip(n.args, self.how[n].args, strict=True))
-            if at is not None and not (a in inner and self.by_block(n, i))
+            (a, axis) for n in needed for i, (a, axis) in enumerate(zip(n.args, self.how[n].args, strict=True))
+            if axis is not None and not (a in inner and self.by_block(n, i))
         ]  # fmt: skip
         return list(dict.fromkeys(read))
 
@@ -124,15 +124,15 @@ class Region:
 
     def needed(self, k: int) -> list[Node]:
         """What loop `k` computes block by block, arguments first."""
-        found: set[Node] = set()
+        reached: set[Node] = set()
         stack = self.roots(k)
         while stack:
             n = stack.pop()
-            if n not in found:
-                found.add(n)
+            if n not in reached:
+                reached.add(n)
                 read = [a for i, a in enumerate(n.args) if self.by_block(n, i)]
                 stack += [a for a in read if a in self.members and not (a in self.kept and self.level[a] < k)]
-        return [n for n in self.users.graph.nodes if n in found]
+        return [n for n in self.users.graph.nodes if n in reached]
 
 
 def is_view(n: Node) -> bool:
@@ -156,8 +156,8 @@ def region(users: Users, seed: Node, axis: int, large: int) -> Region | None:
         if split.joined and any(a in members for a in n.args) and _reads_blocks(n, split, axes)
     }  # fmt: skip
     members = _with_views(users, members, joined, how, axes)
-    found = Region(users, axes, how, frozenset(members), frozenset(joined), large)
-    return found if found.units > 1 else None
+    candidate = Region(users, axes, how, frozenset(members), frozenset(joined), large)
+    return candidate if candidate.units > 1 else None
 
 
 def _reads_blocks(n: Node, split: AxisSplit, axes: dict[Node, int]) -> bool:
@@ -177,10 +177,10 @@ def _spread(users: Users, seed: Node, axis: int) -> tuple[dict[Node, int], dict[
         for u in users.readers[n]:
             if u in how:
                 continue
-            found = next((s for s in splits(u) if _follows(u, s, n, axes)), None)
-            if found is not None:
-                how[u] = found
-                near += _cut(u, found, axes)
+            split = next((s for s in splits(u) if _follows(u, s, n, axes)), None)
+            if split is not None:
+                how[u] = split
+                near += _cut(u, split, axes)
         waiting += near
     return axes, how
 
@@ -197,9 +197,9 @@ def _follows(u: Node, split: AxisSplit, n: Node, axes: dict[Node, int]) -> bool:
 
 def _cut(n: Node, split: AxisSplit, axes: dict[Node, int]) -> Iterator[Node]:
     """The nodes whose axis is known by `split` of `n`, and was not."""
-    for x, at in [*zip(n.args, split.args, strict=True), (n, split.out)]:
-        if at is not None and x not in axes:
-            axes[x] = at
+    for x, axis in [*zip(n.args, split.args, strict=True), (n, split.out)]:
+        if axis is not None and x not in axes:
+            axes[x] = axis
             yield x
 
 
@@ -220,20 +220,20 @@ def _with_views(
     users: Users, members: set[Node], joined: set[Node], how: dict[Node, AxisSplit], axes: dict[Node, int]
 ) -> set[Node]:
     """`members`, and the views that they and `joined` read, and nobody else."""
-    found = {*members}
+    all_members = {*members}
     outputs = {*users.graph.outputs}
     for n in reversed(users.graph.nodes):
-        if n in found or n in outputs or not is_view(n) or n not in how:
+        if n in all_members or n in outputs or not is_view(n) or n not in how:
             continue
-        inside = all(u in found or u in joined for u in users.readers[n])
+        inside = all(u in all_members or u in joined for u in users.readers[n])
         if inside and all(_reads_block(u, n, how[u], axes) for u in users.readers[n]):
-            found.add(n)
-    return found
+            all_members.add(n)
+    return all_members
 
 
 def _reads_block(user: Node, n: Node, split: AxisSplit, axes: dict[Node, int]) -> bool:
     pairs = zip(user.args, split.args, strict=True)
-    return all(at is not None and axes.get(n) == at for a, at in pairs if a is n)
+    return all(axis is not None and axes.get(n) == axis for a, axis in pairs if a is n)
 
 
 def terms_region(users: Users, n: Node) -> Region | None:
@@ -244,6 +244,6 @@ def terms_region(users: Users, n: Node) -> Region | None:
         axes, how = _spread(users, n.args[0], split.args[0])
         if how.get(n) == split and _reads_blocks(n, split, axes):
             members = _with_views(users, set(), {n}, how, axes)
-            found = Region(users, axes, how, frozenset(members), frozenset({n}), 0)
-            return found if found.units > 1 else None
+            candidate = Region(users, axes, how, frozenset(members), frozenset({n}), 0)
+            return candidate if candidate.units > 1 else None
     return None

@@ -54,18 +54,18 @@ def _broadcasting(n: Node) -> Iterator[AxisSplit]:
 
 def _aligned(a: Node, axis: int, extent: int) -> int | None:
     """The axis of `a` at `axis`, counted from its last; None where it has none of that `extent`."""
-    at = axis + len(a.shape)
-    return at if at >= 0 and a.shape[at] == extent else None
+    position = axis + len(a.shape)
+    return position if position >= 0 and a.shape[position] == extent else None
 
 
 def _reduction(n: Node) -> Iterator[AxisSplit]:
     axes = {a + len(n.shape) for a in n.attr("axes")}
     joined = row(n.op).joined_by
-    for at, extent in enumerate(n.args[0].shape):
-        if extent > 1 and at not in axes:
-            yield AxisSplit(at, (at,))
+    for axis, extent in enumerate(n.args[0].shape):
+        if extent > 1 and axis not in axes:
+            yield AxisSplit(axis, (axis,))
         elif extent > 1 and joined is not None:
-            yield AxisSplit(None, (at,), joined)
+            yield AxisSplit(None, (axis,), joined)
 
 
 def _but(*attributes: str) -> Callable[[Node], Iterator[AxisSplit]]:
@@ -73,9 +73,9 @@ def _but(*attributes: str) -> Callable[[Node], Iterator[AxisSplit]]:
 
     def axis_splits(n: Node) -> Iterator[AxisSplit]:
         named = {a % len(n.shape) for name in attributes for a in _several(n.attr(name))}
-        for at, extent in enumerate(n.shape):
-            if extent > 1 and at not in named:
-                yield AxisSplit(at, (at, *(None for _ in n.args[1:])))
+        for axis, extent in enumerate(n.shape):
+            if extent > 1 and axis not in named:
+                yield AxisSplit(axis, (axis, *(None for _ in n.args[1:])))
 
     return axis_splits
 
@@ -102,31 +102,33 @@ def _reshape(n: Node) -> Iterator[AxisSplit]:
                 k, j = k * after[j], j + 1
             else:
                 return
-        at, to = _outermost(before, first[0], i), _outermost(after, first[1], j)
-        if at is not None and to is not None:
-            yield AxisSplit(to, (at,))
+        source, target = _outermost(before, first[0], i), _outermost(after, first[1], j)
+        if source is not None and target is not None:
+            yield AxisSplit(target, (source,))
 
 
 def _outermost(shape: tuple[int, ...], start: int, stop: int) -> int | None:
     """The first axis of more than one element."""
-    return next((at for at in range(start, stop) if shape[at] > 1), None)
+    return next((axis for axis in range(start, stop) if shape[axis] > 1), None)
 
 
 def _slice(n: Node) -> Iterator[AxisSplit]:
-    for at, (extent, taken) in enumerate(zip(n.args[0].shape, n.attr("ranges"), strict=True)):
+    for axis, (extent, taken) in enumerate(zip(n.args[0].shape, n.attr("ranges"), strict=True)):
         if extent > 1 and taken == (0, extent, 1):
-            yield AxisSplit(at, (at,))
+            yield AxisSplit(axis, (axis,))
 
 
 def _pad(n: Node) -> Iterator[AxisSplit]:
-    for at, widths in enumerate(n.attr("widths")):
-        if n.shape[at] > 1 and widths == (0, 0):
-            yield AxisSplit(at, (at, None))
+    for axis, widths in enumerate(n.attr("widths")):
+        if n.shape[axis] > 1 and widths == (0, 0):
+            yield AxisSplit(axis, (axis, None))
 
 
 def _concat(n: Node) -> Iterator[AxisSplit]:
     joined = n.attr("axis") % len(n.shape)
-    return (AxisSplit(at, (at,) * len(n.args)) for at, extent in enumerate(n.shape) if extent > 1 and at != joined)
+    return (
+        AxisSplit(axis, (axis,) * len(n.args)) for axis, extent in enumerate(n.shape) if extent > 1 and axis != joined
+    )
 
 
 def _matmul(n: Node) -> Iterator[AxisSplit]:
@@ -153,26 +155,26 @@ def _take(n: Node) -> Iterator[AxisSplit]:
     """Indices, and the axes that none is taken of."""
     x, indices = n.args
     axis, more = n.attr("axis") % len(x.shape), len(indices.shape)
-    for at, extent in enumerate(x.shape):
-        if at != axis and extent > 1:
-            yield AxisSplit(at if at < axis else at + more - 1, (at, None))
-    for at, extent in enumerate(indices.shape):
+    for i, extent in enumerate(x.shape):
+        if i != axis and extent > 1:
+            yield AxisSplit(i if i < axis else i + more - 1, (i, None))
+    for i, extent in enumerate(indices.shape):
         if extent > 1:
-            yield AxisSplit(axis + at, (None, at))
+            yield AxisSplit(axis + i, (None, i))
 
 
 def _take_along_axis(n: Node) -> Iterator[AxisSplit]:
     axis = n.attr("axis") % len(n.shape)
-    for at, extent in enumerate(n.shape):
+    for i, extent in enumerate(n.shape):
         if extent > 1:
-            yield AxisSplit(at, (None if at == axis else _aligned(n.args[0], at - len(n.shape), extent), at))
+            yield AxisSplit(i, (None if i == axis else _aligned(n.args[0], i - len(n.shape), extent), i))
 
 
 def _window(n: Node) -> Iterator[AxisSplit]:
     """The axes before those of the window."""
-    for at in range(len(n.shape) - len(n.attr("window"))):
-        if n.shape[at] > 1:
-            yield AxisSplit(at, (at,))
+    for axis in range(len(n.shape) - len(n.attr("window"))):
+        if n.shape[axis] > 1:
+            yield AxisSplit(axis, (axis,))
 
 
 _BY_ROLE: dict[Role, Callable[[Node], Iterator[AxisSplit]]] = {

@@ -54,19 +54,19 @@ def closed(
     outputs = [o for each in results for o in each]
     stops = _outside(outputs, named) if captured is None else {*captured} | _leaves(outputs)
     stops -= named.keys() | {*again}
-    made = dict(named)
+    inner_nodes = dict(named)
     shared: dict[Node, Node] = {}
 
     def inside(n: Node) -> Node:
-        if n not in made:
-            made[n] = shared[n] = input_node(f"shared {len(shared)}", n.type)
-        return made[n]
+        if n not in inner_nodes:
+            inner_nodes[n] = shared[n] = input_node(f"shared {len(shared)}", n.type)
+        return inner_nodes[n]
 
     for n in _above(outputs, stops | named.keys()):
-        made[n] = n.over([inside(a) for a in n.args])
-    found = [[inside(o) for o in each] for each in results]
+        inner_nodes[n] = n.over([inside(a) for a in n.args])
+    inner_results = [[inside(o) for o in each] for each in results]
     takes = (*named.values(), *shared.values())
-    return [Body(Graph(takes, tuple(each))) for each in found], list(shared)
+    return [Body(Graph(takes, tuple(each))) for each in inner_results], list(shared)
 
 
 def _outside(outputs: Sequence[Node], inputs: Collection[Node]) -> set[Node]:

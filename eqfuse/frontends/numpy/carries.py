@@ -41,11 +41,11 @@ class Carries:
         """The leaves of what a step returns, each of the type that it had before."""
         leaves, structure = flatten(tree)
         self._refuse_other(structure)
-        found = [like(leaf, t) for leaf, t in zip(leaves, self.types, strict=True)]
-        for leaf, path, t in zip(found, self.paths, self.types, strict=True):
+        arrays = [like(leaf, t) for leaf, t in zip(leaves, self.types, strict=True)]
+        for leaf, path, t in zip(arrays, self.paths, self.types, strict=True):
             if type_of(leaf) != t:
                 raise _changed(f"{path} of {self.loop}", t, leaf)
-        return found
+        return arrays
 
     def _refuse_other(self, structure: Structure) -> None:
         if structure != self.structure:
@@ -89,20 +89,20 @@ def like(value: Any, t: TensorType) -> Any:
     if is_number(value):
         kind = kind_of(value) or next(k for k in KINDS if isinstance(value, k))
         if np.result_type(t.dtype, kind()) == t.dtype:
-            made = with_dtype(value, t.dtype)
-            return made.literal.array[()] if current() is None else wrap(made)
+            constant = with_dtype(value, t.dtype)
+            return constant.literal.array[()] if current() is None else wrap(constant)
     return array_of(value, "result of a step")
 
 
 def condition(value: Any) -> Any:
     """`value`, which decides whether a loop goes on or which branch is taken, as a bool scalar."""
-    found = array_of(value, "condition")
-    if type_of(found) != CONDITION:
+    array = array_of(value, "condition")
+    if type_of(array) != CONDITION:
         raise DtypeError(
-            f"the condition is {type_of(found)}, not one bool: compare (error > 1e-6, x != 0), and join many by .all() "
+            f"the condition is {type_of(array)}, not one bool: compare (error > 1e-6, x != 0), and join many by .all() "
             "or .any()"
         )
-    return found
+    return array
 
 
 def pair(value: Any) -> tuple[Any, Any]:
@@ -115,11 +115,11 @@ def pair(value: Any) -> tuple[Any, Any]:
 def _changed(what: str, before: TensorType, value: Any) -> ShapeError:
     after = type_of(value)
     place = value.user_place if isinstance(value, Tracer) else None
-    made = "" if place is None else f" (made at {line_of(place)})"
+    line = "" if place is None else f" (made at {line_of(place)})"
     instead = (
         f"Return it as .astype(np.{before.dtype.name}), or begin with one of {after.dtype.name}"
         if before.shape == after.shape
         else f"Return one of shape {before.shape}, or begin with one of shape {after.shape}"
     )
     kind = DtypeError if before.shape == after.shape else ShapeError
-    return kind(f"the {what} is {before} before a step and {after} after it{made}: its type must not change. {instead}")
+    return kind(f"the {what} is {before} before a step and {after} after it{line}: its type must not change. {instead}")

@@ -35,20 +35,20 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tracer:
 
 @implements(np.choose)
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Tracer:
-    at, count = lift(a), len(choices)
+    indices, count = lift(a), len(choices)
     if mode not in ("raise", "wrap", "clip"):
         raise ShapeError(f"np.choose: mode must be raise, wrap or clip, not {mode!r}")
-    if not np.can_cast(at.dtype, np.intp):
-        raise DtypeError(f"np.choose: the choice must be an integer, not {at.dtype}")
-    at = at.astype(np.intp)
-    at, *given = broadcast_arrays(at, *(wrap(n) for n in common(list(choices))))
+    if not np.can_cast(indices.dtype, np.intp):
+        raise DtypeError(f"np.choose: the choice must be an integer, not {indices.dtype}")
+    indices = indices.astype(np.intp)
+    indices, *given = broadcast_arrays(indices, *(wrap(n) for n in common(list(choices))))
     if mode == "raise":
-        places = elementwise("where", at < 0, count, at)  # so that the gather refuses it
+        places = elementwise("where", indices < 0, count, indices)  # so that the gather refuses it
         return lazy.take_along_axis(stack(given), expand_dims(places, 0), 0)[0]
-    at = at % count if mode == "wrap" else lazy.clip(at, 0, count - 1)
+    indices = indices % count if mode == "wrap" else lazy.clip(indices, 0, count - 1)
     result = given[-1]
     for i, choice in list(enumerate(given[:-1]))[::-1]:
-        result = elementwise("where", at == i, choice, result)
+        result = elementwise("where", indices == i, choice, result)
     return result.copy()
 
 
@@ -82,9 +82,9 @@ def _piece(function: Any, x: Tracer, args: tuple, kw: dict[str, Any]) -> Tracer:
     if not isinstance(function, Callable):  # type: ignore[arg-type]
         return wrap(with_dtype(operand(function), x.dtype))
     rows = input_node("the elements of one piece", x.node.type)
-    made = lift(function(wrap(rows), *args, **kw)).node
+    piece = lift(function(wrap(rows), *args, **kw)).node
     depends = {rows}
-    for n in topological((made,)):
+    for n in topological((piece,)):
         if depends.isdisjoint(n.args):
             continue
         depends.add(n)
@@ -94,7 +94,7 @@ def _piece(function: Any, x: Tracer, args: tuple, kw: dict[str, Any]) -> Tracer:
                 "np.piecewise: a function that is not elementwise sees only the elements of its condition, whose "
                 "number depends on data. Compute the piece before, and choose by np.where"
             )
-    if made not in depends and made.shape not in ((), (1,)):
-        raise ShapeError(f"np.piecewise: a piece of shape {made.shape} does not fit the elements of its condition")
-    (whole,) = substitute((made,), {rows: x.node})
+    if piece not in depends and piece.shape not in ((), (1,)):
+        raise ShapeError(f"np.piecewise: a piece of shape {piece.shape} does not fit the elements of its condition")
+    (whole,) = substitute((piece,), {rows: x.node})
     return wrap(whole).astype(x.dtype)

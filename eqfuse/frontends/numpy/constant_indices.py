@@ -29,16 +29,16 @@ def picked(x: Node, places: np.ndarray, axis: int) -> Node | None:
 
 def _runs(places: Sequence[int]) -> Iterator[SliceRun]:
     """`places` as runs of equal steps, two of which are neighbours or alike."""
-    at = 0
-    while at < len(places):
-        end = at + 1
-        step = places[end] - places[at] if end < len(places) else 1
+    start = 0
+    while start < len(places):
+        end = start + 1
+        step = places[end] - places[start] if end < len(places) else 1
         while end < len(places) and places[end] - places[end - 1] == step:
             end += 1
-        if end - at == 2 and abs(step) > 1:
-            end = at + 1
-        yield places[at], step if end - at > 1 else 1, end - at
-        at = end
+        if end - start == 2 and abs(step) > 1:
+            end = start + 1
+        yield places[start], step if end - start > 1 else 1, end - start
+        start = end
 
 
 def _piece(x: Node, run: SliceRun, axis: int) -> Node:
@@ -50,5 +50,5 @@ def _piece(x: Node, run: SliceRun, axis: int) -> Node:
     piece = tidy.slice_(x, tuple(ranges))
     if step < 0:
         return tidy.flip(piece, (axis,))
-    at = x.type.rank + axis
-    return piece if step else tidy.broadcast_to(piece, (*x.shape[:at], count, *x.shape[at + 1 :]))
+    position = x.type.rank + axis
+    return piece if step else tidy.broadcast_to(piece, (*x.shape[:position], count, *x.shape[position + 1 :]))

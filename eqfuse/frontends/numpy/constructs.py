@@ -30,9 +30,9 @@ def lines_instead() -> str:
     asking = [n for n in ast.walk(tree) if isinstance(n, Asking) and _asks(n, line)]
     if not asking:
         return ""
-    found = _left_by(tree, max(asking, key=lambda n: n.lineno))
-    written = _instead(found, _names_before(tree, found))
-    return f"\nIn place of `{_head(found)}`:\n{indent(written, '    ')}" if written else ""
+    statement = _left_by(tree, max(asking, key=lambda n: n.lineno))
+    written = _instead(statement, _names_before(tree, statement))
+    return f"\nIn place of `{_head(statement)}`:\n{indent(written, '    ')}" if written else ""
 
 
 def _left_by(tree: ast.Module, asking: Asking) -> Asking:
@@ -88,21 +88,21 @@ def _instead(n: Asking, bound: set[str]) -> str:
 def _with_exit(n: ast.While, carries: Sequence[str]) -> str:
     """A loop that a statement of its body may leave: it carries whether it was left, and the rest of the last step is
     not taken."""
-    at = next(at for at, s in enumerate(n.body) if _is_exit(s))
-    exit_, rest = n.body[at], n.body[at + 1 :]
+    index = next(index for index, s in enumerate(n.body) if _is_exit(s))
+    exit_, rest = n.body[index], n.body[index + 1 :]
     assert isinstance(exit_, ast.If)
     names = ", ".join([*carries, "done"])
     going = "np.logical_not(done)"
     if not (isinstance(n.test, ast.Constant) and n.test.value):
         going = f"np.logical_and({going}, {_condition(n.test)})"
-    before = "\n".join([*map(ast.unparse, n.body[:at]), f"done = {_condition(exit_.test)}"])
+    before = "\n".join([*map(ast.unparse, n.body[:index]), f"done = {_condition(exit_.test)}"])
     if changed := [name for name in _stored(rest) if name in carries]:
         several = len(changed) > 1
         parameter = "carry" if several else changed[0]
         whole = f"({', '.join(changed)})" if several else changed[0]
         before += "\n" + _function("rest", parameter, rest, changed)
         before += f"\n{', '.join(changed)} = ef.cond(done, lambda same: same, rest, {whole})"
-    if any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in _within([*n.body[:at], *rest])):
+    if any(isinstance(s, (ast.Break, ast.Continue, ast.Return)) for s in _within([*n.body[:index], *rest])):
         before = "..."
     step = f"def step(carry):\n    {names} = carry\n{indent(before, '    ')}\n    return {names}"
     goes_on = f"def goes_on(carry):\n    {names} = carry\n    return {going}"
@@ -159,13 +159,13 @@ def _opened(carries: Sequence[str]) -> str:
 
 def _stored(body: Sequence[ast.stmt]) -> list[str]:
     """The names that `body` gives values, or writes into."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for n in _within(body):
         while isinstance(n, (ast.Subscript, ast.Attribute)) and isinstance(n.ctx, ast.Store):
             n = ast.Name(n.value.id, ast.Store()) if isinstance(n.value, ast.Name) else n.value
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
-            found[n.id] = None
-    return list(found)
+            names[n.id] = None
+    return list(names)
 
 
 def _names_before(tree: ast.Module, asking: Asking) -> set[str]:

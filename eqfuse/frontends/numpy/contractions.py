@@ -38,13 +38,13 @@ def matmul(x1: Any, x2: Any, dtype: Any = None) -> Tracer:
     left = wrap(tidy.reshape(a.node, (1, *a.shape))) if a.ndim == 1 else a
     right = wrap(tidy.reshape(b.node, (*b.shape, 1))) if b.ndim == 1 else b
     nodes, _ = loop_nodes(np.matmul, (left, right), dtype)
-    made = node("matmul", nodes)
-    shape = list(made.shape)
+    product = node("matmul", nodes)
+    shape = list(product.shape)
     if b.ndim == 1:
         del shape[-1]
     if a.ndim == 1:
         del shape[-1 if b.ndim == 1 else -2]
-    return wrap(tidy.reshape(made, tuple(shape)))
+    return wrap(tidy.reshape(product, tuple(shape)))
 
 
 def _product(a: Any, b: Any) -> Tracer:
@@ -109,9 +109,9 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tracer:
     kept_b = [i for i in range(b.ndim) if i not in over_b]
     letters = [over_a.index(i) if i in over_a else len(over_a) + i for i in range(a.ndim)]
     others = [over_b.index(i) if i in over_b else a.ndim + len(over_a) + i for i in range(b.ndim)]
-    if (found := convolved(a, letters, b, others, range(len(over_a)))) is not None:
-        order = [found[1].index(x) for x in (*letters, *others) if x >= len(over_a)]
-        return transpose(found[0], order).astype(common_dtype((a, b)))
+    if (convolution := convolved(a, letters, b, others, range(len(over_a)))) is not None:
+        order = [convolution[1].index(x) for x in (*letters, *others) if x >= len(over_a)]
+        return transpose(convolution[0], order).astype(common_dtype((a, b)))
     k = math.prod(a.shape[i] for i in over_a)
     shape_a, shape_b = [a.shape[i] for i in kept_a], [b.shape[i] for i in kept_b]
     left = transpose(a, (*kept_a, *over_a)).reshape(math.prod(shape_a), k)
@@ -154,10 +154,10 @@ def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str
     for pair in path:
         chosen = [terms.pop(i) for i in sorted(pair, reverse=True)][::-1]
         needed = set(output).union(*(subscript for _, subscript in terms))
-        made = chosen[0]
+        term = chosen[0]
         for other in chosen[1:]:
-            made = _contract(made, other, needed if other is chosen[-1] else needed.union(*(s for _, s in chosen)))
-        terms.append(_summed(*made, needed))
+            term = _contract(term, other, needed if other is chosen[-1] else needed.union(*(s for _, s in chosen)))
+        terms.append(_summed(*term, needed))
     ((result, subscript),) = terms
     return wrap(transpose(result, [subscript.index(letter) for letter in output]).node)
 
@@ -219,8 +219,8 @@ def _contract(first: tuple[Tracer, str], second: tuple[Tracer, str], needed: set
     shared = [x for x in letters_a if x in letters_b]
     batch = [x for x in shared if x in needed]
     over = [x for x in shared if x not in needed]
-    if over and not batch and (found := convolved(a, letters_a, b, letters_b, over)) is not None:
-        return found[0], "".join(found[1])
+    if over and not batch and (convolution := convolved(a, letters_a, b, letters_b, over)) is not None:
+        return convolution[0], "".join(convolution[1])
     only_a = [x for x in letters_a if x not in shared]
     only_b = [x for x in letters_b if x not in shared]
     extent = {**dict(zip(letters_a, a.shape, strict=True))}
@@ -240,8 +240,8 @@ def _contract(first: tuple[Tracer, str], second: tuple[Tracer, str], needed: set
     k = math.prod(extent[x] for x in over)
     batch_a, batch_b = a.shape[: len(batch)], b.shape[: len(batch)]
     free_a, free_b = [extent[x] for x in only_a], [extent[x] for x in only_b]
-    made = matmul(a.reshape([*batch_a, math.prod(free_a), k]), b.reshape([*batch_b, k, math.prod(free_b)]))
-    return made.reshape([*made.shape[:-2], *free_a, *free_b]), result
+    product = matmul(a.reshape([*batch_a, math.prod(free_a), k]), b.reshape([*batch_b, k, math.prod(free_b)]))
+    return product.reshape([*product.shape[:-2], *free_a, *free_b]), result
 
 
 def _spread(x: Tracer, letters: list[str], extent: dict[str, int], over: list[str]) -> Tracer:

@@ -183,9 +183,9 @@ class Constant(np.ndarray):
 
     @staticmethod
     def from_array(array: np.ndarray) -> Constant:
-        made = array.view(Constant)
-        made.original = array
-        return made
+        constant = array.view(Constant)
+        constant.original = array
+        return constant
 
     def __getitem__(self, key: Any) -> Any:
         if current() is not None and holds_tracer(key if isinstance(key, tuple) else (key,)):
@@ -200,8 +200,8 @@ class Constant(np.ndarray):
         for written in (*out, *inputs[: method == "at"]):
             _refuse_to_write(written)
         given = {"out": tuple(map(_as_ndarray, out))} if out else {}
-        made = getattr(ufunc, method)(*map(_as_ndarray, inputs), **given, **kwargs)
-        return out[0] if len(out) == 1 else made
+        result = getattr(ufunc, method)(*map(_as_ndarray, inputs), **given, **kwargs)
+        return out[0] if len(out) == 1 else result
 
     fill, sort, put, partition = (_writing(name) for name in ("fill", "sort", "put", "partition"))
     resize, setfield = (_writing(name) for name in ("resize", "setfield"))

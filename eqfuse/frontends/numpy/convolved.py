@@ -35,8 +35,8 @@ def convolved(
     """The contraction of `a` and `b` over the letters `over`, if one of them is windows and the other weights."""
     for x, letters, w, others in ((a, letters_a, b, letters_b), (b, letters_b, a, letters_a)):
         windows = windows_of(x.node)
-        if windows is not None and (made := _convolved(windows, list(letters), w, list(others), over)) is not None:
-            return made
+        if windows is not None and (result := _convolved(windows, list(letters), w, list(others), over)) is not None:
+            return result
     return None
 
 
@@ -95,6 +95,6 @@ def _convolved(
     turned = tidy.transpose(w.node, [others.index(x) for x in (*filters, *channels, *elements)])
     number = math.prod(extents[x] for x in filters)
     weights = tidy.reshape(turned, (number, count[1], *[w.shape[others.index(x)] for x in elements]))
-    made = node("conv", (source, weights), (windows.strides, windows.padding, windows.dilations, 1))
-    shape = (*[extents[x] for x in (*images, *filters)], *made.shape[2:])
-    return wrap(tidy.reshape(made, shape)), [*images, *filters, *places]
+    convolution = node("conv", (source, weights), (windows.strides, windows.padding, windows.dilations, 1))
+    shape = (*[extents[x] for x in (*images, *filters)], *convolution.shape[2:])
+    return wrap(tidy.reshape(convolution, shape)), [*images, *filters, *places]

@@ -81,9 +81,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     places = list(range(rank))
     if indexing == "xy" and rank > 1:
         places[:2] = [1, 0]
-    axes = [lift(x).reshape([-1 if i == at else 1 for i in range(rank)]) for x, at in zip(xi, places, strict=True)]
-    made = axes if sparse else broadcast_arrays(*axes)
-    return tuple(x.copy() for x in made) if copy else tuple(made)
+    axes = [lift(x).reshape([-1 if i == axis else 1 for i in range(rank)]) for x, axis in zip(xi, places, strict=True)]
+    grids = axes if sparse else broadcast_arrays(*axes)
+    return tuple(x.copy() for x in grids) if copy else tuple(grids)
 
 
 def _masked(m: Any, mask: np.ndarray) -> Tracer:
@@ -205,8 +205,8 @@ def imag(val: Any) -> Tracer:
 @implements(np.angle)
 def angle(z: Any, deg: bool = False) -> Tracer:
     x = lift(z)
-    made = elementwise("atan2", x.imag, x.real) if x.dtype.kind == "c" else elementwise("atan2", 0, x)
-    return (made * (180 / np.pi)).astype(made.dtype) if deg else made
+    radians = elementwise("atan2", x.imag, x.real) if x.dtype.kind == "c" else elementwise("atan2", 0, x)
+    return (radians * (180 / np.pi)).astype(radians.dtype) if deg else radians
 
 
 @implements(np.iscomplex)

@@ -131,8 +131,8 @@ def _value(leaf: Any) -> Any:
 def _constant(leaf: Any) -> Any:
     if type(leaf) is not np.ndarray:
         return leaf
-    made = wrap(const(leaf), Rights.WRITABLE, layout=MemoryLayout(strides_of(leaf)))
-    return made if leaf.flags.writeable else made.viewed(access=Rights.READ_ONLY)
+    tracer = wrap(const(leaf), Rights.WRITABLE, layout=MemoryLayout(strides_of(leaf)))
+    return tracer if leaf.flags.writeable else tracer.viewed(access=Rights.READ_ONLY)
 
 
 def _mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
@@ -156,10 +156,10 @@ def _chosen(where: Any, results: Any, out: Any, casting: str) -> Any:
     """`results` where the mask says so, else what `out` held (without `out`, NumPy leaves it undefined: zero here).
     What does not fit there by the rule `casting` stays as it is, to be refused."""
     several = isinstance(results, tuple)
-    made = results if several else (results,)
-    before = out if isinstance(out, tuple) else (out,) * len(made)
+    values = results if several else (results,)
+    before = out if isinstance(out, tuple) else (out,) * len(values)
     kept = []
-    for r, b in zip(made, before, strict=True):
+    for r, b in zip(values, before, strict=True):
         if not isinstance(b, Tracer):
             kept.append(elementwise("where", where, r, 0 if b is None else b))
         elif castable(lift(r).dtype, b.dtype, casting):

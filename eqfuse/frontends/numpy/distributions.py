@@ -42,10 +42,10 @@ def frozen(value: Any) -> Any:
         inner = getattr(value, "__dict__", {}).get(name)
         generator = _generator(inner)
         if generator is not None:
-            made, drawn = copy.copy(value), copy.copy(inner)
+            distribution, drawn = copy.copy(value), copy.copy(inner)
             vars(drawn)[_HELD] = TracedGenerator(generator, generator)
-            vars(made)[name] = drawn
-            return made
+            vars(distribution)[name] = drawn
+            return distribution
     return None
 
 

@@ -47,8 +47,8 @@ def scan(step: Step, loop: Callable[..., Any], carry: Carries, stacked: Carries,
         first = first or Carries("ef.scan", "y", y)
         rows.append(first.after(y))
     assert first is not None
-    made = [np.stack(values[:: -1 if reverse else 1]) for values in zip(*rows, strict=True)]
-    return carry.tree(state), first.tree(made)
+    stacks = [np.stack(values[:: -1 if reverse else 1]) for values in zip(*rows, strict=True)]
+    return carry.tree(state), first.tree(stacks)
 
 
 def _own(state: list[Any]) -> list[Any]:

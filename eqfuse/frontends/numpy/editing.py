@@ -47,12 +47,12 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tracer:
     places = _inserted(obj, n)
     new = wrap(as_dtype(values, x.dtype))
     if places.size == 1:
-        (at,) = places.ravel().tolist()
+        (place,) = places.ravel().tolist()
         new = new.reshape((1,) * (x.ndim - new.ndim) + new.shape)
         if places.ndim == 0:
             new = moveaxis(new, 0, along)
         count = new.shape[along]
-        before, after = (slice(None),) * along + (slice(at),), (slice(None),) * along + (slice(at, None),)
+        before, after = (slice(None),) * along + (slice(place),), (slice(None),) * along + (slice(place, None),)
         return concatenate((x[before], _spread(new, x, along, count), x[after]), along)
     places = places.copy()
     count = len(places)
@@ -159,10 +159,10 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     shape = rows.shape[:-1]
     if math.prod(shape) == 0:
         raise ShapeError(f"np.apply_along_axis: shape {x.shape} has no rows to call the function on")
-    made = [lift(func1d(rows[place], *args, **kwargs)) for place in np.ndindex(shape)]
-    whole = lazy.stack([row.astype(made[0].dtype) for row in made])
-    rank = made[0].ndim
-    whole = whole.reshape((*shape, *made[0].shape))
+    results = [lift(func1d(rows[place], *args, **kwargs)) for place in np.ndindex(shape)]
+    whole = lazy.stack([row.astype(results[0].dtype) for row in results])
+    rank = results[0].ndim
+    whole = whole.reshape((*shape, *results[0].shape))
     return moveaxis(whole, range(len(shape), len(shape) + rank), range(along, along + rank))
 
 
@@ -172,8 +172,8 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tracer:
     rank = x.ndim
     for axis in axes if isinstance(axes, Sequence | np.ndarray) else (axes,):
         along = axis + rank if axis < 0 else axis
-        made = lift(func(x, along))
-        x = made if made.ndim == x.ndim else lazy.expand_dims(made, along)
+        reduced = lift(func(x, along))
+        x = reduced if reduced.ndim == x.ndim else lazy.expand_dims(reduced, along)
         if x.ndim != rank:
             raise ShapeError("np.apply_over_axes: the function must keep the rank, or drop the axis it is given")
     return x

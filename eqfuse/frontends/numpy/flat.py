@@ -39,11 +39,11 @@ class Flat:
     @property
     def coords(self) -> tuple[int, ...]:
         """The place in `base` of the element that comes next."""
-        found, rest = [], self.index
+        coordinates, rest = [], self.index
         for extent in reversed(self.base.shape[1:]):
-            rest, at = divmod(rest, extent)
-            found.append(at)
-        return (rest, *reversed(found)) if self.base.ndim else ()
+            rest, coordinate = divmod(rest, extent)
+            coordinates.append(coordinate)
+        return (rest, *reversed(coordinates)) if self.base.ndim else ()
 
     def __iter__(self) -> Iterator[Any]:
         return self

@@ -55,10 +55,10 @@ def _generalised(ufunc: np.ufunc, product: Callable[[Tracer, Tracer], Tracer], r
             axes = [range(-min(rank, x.ndim), 0) for rank, x in zip(ranks, operands, strict=False)]
         places = [tuple(a) if np.iterable(a) else (a,) for a in axes]
         operands = [moveaxis(x, p, range(-len(p), 0)) for x, p in zip(operands, places, strict=False)]
-        made = product(*operands)
+        result = product(*operands)
         if len(places) > 2 and places[2]:
-            made = moveaxis(made, range(-len(places[2]), 0), places[2])
-        return expand_dims(made, places[0]) if keepdims else made
+            result = moveaxis(result, range(-len(places[2]), 0), places[2])
+        return expand_dims(result, places[0]) if keepdims else result
 
     UFUNCS[ufunc] = call
 

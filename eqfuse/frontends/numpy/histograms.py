@@ -75,13 +75,13 @@ def _counted(x: Tracer, bins: Sequence[Any], ranges: Sequence[Any], density: Any
     if weights is not None:
         args.append(lift(weights).reshape(-1).node)
     attrs = (counts, tuple(map(_range, ranges)), bool(density), weights is not None)
-    made = node("histogram", args, attrs)
+    packed = node("histogram", args, attrs)
     histogram, types = histogram_types([a.type for a in args], attrs)
     fresh = [t for t, count in zip(types, counts, strict=True) if count is not None]
-    found, *found_edges = unpack(made, [t.shape for t in (histogram, *fresh)])
+    frequencies, *new_edges = unpack(packed, [t.shape for t in (histogram, *fresh)])
     rest = iter(p.astype(t.dtype) if t.dtype.kind == "c" else p.real.astype(t.dtype)
-                for p, t in zip(found_edges, fresh, strict=True))  # fmt: skip
-    first = found if histogram.dtype.kind == "c" else found.real
+                for p, t in zip(new_edges, fresh, strict=True))  # fmt: skip
+    first = frequencies if histogram.dtype.kind == "c" else frequencies.real
     return [first.astype(histogram.dtype), *(next(rest) if e is None else e for e in edges)]
 
 

@@ -41,10 +41,10 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
     view, arrays = _viewed(x, parts)
     array = any(part is Ellipsis for part in parts)  # the result is one, even of rank 0
     if arrays:
-        made = _gather(view, arrays)
+        elements = _gather(view, arrays)
         if array:
-            made.as_array()
-        return made
+            elements.as_array()
+        return elements
     scalar = view.ndim == 0 and not array
     if view.ndim == 0 and x.ndim == 0 and not scalar:
         return wrap(x.node, Rights.WRITABLE) if x.scalar else view  # scalar[...] is a new array
@@ -117,8 +117,8 @@ def _viewed(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer
 
 def _picked(view: Tracer, scalars: list[tuple[int, Tracer]]) -> Tracer:
     """The view that scalars select, as integers do."""
-    order, at, shape, flat = _selected(view, scalars)
-    return view.sliced((*shape[:at], *shape[at + 1 :]), [("take", (tuple(order), at, shape, flat.node))])
+    order, place, shape, flat = _selected(view, scalars)
+    return view.sliced((*shape[:place], *shape[place + 1 :]), [("take", (tuple(order), place, shape, flat.node))])
 
 
 def _masked(x: Tracer, parts: list[Any]) -> tuple[Tracer, int, Tracer]:
@@ -172,8 +172,8 @@ def _expanded(x: Tracer, parts: list[Any]) -> tuple[list[Any], bool]:
             covered += part.ndim if _is_mask(part) else 1
     if covered > x.ndim or len(dots) > 1:
         raise BoundsError(f"too many indices: {covered} for an array of shape {x.shape}")
-    at = dots[0] if dots else len(parts)
-    whole = [*parts[:at], *[_ALL] * (x.ndim - covered), *parts[at + 1 :]]
+    place = dots[0] if dots else len(parts)
+    whole = [*parts[:place], *[_ALL] * (x.ndim - covered), *parts[place + 1 :]]
     if Tracer not in map(type, parts):
         return whole, False
     gathering = (int, Number, Tracer)
@@ -234,10 +234,10 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
             kept.append(len(r))
             shape.append(len(r))
         else:
-            at, extent = part, whole[axis]
-            if not -extent <= at < extent:
-                raise BoundsError(f"index {at} is out of bounds for axis {axis} with extent {extent}")
-            ranges.append((at % extent, at % extent + 1, 1))
+            position, extent = part, whole[axis]
+            if not -extent <= position < extent:
+                raise BoundsError(f"index {position} is out of bounds for axis {axis} with extent {extent}")
+            ranges.append((position % extent, position % extent + 1, 1))
             kept.append(1)
     steps: list[ViewStep] = [("slice", tuple(ranges))] if ranges != [(0, n, 1) for n in whole] else []
     if [axis for axis in flipped if kept[axis] > 1]:
@@ -263,10 +263,10 @@ def _bounds(part: slice) -> slice:
 
 def _gather(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Tracer:
     """Integer arrays along the axes they stand at, broadcast together as NumPy does."""
-    order, at, shape, flat = _selected(x, arrays)
-    taken = _one_of_each_row(x, arrays) or tidy.take(x.node, (order, at, shape, flat.node))
-    made = wrap(taken, Rights.WRITABLE if flat.ndim else None)
-    return laid_as(_taken_first, (x, [axis for axis, _ in arrays], [at for _, at in arrays]), made)
+    order, place, shape, flat = _selected(x, arrays)
+    taken = _one_of_each_row(x, arrays) or tidy.take(x.node, (order, place, shape, flat.node))
+    elements = wrap(taken, Rights.WRITABLE if flat.ndim else None)
+    return laid_as(_taken_first, (x, [axis for axis, _ in arrays], [indices for _, indices in arrays]), elements)
 
 
 def _one_of_each_row(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Node | None:
@@ -288,10 +288,10 @@ def _taken_first(x: np.ndarray, axes: list[int], indices: list[np.ndarray]) -> n
 
 def _scatter(x: Tracer, arrays: list[tuple[int, Tracer]], value: Any, mode: str) -> None:
     """Write `value` to what `_gather` reads; `mode`: "set", or the ufunc that joins it with what is there."""
-    order, at, shape, flat = _selected(x, arrays)
-    selected = TensorType(x.dtype, (*shape[:at], *flat.shape, *shape[at + 1 :]))
+    order, place, shape, flat = _selected(x, arrays)
+    selected = TensorType(x.dtype, (*shape[:place], *flat.shape, *shape[place + 1 :]))
     values = fitted(value, selected) if mode == "set" else _joined(mode, value, selected)
-    x.assign(wrap(tidy.scatter(x.node, (order, at, shape, flat.node), values, mode), Rights.WRITABLE))
+    x.assign(wrap(tidy.scatter(x.node, (order, place, shape, flat.node), values, mode), Rights.WRITABLE))
 
 
 _EXACT = frozenset(("add", "subtract", "multiply", "maximum", "minimum"))
@@ -325,14 +325,14 @@ def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], i
     except ValueError as error:
         raise BoundsError(f"the arrays used as indices do not fit together: {error}") from None
     axes = [axis for axis, _ in arrays]
-    at = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    place = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     extents = [x.shape[axis] for axis in axes]
-    order = [*rest[:at], *axes, *rest[at:]]
+    order = [*rest[:place], *axes, *rest[place:]]
     others = [x.shape[axis] for axis in rest]
-    shape = (*others[:at], math.prod(extents), *others[at:])
+    shape = (*others[:place], math.prod(extents), *others[place:])
     if len(arrays) == 1:
-        return order, at, shape, _checked(arrays[0][1], extents[0])
+        return order, place, shape, _checked(arrays[0][1], extents[0])
     flat: Any = 0
     inside: Tracer | None = None
     for (_, indices), extent in zip(arrays, extents, strict=True):
@@ -346,8 +346,8 @@ def _selected(x: Tracer, arrays: list[tuple[int, Tracer]]) -> tuple[list[int], i
             value = value.astype(np.intp)
             flat = flat * extent + (value % extent if value.min(initial=0) < 0 else value)
     if inside is not None:
-        flat = elementwise("where", inside, flat, shape[at])  # out of bounds along one axis stays out of bounds
-    return order, at, shape, broadcast_to(flat, together)
+        flat = elementwise("where", inside, flat, shape[place])  # out of bounds along one axis stays out of bounds
+    return order, place, shape, broadcast_to(flat, together)
 
 
 def _checked(indices: Tracer, extent: int) -> Tracer:
@@ -361,37 +361,38 @@ def _checked(indices: Tracer, extent: int) -> Tracer:
 
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Tracer:
-    (x, along), at = one_axis(lift(a), axis), lift(indices)
+    (x, along), positions = one_axis(lift(a), axis), lift(indices)
     extent = x.shape[along]
-    if at.dtype.kind not in "iu":
-        raise DtypeError(f"np.take needs integer indices, not {at.dtype}")
+    if positions.dtype.kind not in "iu":
+        raise DtypeError(f"np.take needs integer indices, not {positions.dtype}")
     if mode == "wrap":
-        at = at % extent
+        positions = positions % extent
     elif mode == "clip":
-        at = lazy.clip(at, 0, extent - 1)
+        positions = lazy.clip(positions, 0, extent - 1)
     elif mode != "raise":
         raise ShapeError(f"np.take: mode must be raise, wrap or clip, not {mode!r}")
-    places = _checked(at, extent).node
+    places = _checked(positions, extent).node
     known = places.literal.array % max(extent, 1) if places.op == "const" and places.type.rank == 1 else None
-    found = None if known is None else picked(x.node, known, along)
-    return wrap(node("take", (x.node, places), (along,)) if found is None else found)
+    pieces = None if known is None else picked(x.node, known, along)
+    return wrap(node("take", (x.node, places), (along,)) if pieces is None else pieces)
 
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tracer:
-    x, at = lift(arr), lift(indices)
+    x, places = lift(arr), lift(indices)
     if axis is None:
         x, axis = x.reshape(-1), 0
-    if at.ndim != x.ndim:
-        raise ShapeError(f"np.take_along_axis: indices of shape {at.shape} and array of shape {x.shape} differ in rank")
+    if places.ndim != x.ndim:
+        shapes = f"indices of shape {places.shape} and array of shape {x.shape}"
+        raise ShapeError(f"np.take_along_axis: {shapes} differ in rank")
     (along,) = negative_axes(axis, x.ndim)
     rest_of_x = tuple(1 if i - x.ndim == along else n for i, n in enumerate(x.shape))
-    rest = np.broadcast_shapes(rest_of_x, tuple(1 if i - x.ndim == along else n for i, n in enumerate(at.shape)))
+    rest = np.broadcast_shapes(rest_of_x, tuple(1 if i - x.ndim == along else n for i, n in enumerate(places.shape)))
 
     def fitted(t: Tracer) -> Tracer:
         return broadcast_to(t, tuple(t.shape[i] if i - x.ndim == along else n for i, n in enumerate(rest)))
 
-    return wrap(node("take_along_axis", (fitted(x).node, fitted(_checked(at, x.shape[along])).node), (along,)))
+    return wrap(node("take_along_axis", (fitted(x).node, fitted(_checked(places, x.shape[along])).node), (along,)))
 
 
 for _name, _ufunc in UFUNCS.items():

@@ -55,11 +55,11 @@ def laid_as(function: Function, args: Sequence[Any], x: Tracer) -> Tracer:
 
 def lay_out(function: Function, args: Sequence[Any], kwargs: Arguments, results: Any) -> None:
     """Say of the new arrays among `results` how they lie."""
-    found = list(_leaves(results))
-    for x in found:
+    leaves = list(_leaves(results))
+    for x in leaves:
         if isinstance(x, Tracer) and x.scalar and function in _NO_SCALARS:
             x.as_array()
-    fresh = [(i, x) for i, x in enumerate(found) if isinstance(x, Tracer) and not (x.scalar or is_line(x.shape))]
+    fresh = [(i, x) for i, x in enumerate(leaves) if isinstance(x, Tracer) and not (x.scalar or is_line(x.shape))]
     if not fresh or function in _OWN:
         return
     given = list(_tracers((args, kwargs)))
@@ -102,10 +102,10 @@ def _arguments(arrays: Sequence[Tracer]) -> frozenset[int]:
 
 def _outlined(value: Any) -> Any:
     if isinstance(value, Tracer):
-        found = value.outline()
-        if found is None:
+        outline = value.outline()
+        if outline is None:
             raise ValueError("an operand's layout is not known")
-        return found
+        return outline
     if isinstance(value, Number):
         return value.kind(1)
     return tuple(map(_outlined, value)) if isinstance(value, (list, tuple)) else value

@@ -44,8 +44,8 @@ def _matrices(function: str, x: Tracer, square: bool = True) -> Tracer:
 
 
 def _parts(op: str, args: Sequence[Tracer], attrs: tuple = ()) -> list[Tracer]:
-    made = node(op, [a.node for a in args], attrs)
-    return unpack(made, PARTS[op]([a.node.type for a in args], attrs))
+    packed = node(op, [a.node for a in args], attrs)
+    return unpack(packed, PARTS[op]([a.node.type for a in args], attrs))
 
 
 def _adjoint(x: Tracer) -> Tracer:
@@ -64,8 +64,8 @@ def solve(a: Any, b: Any) -> Tracer:
         raise ShapeError("np.linalg.solve: the right side is a scalar")
     vector = b.ndim == 1
     right = b.reshape(-1, 1) if vector else b
-    made = wrap(node("solve", (a.node, right.node)))
-    return made.reshape(made.shape[:-1]) if vector else made
+    solution = wrap(node("solve", (a.node, right.node)))
+    return solution.reshape(solution.shape[:-1]) if vector else solution
 
 
 @implements(np.linalg.inv)
@@ -133,8 +133,8 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
     limit = lift(rcond)[..., None] * reductions.max(s, -1, keepdims=True)
     large = s > limit
     inverse = elementwise("where", large, 1 / elementwise("where", large, s, 1), 0).astype(s.dtype)
-    made = lazy.matmul(lazy.matrix_transpose(vt), inverse[..., None] * lazy.matrix_transpose(u))
-    return made.astype(x.dtype) if made.dtype != x.dtype else made
+    product = lazy.matmul(lazy.matrix_transpose(vt), inverse[..., None] * lazy.matrix_transpose(u))
+    return product.astype(x.dtype) if product.dtype != x.dtype else product
 
 
 # ---- decompositions
@@ -345,8 +345,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     if a2:
         first = -(a2[0] * b1) if first is None else first - a2[0] * b1
         second = a2[0] * b0 if second is None else a2[0] * b0 - a0 * b2[0]
-    made = lazy.stack(lazy.broadcast_arrays(first, second, last), -1)
-    return manipulation.moveaxis(made, -1, axisc)
+    components = lazy.stack(lazy.broadcast_arrays(first, second, last), -1)
+    return manipulation.moveaxis(components, -1, axisc)
 
 
 @implements(np.linalg.cross)

@@ -84,9 +84,9 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
         ys = [array_of(leaf, path) for leaf, path in zip(leaves, paths(nesting, "y"), strict=True)]
         return [*carry.after(after), *ys]
 
-    made, _ = within(step)
+    results, _ = within(step)
     rows = {r: x.node for r, x in zip(row, stacked.values, strict=True)}
-    after, ys = made[: len(given)], made[len(given) :]
+    after, ys = results[: len(given)], results[len(given) :]
     last, stacks = _scan(range(count), carry.values, index, given, after, rows, ys, bool(reverse))
     return carry.tree(last), unflatten(structure[0], stacks)
 
@@ -115,23 +115,23 @@ class _Branch:
             self.leaves, self.structure = flatten(f(*carries.tree([wrap(v.node) for v in carries.values])))
             self.paths = paths(self.structure, "result")
             arrays = [(leaf, path) for leaf, path in zip(self.leaves, self.paths, strict=True) if not is_number(leaf)]
-            found = [array_of(leaf, path) for leaf, path in arrays]
-            self.types = [t.tensor_type for t in found]
-            return found
+            results = [array_of(leaf, path) for leaf, path in arrays]
+            self.types = [t.tensor_type for t in results]
+            return results
 
         self.nodes, self.trace = within(call)
 
     def typed(self, other: _Branch) -> list[Node]:
         """The results, Python numbers among them as the `other` branch has them."""
         arrays, theirs = iter(self.nodes), iter(other.types)
-        found = []
+        nodes = []
         for mine, its in zip(self.leaves, other.leaves, strict=True):
             wanted = None if is_number(its) else next(theirs)
             if not is_number(mine):
-                found.append(next(arrays))
+                nodes.append(next(arrays))
             else:
-                found += within(lambda m=mine, t=wanted: [array_of(m, "result") if t is None else like(m, t)])[0]  # type: ignore[misc]
-        return found
+                nodes += within(lambda m=mine, t=wanted: [array_of(m, "result") if t is None else like(m, t)])[0]  # type: ignore[misc]
+        return nodes
 
 
 def _alike(branches: Sequence[_Branch]) -> tuple[list[Node], list[Node]]:
@@ -155,8 +155,8 @@ def _alike(branches: Sequence[_Branch]) -> tuple[list[Node], list[Node]]:
 
 def _while(values: Sequence[Tracer], inside: list[Node], goes_on: list[Node], after: list[Node]) -> list[Tracer]:
     changing, (goes_on, after) = _without_fixed(values, inside, after, [goes_on, after])
-    bodies, shared = closed([(f"carry {i}", inside[at]) for i, at in enumerate(changing)], [goes_on, after])
-    args = [*(values[at].node for at in changing), *shared]
+    bodies, shared = closed([(f"carry {i}", inside[place]) for i, place in enumerate(changing)], [goes_on, after])
+    args = [*(values[place].node for place in changing), *shared]
     return _around(values, changing, _results("while_loop", args, (*bodies, len(changing))))
 
 
@@ -164,9 +164,9 @@ def _fori(
     bounds: list[Node], values: Sequence[Tracer], index: Node, inside: list[Node], after: list[Node]
 ) -> list[Tracer]:
     changing, (after,) = _without_fixed(values, inside, after, [after])
-    names = [("index", index), *((f"carry {i}", inside[at]) for i, at in enumerate(changing))]
+    names = [("index", index), *((f"carry {i}", inside[place]) for i, place in enumerate(changing))]
     (body,), shared = closed(names, [after])
-    args = [*bounds, *(values[at].node for at in changing), *shared]
+    args = [*bounds, *(values[place].node for place in changing), *shared]
     return _around(values, changing, _results("fori_loop", args, (body, len(changing))))
 
 
@@ -176,15 +176,15 @@ def _scan(
 ) -> tuple[list[Tracer], list[Tracer]]:  # fmt: skip
     """The carries after all `steps` and what is `stacked` of each, of which the step reads its index and `rows`."""
     changing, (after, ys) = _without_fixed(values, inside, after, [after, [*stacked]])
-    made, more = indexed([*after, *ys], inside, index, steps)
-    made, all_rows = products_before(made, [*inside, index], (rows or {}) | more)
-    names = [("index", index), *((f"carry {i}", inside[at]) for i, at in enumerate(changing))]
+    results, more = indexed([*after, *ys], inside, index, steps)
+    results, all_rows = products_before(results, [*inside, index], (rows or {}) | more)
+    names = [("index", index), *((f"carry {i}", inside[place]) for i, place in enumerate(changing))]
     names += [(f"row {i}", r) for i, r in enumerate(all_rows)]
-    (body,), shared = closed(names, [made])
-    args = [*(values[at].node for at in changing), *all_rows.values(), *shared]
+    (body,), shared = closed(names, [results])
+    args = [*(values[place].node for place in changing), *all_rows.values(), *shared]
     attrs = (body, len(changing), len(all_rows), len(steps), steps.start, reverse)
-    found = _results("scan", args, attrs)
-    return _around(values, changing, found[: len(changing)]), found[len(changing) :]
+    outputs = _results("scan", args, attrs)
+    return _around(values, changing, outputs[: len(changing)]), outputs[len(changing) :]
 
 
 def _without_fixed(
@@ -193,15 +193,15 @@ def _without_fixed(
     """The places of the carries that a step changes; and the `results` over the others' values before the loop, those
     `after` a step without theirs."""
     fixed = {g: v.node for g, v, a in zip(inside, values, after, strict=True) if a is g}
-    changing = [at for at, g in enumerate(inside) if g not in fixed]
-    kept = [[each[at] for at in changing] if each is after else each for each in results]
+    changing = [place for place, g in enumerate(inside) if g not in fixed]
+    kept = [[each[place] for place in changing] if each is after else each for each in results]
     return changing, [list(substitute(each, fixed)) for each in kept] if fixed else kept
 
 
 def _around(values: Sequence[Tracer], changing: list[int], changed: Sequence[Tracer]) -> list[Tracer]:
     """All carries after a loop that changes some of them."""
     last = dict(zip(changing, changed, strict=True))
-    return [last[at] if at in last else wrap(v.node) for at, v in enumerate(values)]
+    return [last[place] if place in last else wrap(v.node) for place, v in enumerate(values)]
 
 
 def _results(op: str, args: list[Node], attrs: tuple) -> list[Tracer]:
@@ -209,12 +209,12 @@ def _results(op: str, args: list[Node], attrs: tuple) -> list[Tracer]:
     types = results_of(op, [a.type for a in args], attrs)
     if not types:
         return []
-    made = node(op, args, attrs)
+    loop = node(op, args, attrs)
     if not args:  # it depends on nothing
-        made = const(op_row(op).meaning(*attrs))
+        loop = const(op_row(op).meaning(*attrs))
     if len(types) == 1:
-        return [wrap(made)]
-    return [wrap(node("loop_result", (made,), (at, str(t)))) for at, t in zip(places(types), types, strict=False)]
+        return [wrap(loop)]
+    return [wrap(node("loop_result", (loop,), (place, str(t)))) for place, t in zip(places(types), types, strict=False)]
 
 
 # ---- what the user gives

@@ -42,12 +42,12 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         order = "F" if _in_columns(x) else "C"
     if order not in ("C", "F"):
         raise ShapeError(f"reshape takes its elements in the order 'C', 'F' or 'A', not {order!r}")
-    made = _reshaped(x.copy() if copy else x, wanted, order)
+    reshaped = _reshaped(x.copy() if copy else x, wanted, order)
     if copy is False:
-        if not made.is_of([x]):
+        if not reshaped.is_of([x]):
             raise ShapeError("Unable to avoid creating a copy while reshaping.")
         x.lying()
-    return made
+    return reshaped
 
 
 def _reshaped(x: Tracer, shape: tuple[int, ...], order: str) -> Tracer:
@@ -142,22 +142,22 @@ def expand_dims(a: Any, axis: Any) -> Tracer:
 
 @implements(np.atleast_1d)
 def atleast_1d(*arrays: Any) -> Any:
-    made = tuple(x if x.ndim else x.reshape(1) for x in map(lift, arrays))
-    return made if len(made) != 1 else made[0]
+    results = tuple(x if x.ndim else x.reshape(1) for x in map(lift, arrays))
+    return results if len(results) != 1 else results[0]
 
 
 @implements(np.atleast_2d)
 def atleast_2d(*arrays: Any) -> Any:
-    made = tuple(x if x.ndim >= 2 else x.reshape(1, -1) for x in map(lift, arrays))
-    return made if len(made) != 1 else made[0]
+    results = tuple(x if x.ndim >= 2 else x.reshape(1, -1) for x in map(lift, arrays))
+    return results if len(results) != 1 else results[0]
 
 
 @implements(np.atleast_3d)
 def atleast_3d(*arrays: Any) -> Any:
-    made = tuple(
+    results = tuple(
         x if x.ndim >= 3 else x.reshape((1, -1, 1) if x.ndim < 2 else (*x.shape, 1)) for x in map(lift, arrays)
     )
-    return made if len(made) != 1 else made[0]
+    return results if len(results) != 1 else results[0]
 
 
 @implements(np.broadcast_to)
@@ -323,16 +323,16 @@ def tile(A: Any, reps: Any) -> Tracer:
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
     x, along = one_axis(lift(a), axis)
     counts = constant_of(repeats, "the count given to np.repeat")
-    at = x.ndim + along
+    place = x.ndim + along
     if counts.dtype.kind not in "biu" or (counts < 0).any():
         raise ShapeError("np.repeat: counts must be integers, and not negative")
     if counts.size == 1:
         count = int(counts.item())
-        spread = broadcast_to(expand_dims(x, at + 1), (*x.shape[: at + 1], count, *x.shape[at + 1 :]))
-        return spread.reshape((*x.shape[:at], x.shape[at] * count, *x.shape[at + 1 :])).copy()
-    if counts.shape != (x.shape[at],):
-        raise ShapeError(f"np.repeat: counts of shape {counts.shape} do not fit the extent {x.shape[at]}")
-    return lazy.take(x, np.repeat(np.arange(x.shape[at]), counts), along)
+        spread = broadcast_to(expand_dims(x, place + 1), (*x.shape[: place + 1], count, *x.shape[place + 1 :]))
+        return spread.reshape((*x.shape[:place], x.shape[place] * count, *x.shape[place + 1 :])).copy()
+    if counts.shape != (x.shape[place],):
+        raise ShapeError(f"np.repeat: counts of shape {counts.shape} do not fit the extent {x.shape[place]}")
+    return lazy.take(x, np.repeat(np.arange(x.shape[place]), counts), along)
 
 
 @implements(np.roll)

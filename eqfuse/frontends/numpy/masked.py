@@ -30,8 +30,8 @@ def _filled(function: Any, identity: Any, a: Any, *args: Any, where: Any, initia
                 f"np.{name} with where= needs initial=: a mask may choose nothing, and {name} has no identity"
             )
         identity = initial
-    made: Tracer = function(elementwise("where", where, x, lift(identity).astype(x.dtype)), *args, **kw)
-    return made
+    reduced: Tracer = function(elementwise("where", where, x, lift(identity).astype(x.dtype)), *args, **kw)
+    return reduced
 
 
 def _mean(

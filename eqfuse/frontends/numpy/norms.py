@@ -69,13 +69,13 @@ def _matrix_norm(x: Tracer, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     if ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
         lengths = reductions.sum(abs(x), first, keepdims=True)
-        made = _largest(lengths, second, keepdims=True) if ord > 0 else reductions.min(lengths, second, keepdims=True)
-        return _finished(made, axes, keepdims)
+        norms = _largest(lengths, second, keepdims=True) if ord > 0 else reductions.min(lengths, second, keepdims=True)
+        return _finished(norms, axes, keepdims)
     fold: Any = {2: reductions.max, -2: reductions.min, "nuc": reductions.sum}.get(ord)
     if fold is None:
         raise ShapeError(f"np.linalg.norm: Invalid norm order {ord!r} for matrices")
-    made = fold(svd(manipulation.moveaxis(x, (rows, columns), (-2, -1)), compute_uv=False), -1)
-    return made.reshape([1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)]) if keepdims else made
+    norms = fold(svd(manipulation.moveaxis(x, (rows, columns), (-2, -1)), compute_uv=False), -1)
+    return norms.reshape([1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)]) if keepdims else norms
 
 
 def _largest(lengths: Tracer, axis: Any, *, keepdims: bool) -> Tracer:

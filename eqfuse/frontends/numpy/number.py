@@ -130,7 +130,7 @@ def computed(op: str, *values: Any, attr: Any = None) -> Any:
     places = [v.place if isinstance(v, Number) else None for v in values]
     assert trace is not None
     numbers = trace.numbers
-    args = tuple([numbers.literal(v) if at is None else at for at, v in zip(places, values, strict=True)])
+    args = tuple([numbers.literal(v) if place is None else place for place, v in zip(places, values, strict=True)])
     return Number(numbers.computed(op, args, attr))
 
 

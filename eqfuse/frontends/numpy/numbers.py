@@ -88,8 +88,8 @@ def _finite(x: Tracer, nan: Any, posinf: Any, neginf: Any) -> Tracer:
     info = np.finfo(x.dtype)
     high = float(info.max) if posinf is None else posinf
     low = float(info.min) if neginf is None else neginf
-    for found, value in ((elementwise("isnan", x), nan), (isposinf(x), high), (isneginf(x), low)):
-        x = elementwise("where", found, copied(value, x), x)
+    for mask, value in ((elementwise("isnan", x), nan), (isposinf(x), high), (isneginf(x), low)):
+        x = elementwise("where", mask, copied(value, x), x)
     return x
 
 

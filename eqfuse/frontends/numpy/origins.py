@@ -31,9 +31,9 @@ def noting() -> Iterator[dict[Node, Origin]]:
     """Origins are noted meanwhile."""
     token = _noted.set({})
     try:
-        found = _noted.get()
-        assert found is not None
-        yield found
+        origins = _noted.get()
+        assert origins is not None
+        yield origins
     finally:
         _noted.reset(token)
 

@@ -95,10 +95,10 @@ class Attributes(Holder):
 
     def read(self) -> Items:
         if isinstance(self.thing, type):
-            found = {name: v for name, v in vars(self.thing).items() if name not in ("__dict__", "__weakref__")}
+            items = {name: v for name, v in vars(self.thing).items() if name not in ("__dict__", "__weakref__")}
         else:
-            found = attributes(self.thing)
-        return as_before(self.thing, found)
+            items = attributes(self.thing)
+        return as_before(self.thing, items)
 
     def write(self, items: Items) -> None:
         set_, delete = (setattr, delattr) if isinstance(self.thing, type) else (object.__setattr__, object.__delattr__)
@@ -122,8 +122,8 @@ class Names(Holder):
     def read(self) -> Items:
         if isinstance(self.thing, types.CellType):
             return {} if self.thing == types.CellType() else {self.path: original(self.thing, self.path)}
-        found = {name: original(self.thing, name) for name in self.used if name in self.thing}
-        return {name: value for name, value in found.items() if not isinstance(value, Builtin)}
+        originals = {name: original(self.thing, name) for name in self.used if name in self.thing}
+        return {name: value for name, value in originals.items() if not isinstance(value, Builtin)}
 
     def write(self, items: Items) -> None:
         if isinstance(self.thing, types.CellType):
@@ -253,27 +253,27 @@ def leaving_alone(roots: Mapping[str, Any], attempt: Callable[[Outside], tuple[T
     alone when it runs once more.
     """
     first = Outside(roots)
-    made = _during(first, attempt)
+    result = _during(first, attempt)
     if first.changed():
         again = Outside(roots)
         try:
-            made = _during(again, attempt)
+            result = _during(again, attempt)
             for place, keys in again.changed():
                 raise again.refusal(place, keys[0])
         except BaseException:
             again.restore()
             first.restore()
             raise
-    return made
+    return result
 
 
 def _during(outside: Outside, attempt: Callable[[Outside], tuple[T, Trace]]) -> T:
     try:
-        made, trace = attempt(outside)
+        result, trace = attempt(outside)
         traced = trace.leaked()
         if traced is not None:
             raise _leak(traced)
-        return made
+        return result
     except BaseException:
         outside.restore()
         raise
@@ -316,9 +316,9 @@ def _is_object(value: Any) -> bool:
 
 
 def _leak(traced: Tracer | Number, path: str = "") -> TraceError:
-    made = "" if traced.user_place is None else f", made at {line_of(traced.user_place)},"
+    line = "" if traced.user_place is None else f", made at {line_of(traced.user_place)},"
     return TraceError(
-        f"a traced {traced.tensor_type}{made} is kept {path or _holder(traced)}, outside of the traced function, where "
+        f"a traced {traced.tensor_type}{line} is kept {path or _holder(traced)}, outside of the traced function, where "
         "it would stand for no number: each call computes another. Return it from the function instead"
     )
 

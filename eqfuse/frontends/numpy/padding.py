@@ -97,8 +97,8 @@ def _extended(x: Tracer, axis: int, width: tuple[int, int], mode: str, argument:
 
 
 def _taken(x: Tracer, axis: int, places: np.ndarray) -> Tracer:
-    found = picked(x.node, places, axis - x.ndim)
-    return lazy.take(x, places, axis) if found is None else wrap(found)
+    pieces = picked(x.node, places, axis - x.ndim)
+    return lazy.take(x, places, axis) if pieces is None else wrap(pieces)
 
 
 def _part(x: Tracer, axis: int, part: slice) -> Tracer:

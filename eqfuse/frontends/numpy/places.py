@@ -21,7 +21,7 @@ from eqfuse.ir.accepted import constant_of
 
 @implements(np.ix_)
 def ix_(*args: Any) -> tuple[Tracer, ...]:
-    made = []
+    indices = []
     for i, arg in enumerate(args):
         x = arg if isinstance(arg, Tracer) else np.asarray(arg)
         if x.ndim != 1:
@@ -30,8 +30,8 @@ def ix_(*args: Any) -> tuple[Tracer, ...]:
             x = np.flatnonzero(constant_of(x, "a mask given to np.ix_"))
         elif x.size == 0:
             x = x.astype(np.intp)
-        made.append(lift(x).reshape([-1 if j == i else 1 for j in range(len(args))]))
-    return tuple(made)
+        indices.append(lift(x).reshape([-1 if j == i else 1 for j in range(len(args))]))
+    return tuple(indices)
 
 
 def _as_triangle(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,8 +70,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
         raise ShapeError(f"np.ravel_multi_index: {len(places)} indices for {len(extents)} extents, {len(modes)} modes")
     strides = np.cumprod([1, *(extents if order == "F" else extents[::-1])][:-1], dtype=np.intp)
     flat: Any = 0
-    for at, n, how, stride in zip(places, extents, modes, strides if order == "F" else strides[::-1], strict=True):
-        flat = flat + _within(at, n, how) * stride
+    for place, n, how, stride in zip(places, extents, modes, strides if order == "F" else strides[::-1], strict=True):
+        flat = flat + _within(place, n, how) * stride
     return flat
 
 
@@ -98,11 +98,11 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     extents = [operator.index(n) for n in (shape if np.ndim(shape) else (shape,))]
     size = int(np.prod(extents, dtype=np.intp))
     rest = _within(_integers(indices, "np.unravel_index"), size, "raise")
-    made = []
+    coordinates = []
     for n in extents if order == "F" else extents[::-1]:
-        made.append(rest % n)
+        coordinates.append(rest % n)
         rest = rest // n
-    return tuple(made if order == "F" else made[::-1])
+    return tuple(coordinates if order == "F" else coordinates[::-1])
 
 
 # ---- asking

@@ -62,11 +62,11 @@ def _place(namespace: Namespace, name: Any, value: Any) -> list[Any] | None:
     """Let the stand-in for `value`, if it has one, be found under `name`."""
     key = (id(namespace), name)
     if key not in _placed:
-        made = Constant.from_array(value) if type(value) is np.ndarray else replacement(value)
-        if made is None:
+        stand_in = Constant.from_array(value) if type(value) is np.ndarray else replacement(value)
+        if stand_in is None:
             return None
-        _placed[key] = [value, made, 0]
-        _set(namespace, name, made)
+        _placed[key] = [value, stand_in, 0]
+        _set(namespace, name, stand_in)
     _placed[key][2] += 1
     return _placed[key]
 

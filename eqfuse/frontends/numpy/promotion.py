@@ -155,10 +155,10 @@ def elementwise(name: str, *values: Any) -> Tracer:
             return _of_mixed_signs(name, operands, "iu".index(loop[0].kind))
     nodes = [as_operand(o, d) for o, d in zip(operands, loop, strict=False)]
     function = np.logical_and if len(operands) == 2 else np.logical_not
-    made = _laid(function, operands, tidy.elementwise(name, nodes))
-    if name == "power" and loop[-1].kind in "iu" and kind_of(operands[1]) is int and made.size:
+    result = _laid(function, operands, tidy.elementwise(name, nodes))
+    if name == "power" and loop[-1].kind in "iu" and kind_of(operands[1]) is int and result.size:
         _natural(operands[1])
-    return made
+    return result
 
 
 def as_operand(value: Any, dtype: np.dtype) -> Node:
@@ -204,8 +204,8 @@ def _of_mixed_signs(name: str, operands: list[Tracer], signed: int) -> Tracer:
     unsigned = [with_dtype(o, np.dtype(np.uint64)) for o in operands]
     compared, negative = wrap(tidy.elementwise(name, unsigned)), operands[signed] < 0
     of_negative = row(name).meaning(*((-1, 0) if signed == 0 else (0, -1)))
-    made = elementwise("logical_or", compared, negative) if of_negative else compared & ~negative
-    return _laid(np.logical_and, operands, made.node)
+    comparison = elementwise("logical_or", compared, negative) if of_negative else compared & ~negative
+    return _laid(np.logical_and, operands, comparison.node)
 
 
 def common_dtype(values: Sequence[Any]) -> np.dtype:
@@ -307,11 +307,11 @@ def _power(base: Tracer, exponent: Any) -> Tracer:
             "a bool array to the power of a traced Python int: its dtype would depend on the value, as in NumPy. Cast "
             "the array first, or name the argument in static_argnames"
         )
-    made = elementwise("power", base, exponent)
+    power = elementwise("power", base, exponent)
     if base.dtype.kind == "c" or base.dtype == np.float16:  # NumPy's other loops look for the shortcut themselves
         for value, name in shortcuts:
-            made = elementwise("where", computed("equal", exponent, value), elementwise(name, base), made)
-    return made
+            power = elementwise("where", computed("equal", exponent, value), elementwise(name, base), power)
+    return power
 
 
 def _taken(shortcut: str, base: Tracer, kind: type) -> bool:

@@ -131,9 +131,9 @@ class TracedGenerator:
             trace.draws.append((None, draw))
             return Number(trace.numbers.argument("drawn", place, example))
         array = np.asarray(example)
-        made = input_node(f"{method} #{place}", TensorType(array.dtype, array.shape))
-        trace.draws.append((made, draw))
-        return wrap(made, Rights.WRITABLE if isinstance(example, np.ndarray) else None)
+        sample = input_node(f"{method} #{place}", TensorType(array.dtype, array.shape))
+        trace.draws.append((sample, draw))
+        return wrap(sample, Rights.WRITABLE if isinstance(example, np.ndarray) else None)
 
     def _transformed(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
         """`method` with traced parameters: standard numbers of the result's shape, transformed as NumPy does."""
@@ -142,8 +142,8 @@ class TracedGenerator:
         size = given.pop("size", None)
         if size is None and not all(map(is_number, given.values())):
             size = np.broadcast_shapes(*(lift(p).shape for p in given.values()))
-        made: Tracer = transform(self._drawn(standard, (), {"size": size}), **given)
-        return made
+        sample: Tracer = transform(self._drawn(standard, (), {"size": size}), **given)
+        return sample
 
     def _of_elements(self, name: str) -> Callable[..., Any]:
         """The method `name`, which draws elements of an array. RandomState's know no axes."""

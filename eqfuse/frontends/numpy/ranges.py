@@ -51,8 +51,8 @@ def logspace(
     exponents = moveaxis(linspace(start, stop, num, endpoint), 0, axis)
     if np.ndim(base):
         raise ShapeError("np.logspace of several bases cannot be traced; write base ** np.linspace(...)")
-    made = elementwise("power", base, exponents)
-    return made if dtype is None else made.astype(dtype)
+    powers = elementwise("power", base, exponents)
+    return powers if dtype is None else powers.astype(dtype)
 
 
 @implements(np.geomspace)
@@ -64,13 +64,13 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     first, last = first.astype(inexact), last.astype(inexact)
     sign = elementwise("sign", first)
     low, high = first / sign, last / sign
-    made = logspace(elementwise("log10", low), elementwise("log10", high), count, endpoint).astype(inexact)
-    place = lift(np.arange(count).reshape((-1,) + (1,) * (made.ndim - 1)))
-    made = elementwise("where", place == 0, low, made)
+    points = logspace(elementwise("log10", low), elementwise("log10", high), count, endpoint).astype(inexact)
+    place = lift(np.arange(count).reshape((-1,) + (1,) * (points.ndim - 1)))
+    points = elementwise("where", place == 0, low, points)
     if endpoint and count > 1:
-        made = elementwise("where", place == count - 1, high, made)
-    made = moveaxis(made * sign, 0, axis)
-    return made if dtype is None else made.astype(dtype)
+        points = elementwise("where", place == count - 1, high, points)
+    points = moveaxis(points * sign, 0, axis)
+    return points if dtype is None else points.astype(dtype)
 
 
 def _count(num: Any) -> int:

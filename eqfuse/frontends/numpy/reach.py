@@ -83,8 +83,8 @@ class _ReachWalk:
         elif isinstance(value, CACHED):
             return
         elif isinstance(value, _WRAPPERS) or "__wrapped__" in _vars(value):
-            found = {name: getattr(value, name) for name in _BEHIND if hasattr(value, name)}
-            self.stack += [("self" if name == "__self__" else path, behind) for name, behind in found.items()]
+            wrapped = {name: getattr(value, name) for name in _BEHIND if hasattr(value, name)}
+            self.stack += [("self" if name == "__self__" else path, behind) for name, behind in wrapped.items()]
             if isinstance(value, functools.partial):
                 self.reached.names.extend([(value, name, self.value_of(value, name)) for name in ("func", "args")])
         elif isinstance(value, (*CONTAINERS, tuple, frozenset)):
@@ -108,8 +108,8 @@ class _ReachWalk:
         defaults = self.value_of(function, "__defaults__") or ()
         self.reached.names.append((function, "__defaults__", defaults))
         of_names = function.__kwdefaults__ or {}
-        found = [*defaults, *(self.held(of_names, name) for name in of_names)]
-        self.stack += [(f"the default of a parameter of {function.__name__}", value) for value in found]
+        values = [*defaults, *(self.held(of_names, name) for name in of_names)]
+        self.stack += [(f"the default of a parameter of {function.__name__}", value) for value in values]
         self.attributes(function.__name__ if "<" not in function.__name__ else path, function)
 
     def globals(self, namespace: dict[str, Any], used: set[str]) -> None:
@@ -176,13 +176,13 @@ def _keys(value: Any) -> Iterable[Any]:
 
 def attributes(value: Any) -> dict[str, Any]:
     """The attributes that an object has of its own."""
-    found = dict(_vars(value))
+    attrs = dict(_vars(value))
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
-    return found
+                attrs[name] = getattr(value, name)
+    return attrs
 
 
 def _vars(value: Any) -> Mapping[str, Any]:

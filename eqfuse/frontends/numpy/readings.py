@@ -37,10 +37,10 @@ def _refusing(original: Callable[..., Any], name: str, instead: str) -> Callable
 
 def _refused(module: types.ModuleType, names: str, instead: str) -> dict[str, StandIn]:
     """Stand-ins for the functions of `module`, by those of the `names` that it has here."""
-    found = {name: getattr(module, name) for name in names.split() if hasattr(module, name)}
+    originals = {name: getattr(module, name) for name in names.split() if hasattr(module, name)}
     return {
         name: StandIn(original, _refusing(original, f"{module.__name__}.{name}", instead))
-        for name, original in found.items()
+        for name, original in originals.items()
     }
 
 
@@ -72,6 +72,6 @@ vars(_DATETIME).update(vars(datetime) | _CALENDARS)
 # By the identity of what they stand for. Those of dates stand under the user's names alone: what pickles a date finds
 # its class by name.
 READINGS: dict[int, Any] = {
-    id(getattr(module, name)): made for module, names in ASKED.items() for name, made in names.items()
+    id(getattr(module, name)): stand_in for module, names in ASKED.items() for name, stand_in in names.items()
 }
-READINGS |= {id(getattr(datetime, name)): made for name, made in _CALENDARS.items()} | {id(datetime): _DATETIME}
+READINGS |= {id(getattr(datetime, name)): stand_in for name, stand_in in _CALENDARS.items()} | {id(datetime): _DATETIME}

@@ -91,11 +91,11 @@ def _code(names: Iterable[str]) -> list[str]:
 
 
 def _rows(refused: dict[str, Refusal]) -> list[str]:
-    made = []
+    lines = []
     for row in REFUSALS:
         names = [name for name in row.names.split() if name.endswith("*") or name in refused]
-        made.append(f"| {' '.join(f'`{name}`' for name in names)} | {row.why} | {row.instead} |")
-    return made
+        lines.append(f"| {' '.join(f'`{name}`' for name in names)} | {row.why} | {row.instead} |")
+    return lines
 
 
 def main(arguments: list[str]) -> int:

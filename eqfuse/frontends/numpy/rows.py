@@ -20,11 +20,11 @@ _VIEWS = ("reshape", "transpose", "slice", "broadcast_to")
 
 def depending(outputs: Sequence[Node], inputs: Collection[Node]) -> set[Node]:
     """The nodes that `outputs` need and that depend on `inputs`."""
-    found = set(inputs)
+    dependent = set(inputs)
     for n in topological(outputs):
-        if any(a in found for a in n.args):
-            found.add(n)
-    return found
+        if any(a in dependent for a in n.args):
+            dependent.add(n)
+    return dependent
 
 
 def indexed(outputs: Sequence[Node], inputs: Collection[Node], index: Node, steps: range) -> tuple[list[Node], Rows]:
@@ -60,13 +60,13 @@ def products_before(outputs: Sequence[Node], inputs: Collection[Node], rows: Row
     read = {a for n in order if n not in batch.arrays for a in n.args} | {*outputs}
     frontier = [n for n in order if n in batch.multiplied and n in read]
     values = {n: input_node(f"{next(iter(rows)).attr('name')}, product {i}", n.type) for i, n in enumerate(frontier)}
-    found = list(substitute(outputs, values)) if values else list(outputs)
-    left = {r: array for r, array in rows.items() if r in topological(found)}
-    return found, left | {values[n]: batch.arrays[n] for n in frontier}
+    results = list(substitute(outputs, values)) if values else list(outputs)
+    left = {r: array for r, array in rows.items() if r in topological(results)}
+    return results, left | {values[n]: batch.arrays[n] for n in frontier}
 
 
 class Batch:
-    """What is computed of rows, for all of them: `made`, by the node of one row. `multiplied`: those with products."""
+    """What is computed of rows, for all of them: `arrays`, by the node of a row. `multiplied`: those with products."""
 
     def __init__(self, rows: Rows, varies: set[Node]) -> None:
         self.length = next(iter(rows.values())).shape[0]
@@ -76,11 +76,11 @@ class Batch:
 
     def add(self, n: Node) -> None:
         """Compute `n`, which depends on rows, for all of them, or leave it to the steps."""
-        made = None if any(a in self.left for a in n.args) else self._batched(n)
-        if made is None or made.type != TensorType(n.dtype, (self.length, *n.shape)):
+        array = None if any(a in self.left for a in n.args) else self._batched(n)
+        if array is None or array.type != TensorType(n.dtype, (self.length, *n.shape)):
             self.left.add(n)
             return
-        self.arrays[n] = made
+        self.arrays[n] = array
         if n.op == "matmul" or any(a in self.multiplied for a in n.args):
             self.multiplied.add(n)
 

@@ -44,10 +44,10 @@ def scan(ufunc: str, x: Tracer, axis: int, dtype: Any) -> Tracer:
     (along,) = negative_axes(axis, x.ndim)
     ufunc, given, result = _loop(ufunc, x.dtype, dtype)
     if ufunc in RUNNING:
-        made = node(RUNNING[ufunc], (x.astype(given).node,), (along,))
+        prefixes = node(RUNNING[ufunc], (x.astype(given).node,), (along,))
     else:
-        made = node("accumulate", (x.astype(given).node,), (ufunc, along))
-    return wrap(made).astype(result)
+        prefixes = node("accumulate", (x.astype(given).node,), (ufunc, along))
+    return wrap(prefixes).astype(result)
 
 
 def _cumulative(ufunc: str, a: Any, axis: Any, dtype: Any) -> Tracer:
@@ -77,13 +77,13 @@ def _with_initial(ufunc: str, x: Any, axis: int | None, dtype: Any, include_init
         if x.ndim > 1:
             raise ShapeError("For arrays which have more than one dimension ``axis`` argument is required.")
         axis = 0
-    made = scan(ufunc, x, axis, dtype)
+    prefixes = scan(ufunc, x, axis, dtype)
     if not include_initial:
-        return made
+        return prefixes
     (along,) = negative_axes(axis, x.ndim)
     shape = tuple(1 if i - x.ndim == along else n for i, n in enumerate(x.shape))
-    first = tidy.broadcast_to(const(0 if ufunc == "add" else 1, made.dtype), shape)
-    return lazy.concatenate((wrap(first), made), axis)
+    first = tidy.broadcast_to(const(0 if ufunc == "add" else 1, prefixes.dtype), shape)
+    return lazy.concatenate((wrap(first), prefixes), axis)
 
 
 @implements(np.cumulative_sum)
@@ -201,13 +201,13 @@ def _reduceat(ufunc: np.ufunc) -> Callable[..., Tracer]:
     name = ufunc.__name__
 
     def reduceat(array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Tracer:
-        x, at = lift(array), lift(indices)
-        if at.ndim != 1 or (at.dtype.kind not in "iub" and at.size):
-            raise ShapeError(f"np.{name}.reduceat takes a vector of integer indices, not {at.dtype} {at.shape}")
+        x, places = lift(array), lift(indices)
+        if places.ndim != 1 or (places.dtype.kind not in "iub" and places.size):
+            raise ShapeError(f"np.{name}.reduceat takes a vector of integer indices, not {places.dtype} {places.shape}")
         (along,) = negative_axes(axis, x.ndim)
         folded, given, result = _loop(name, x.dtype, dtype)
-        made = node("reduceat", (x.astype(given).node, at.astype(np.intp).node), (folded, along))
-        return wrap(made).astype(result)
+        reduced = node("reduceat", (x.astype(given).node, places.astype(np.intp).node), (folded, along))
+        return wrap(reduced).astype(result)
 
     return reduceat
 

@@ -40,18 +40,18 @@ def _generator(bits: Any) -> Any:
 def _random_state(seed: Any = None) -> Any:
     known = seed if isinstance(seed, np.random.BitGenerator) else _known_seed(seed)
     with untraced():
-        made = _STATE(known)
-    return TracedGenerator(made, made) if seed is None else SeededGenerator(made)
+        generator = _STATE(known)
+    return TracedGenerator(generator, generator) if seed is None else SeededGenerator(generator)
 
 
 def _pythons(seed: Any = None) -> Any:
-    made = _PYTHONS(_known_seed(seed))
-    return TracedGenerator(made, made) if seed is None else made
+    generator = _PYTHONS(_known_seed(seed))
+    return TracedGenerator(generator, generator) if seed is None else generator
 
 
 def _systems(*_: Any) -> Any:
-    made = _SYSTEMS()
-    return TracedGenerator(made, made)
+    generator = _SYSTEMS()
+    return TracedGenerator(generator, generator)
 
 
 def system_bits(count: int) -> int:
@@ -85,10 +85,10 @@ class _Seeded(type):
     program would have the same."""
 
     _real: Any
-    _made: Callable[..., Any]
+    _maker: Callable[..., Any]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return (cls._real if current() is None else cls._made)(*args, **kwargs)
+        return (cls._real if current() is None else cls._maker)(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls._real)
@@ -97,8 +97,8 @@ class _Seeded(type):
         return issubclass(subclass, cls._real)
 
 
-def _seeded(real: type, made: Callable[..., Any] | None = None) -> _Seeded:
-    """The stand-in for `real`, which makes instances by `made`, or refuses those without a seed."""
+def _seeded(real: type, maker: Callable[..., Any] | None = None) -> _Seeded:
+    """The stand-in for `real`, which makes instances by `maker`, or refuses those without a seed."""
 
     def refusing(*args: Any, **kwargs: Any) -> Any:
         if all(seed is None for seed in (*args[:1], *(kwargs.get(name) for name in _SEEDS))):
@@ -107,7 +107,7 @@ def _seeded(real: type, made: Callable[..., Any] | None = None) -> _Seeded:
         with untraced():  # some take bits from the system beside what they are given
             return real(*known, **named)
 
-    return _Seeded(real.__name__, (), {"_real": real, "_made": staticmethod(made or refusing)})
+    return _Seeded(real.__name__, (), {"_real": real, "_maker": staticmethod(maker or refusing)})
 
 
 _SOURCES = (

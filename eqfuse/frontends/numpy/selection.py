@@ -89,12 +89,14 @@ class Selection(NDArrayOperatorsMixin):
         out = kwargs.pop("out", None)
         if method != "__call__" or (out is not None and out[0] is not self):
             raise _depends_on_data(title(ufunc))
-        made = ufunc(*(self._aligned(title(ufunc), i) for i in inputs), **kwargs)
+        values = ufunc(*(self._aligned(title(ufunc), i) for i in inputs), **kwargs)
         if out is None:
             return (
-                tuple(Selection(m, self.mask) for m in made) if isinstance(made, tuple) else Selection(made, self.mask)
+                tuple(Selection(v, self.mask) for v in values)
+                if isinstance(values, tuple)
+                else Selection(values, self.mask)
             )
-        self.values = made.astype(self.dtype, casting="same_kind")
+        self.values = values.astype(self.dtype, casting="same_kind")
         return self
 
     def __array_function__(self, function: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:

@@ -49,14 +49,14 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tracer:
 
 @implements(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tracer:
-    at, xs, ys = lift(x), lift(xp), lift(fp)
-    if at.dtype.kind == "c" or xs.dtype.kind == "c":
+    points, xs, ys = lift(x), lift(xp), lift(fp)
+    if points.dtype.kind == "c" or xs.dtype.kind == "c":
         raise DtypeError("np.interp: Cannot cast array data from complex to float64 according to the rule 'safe'")
     if period is not None:
         if float(period) == 0:
             raise ShapeError("period must be a non-zero value")
-        return wrap(node("interp", (at.node, xs.node, ys.node), (float(period),)))
-    args = [at, xs, ys]
+        return wrap(node("interp", (points.node, xs.node, ys.node), (float(period),)))
+    args = [points, xs, ys]
     if left is not None or right is not None:
         dtype = np.dtype(np.complex128 if ys.dtype.kind == "c" else np.float64)
         ends = [ys[0] if left is None else lift(left), ys[-1] if right is None else lift(right)]
@@ -93,8 +93,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Tr
     dtype = x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64)
     if x.dtype.kind in "iu":
         x = x.astype(dtype)
-    made = tuple(_slope(x, along, dx, edge_order).astype(dtype) for along, dx in zip(axes, spacings, strict=True))
-    return made[0] if len(axes) == 1 else made
+    slopes = tuple(_slope(x, along, dx, edge_order).astype(dtype) for along, dx in zip(axes, spacings, strict=True))
+    return slopes[0] if len(axes) == 1 else slopes
 
 
 def _spacings(x: Tracer, axes: tuple[int, ...], distances: tuple) -> list[Any]:
@@ -214,8 +214,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tracer:
     if columns < 2:
         return ones.copy()
     powers = scan("multiply", lazy.broadcast_to(x.astype(dtype)[:, None], (x.shape[0], columns - 1)), 1, None)
-    made = concatenate((ones, powers), 1)
-    return made if increasing else made[:, ::-1]
+    matrix = concatenate((ones, powers), 1)
+    return matrix if increasing else matrix[:, ::-1]
 
 
 @implements(np.polyfit)
@@ -316,10 +316,10 @@ def poly(seq_of_zeros: Any) -> Tracer:
             "np.poly of a matrix or of complex zeros gives real or complex values, as the data decides. Pass real zeros"
         )
     zeros = zeros.astype(np.mintypecode(zeros.dtype.char))
-    made = lift(np.ones(1, zeros.dtype))
+    coefficients = lift(np.ones(1, zeros.dtype))
     for zero in zeros:
-        made = convolve(made, lazy.stack((lift(np.ones((), zeros.dtype)), -zero)))
-    return made
+        coefficients = convolve(coefficients, lazy.stack((lift(np.ones((), zeros.dtype)), -zero)))
+    return coefficients
 
 
 def _ascending(x: Any, c: Any, apart: bool = True) -> Tracer:

@@ -142,8 +142,8 @@ def isin(
         raise ShapeError("The 'table' method is only supported for boolean or integer arrays.")
     if assume_unique:
         raise UnsupportedOp("np.isin with assume_unique=True depends on whether the values are; leave it out")
-    found = wrap(node("isin", (x.node, among.node)))
-    return ~found if invert else found
+    membership = wrap(node("isin", (x.node, among.node)))
+    return ~membership if invert else membership
 
 
 # ---- masks

@@ -71,9 +71,9 @@ def _full(
 ) -> Tracer:
     value = lift(fill_value) if dtype is None else fill_value
     extents = tuple(shape) if np.ndim(shape) else (shape,)
-    made = _filled(0, extents, value.dtype if dtype is None else dtype, order)
-    made.assign(copied(value, made, "unsafe"))
-    return made
+    array = _filled(0, extents, value.dtype if dtype is None else dtype, order)
+    array.assign(copied(value, array, "unsafe"))
+    return array
 
 
 def _array(
@@ -134,15 +134,15 @@ def _converted(value: Any, dtype: Any, order: str, copy: bool | None = None) -> 
         same = dtype is None or tensor_dtype(dtype, "the new array") == value.dtype
         wanted = "K" if order == "A" else order
         x = value.conforming(wanted) if same else value.astype(dtype, wanted)
-        made = x.copy(order) if copy and x.is_of([value]) else x
+        array = x.copy(order) if copy and x.is_of([value]) else x
     else:
-        made = _new(value, dtype, order, copy)
+        array = _new(value, dtype, order, copy)
     if copy is False:
-        if not (own and made.is_of([value])):
+        if not (own and array.is_of([value])):
             raise ShapeError("Unable to avoid copy while creating an array as requested: leave out copy=False")
         if order in ("C", "F"):
-            made.lying()
-    return made
+            array.lying()
+    return array
 
 
 def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
@@ -233,8 +233,8 @@ def _looked_up(cached: Any) -> StandIn:
                 "cannot be. Name the argument in static_argnames, or call the function behind it, __wrapped__"
             )
         with untraced():
-            found = cached(*args, **kwargs)
-        return Constant.from_array(found) if type(found) is np.ndarray else found
+            result = cached(*args, **kwargs)
+        return Constant.from_array(result) if type(result) is np.ndarray else result
 
     return StandIn(cached, call)
 
@@ -242,12 +242,12 @@ def _looked_up(cached: Any) -> StandIn:
 @functools.cache
 def _stand_ins() -> dict[int, Any]:
     """By the identity of the function it stands for."""
-    made = _MADE | {function: _dispatched(function) for function in _COPIES}
+    replacements = _MADE | {function: _dispatched(function) for function in _COPIES}
     seeded = {id(real): stand_in for real, stand_in in SEEDED.items()}
-    listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in made}
+    listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in replacements}
     reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
     joined = {id(np.r_): AxisConcatenator(np.r_, False), id(np.c_): AxisConcatenator(np.c_, True)}
-    traced = {id(f): _stand_in(f, replacement) for f, replacement in made.items()}
+    traced = {id(f): _stand_in(f, replacement) for f, replacement in replacements.items()}
     return READINGS | listed | reduced | joined | seeded | traced
 
 
@@ -281,8 +281,8 @@ def replacement(value: Any) -> Any:
         return _tuple_with_stand_ins(value)
     if isinstance(value, _METHODS) and isinstance(value.__self__, GENERATORS):
         return _stand_in(value, legacy(value))
-    made = _stand_ins().get(id(value))
-    return frozen(value) if made is None else made
+    stand_in = _stand_ins().get(id(value))
+    return frozen(value) if stand_in is None else stand_in
 
 
 _METHODS = (types.BuiltinMethodType, types.MethodType)
@@ -292,8 +292,8 @@ def _tuple_with_stand_ins(value: tuple) -> tuple | None:
     parts = [replacement(part) for part in value] if len(value) <= MOST else []
     if all(part is None for part in parts):
         return None
-    found = [own if part is None else part for own, part in zip(value, parts, strict=True)]
-    return tuple.__new__(type(value), found)
+    items = [own if part is None else part for own, part in zip(value, parts, strict=True)]
+    return tuple.__new__(type(value), items)
 
 
 def everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -303,7 +303,7 @@ def everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 @functools.cache
 def _modules() -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    made = _stand_ins()
+    stand_ins = _stand_ins()
     modules = (vars(np), vars(np.random), vars(np.linalg), vars(random))
     compiled = [vars(m) for m in vars(np.random).values() if isinstance(m, types.ModuleType) and hasattr(m, "np")]
     hidden: list[tuple[dict[str, Any], dict[str, Any]]] = [(module, {"np": _ORIGINAL}) for module in compiled]
@@ -315,5 +315,6 @@ def _modules() -> list[tuple[dict[str, Any], dict[str, Any]]]:
         generator = getattr(module, name)
         hidden.append((vars(module), {name: TracedGenerator(generator, generator)}))
     return hidden + [
-        (module, {name: made[id(value)] for name, value in module.items() if id(value) in made}) for module in modules
+        (module, {name: stand_ins[id(value)] for name, value in module.items() if id(value) in stand_ins})
+        for module in modules
     ]

@@ -74,13 +74,13 @@ def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, w
     args = [rows.node, (share if weak or share.ndim == 1 else share.reshape(-1)).node]
     if weights is not None:
         args.append(_weights(lift(weights), x, axis, rows).node)
-    made = wrap(node(op, args, (axes, method)))
+    quantiles = wrap(node(op, args, (axes, method)))
     if not weak:
-        made = made.reshape((*share.shape, *made.shape[1:]))
-    found = _left(x, axis, made, axes, keepdims is True)
-    if found.scalar and (keepdims is True or weights is not None):
-        found.as_array()
-    return found
+        quantiles = quantiles.reshape((*share.shape, *quantiles.shape[1:]))
+    result = _left(x, axis, quantiles, axes, keepdims is True)
+    if result.scalar and (keepdims is True or weights is not None):
+        result.as_array()
+    return result
 
 
 def _weights(w: Tracer, x: Tracer, axis: Axis, rows: Tracer) -> Tracer:

@@ -76,9 +76,9 @@ class Storage:
     def read(self, steps: Sequence[ViewStep]) -> Node:
         """The present value of the view `steps`."""
         if steps and steps[0][0] == "slice" and self._writes:
-            found = self._slice(steps[0][1])
-            if found is not None:
-                return taken(found, steps[1:])
+            part = self._slice(steps[0][1])
+            if part is not None:
+                return taken(part, steps[1:])
         return taken(self.value, steps)
 
     def write(self, steps: Sequence[ViewStep], value: Node) -> None:
@@ -126,10 +126,10 @@ class Storage:
 
     def origins(self) -> Iterator[tuple[Storage, int]]:
         """The memory that this was copied from, what that was copied from, and so on, each with its version then."""
-        at = self.origin
-        while at is not None:
-            yield at
-            at = at[0].origin
+        origin = self.origin
+        while origin is not None:
+            yield origin
+            origin = origin[0].origin
 
     def doubted(self) -> frozenset[int]:
         """The arguments whose layout decides the present value: something has changed that this may be a view of, or a
@@ -162,12 +162,12 @@ def _taken_first(shape: Shape, steps: Sequence[ViewStep]) -> Sequence[ViewStep]:
     """The view `steps` of an array of `shape`, for a write that changes less: where they are a slice, and of it the row
     that scalars select, as the same row of the array, if that is smaller, and then a slice of it."""
     ops = [op for op, _ in steps[:3]]
-    at = ops.index("take") if "take" in ops else 0
-    if ops[:at] not in (["slice"], ["slice", "squeeze"]) or steps[at][1][3].shape:
+    index = ops.index("take") if "take" in ops else 0
+    if ops[:index] not in (["slice"], ["slice", "squeeze"]) or steps[index][1][3].shape:
         return steps
-    ranges, (order, place, joined, indices) = steps[0][1], steps[at][1]
+    ranges, (order, place, joined, indices) = steps[0][1], steps[index][1]
     kept = tuple([len(range(*r)) for r in ranges])
-    seen = steps[1][1] if at == 2 else kept
+    seen = steps[1][1] if index == 2 else kept
     of_seen = dict(zip(*([axis for axis, n in enumerate(s) if n != 1] for s in (seen, kept)), strict=True))
     chosen = order[place : place + 1 + len(order) - len(joined)]
     if not of_seen.keys() >= {*chosen} or any(kept[of_seen[axis]] != shape[of_seen[axis]] for axis in chosen):
@@ -181,7 +181,7 @@ def _taken_first(shape: Shape, steps: Sequence[ViewStep]) -> Sequence[ViewStep]:
     pick = [*rest[:first], *axes, *rest[first:]], first, (*row[:first], joined[place], *row[first:]), indices
     left = (*joined[:place], *joined[place + 1 :])
     inside = tuple([ranges[axis] for axis in rest])
-    return [("take", pick), ("slice", inside), ("squeeze", left), *steps[at + 1 :]]
+    return [("take", pick), ("slice", inside), ("squeeze", left), *steps[index + 1 :]]
 
 
 def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
@@ -204,9 +204,9 @@ def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
 
 def _within(inner: Ranges, outer: Ranges) -> Ranges | None:
     """`inner` as a slice of the slice `outer`, or None when it leaves it."""
-    found = []
+    ranges = []
     for r, s in zip((range(*x) for x in inner), (range(*x) for x in outer), strict=True):
         if r and (r[0] not in s or r[-1] not in s or (len(r) > 1 and r.step % s.step)):
             return None
-        found.append((s.index(r[0]), s.index(r[-1]) + 1, r.step // s.step or 1) if r else (0, 0, 1))
-    return tuple(found)
+        ranges.append((s.index(r[0]), s.index(r[-1]) + 1, r.step // s.step or 1) if r else (0, 0, 1))
+    return tuple(ranges)

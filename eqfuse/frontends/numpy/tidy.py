@@ -46,8 +46,8 @@ def elementwise(name: str, args: Sequence[Node]) -> Node:
     was reduced over all axes with these, of extent 1."""
     scalars = [a.args[0] if a.op == "broadcast_to" and a.args[0].shape == () else a for a in args]
     rank = max([a.type.rank for a in scalars], default=0)
-    made = node(name, [_with_axes(a, rank) for a in scalars] if name != "power" else scalars)
-    return made if scalars == list(args) else broadcast_to(made, row(name).type([a.type for a in args], ()).shape)
+    result = node(name, [_with_axes(a, rank) for a in scalars] if name != "power" else scalars)
+    return result if scalars == list(args) else broadcast_to(result, row(name).type([a.type for a in args], ()).shape)
 
 
 def _with_axes(x: Node, rank: int) -> Node:
@@ -134,8 +134,8 @@ Pick = tuple[Sequence[int], int, Shape, Node]  # axes in an order that brings th
 
 def take(x: Node, pick: Pick) -> Node:
     """What integer arrays, or scalars, select from `x`."""
-    order, at, shape, indices = pick
-    return node("take", (reshape(transpose(x, order), shape), indices), (at - len(shape),))
+    order, place, shape, indices = pick
+    return node("take", (reshape(transpose(x, order), shape), indices), (place - len(shape),))
 
 
 def one_of_each_row(x: Node, columns: Node) -> Node:
@@ -145,9 +145,9 @@ def one_of_each_row(x: Node, columns: Node) -> Node:
 
 def scatter(x: Node, pick: Pick, values: Node, mode: str = "set") -> Node:
     """`x` with `values` in the places of what `take` selects; `mode`: "set", or the ufunc that joins them."""
-    order, at, shape, indices = pick
+    order, place, shape, indices = pick
     moved = transpose(x, order)
-    changed = node("scatter", (reshape(moved, shape), indices, values), (at - len(shape), mode))
+    changed = node("scatter", (reshape(moved, shape), indices, values), (place - len(shape), mode))
     return transpose(reshape(changed, moved.shape), [order.index(axis) for axis in range(len(order))])
 
 

@@ -80,11 +80,11 @@ def spec(shape: Any, dtype: Any = np.float64) -> Spec | SymbolicSpec:
     A string among the extents, as in ``("n", 64)``, is a symbol: `compile` then makes a program for all its sizes.
     """
     extents = symbolic_shape(shape if np.iterable(shape) and not isinstance(shape, str) else (shape,))
-    found = tensor_dtype(dtype, "the spec")
+    dtype = tensor_dtype(dtype, "the spec")
     numbers = tuple(n for n in extents if isinstance(n, int))
     if any(n < 0 for n in numbers):
         raise ShapeError(f"the spec has shape {extents}: an extent is 0 or more")
-    return Spec(TensorType(found, numbers)) if len(numbers) == len(extents) else SymbolicSpec(extents, found)
+    return Spec(TensorType(dtype, numbers)) if len(numbers) == len(extents) else SymbolicSpec(extents, dtype)
 
 
 def trace(
@@ -165,7 +165,7 @@ def _traced(
         layouts.append(layout_of(leaf))
         stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), layouts[-1]))
     traced_args, traced_kwargs = unflatten(structure, stands)
-    stand_in = {name: made for name, value in fixed.items() if (made := replacement(value)) is not None}
+    stand_in = {name: stand for name, value in fixed.items() if (stand := replacement(value)) is not None}
     result = _call(fn, parameters, traced_args, traced_kwargs, fixed | stand_in)
     _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
     outputs, results = flatten(result)

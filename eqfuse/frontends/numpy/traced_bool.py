@@ -30,6 +30,6 @@ class TracedBool(Tracer):
         )
 
 
-def traced_bool(found: Tracer) -> TracedBool:
-    """`found`, which is a bool of rank 0, as Python's."""
-    return TracedBool(found.tensor_type, Storage(found.node), (), Rights.SCALAR)
+def traced_bool(scalar: Tracer) -> TracedBool:
+    """`scalar`, which is a bool of rank 0, as Python's."""
+    return TracedBool(scalar.tensor_type, Storage(scalar.node), (), Rights.SCALAR)

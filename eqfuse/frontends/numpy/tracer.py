@@ -76,11 +76,11 @@ class Tracer(NdarrayFace):
     def real_array(self, memo: dict[int, Any]) -> Any:
         """What this stands for, where that depends on no input: arrays that share memory with others of `memo` as
         traced ones do."""
-        value, found = value_of(self._storage.value, self._trace.constants), self.constant_value()
-        if value is None or found is None:
+        value, constant = value_of(self._storage.value, self._trace.constants), self.constant_value()
+        if value is None or constant is None:
             return None
         if self._access is Rights.SCALAR:
-            return found[()]
+            return constant[()]
         if id(self._storage) not in memo:
             layout = self._storage.outline(())
             memo[id(self._storage)] = np.array(value) if layout is None else np.empty_like(layout)
@@ -93,20 +93,20 @@ class Tracer(NdarrayFace):
             return wrap(taken(self.node, steps), access)
         if self._version != self._storage.version:
             self._rely_on_order()
-        made, storage, before, reach = self._type, self._storage, self._steps, access or self._access
+        type_, storage, before, reach = self._type, self._storage, self._steps, access or self._access
         for op, attr in steps:
-            if changes_nothing(op, attr, made.shape):
+            if changes_nothing(op, attr, type_.shape):
                 continue
-            after = row("reshape" if op == "flat" else op).type([made], (attr,))
-            if op == "reshape" and always_view(made.shape, after.shape):
+            after = row("reshape" if op == "flat" else op).type([type_], (attr,))
+            if op == "reshape" and always_view(type_.shape, after.shape):
                 op = "squeeze"
             if op == "reshape" and not storage.keeps(before, attr):
                 storage, before = Storage(tidy.reshape(storage.read(before), attr), origin=storage, layout=IN_ORDER), ()
                 reach = access or Rights.WRITABLE
             else:
                 before = (*before, (op, attr))
-            made = after
-        return Tracer(made, storage, before, reach)
+            type_ = after
+        return Tracer(type_, storage, before, reach)
 
     def sliced(self, shape: Shape, steps: Sequence[ViewStep]) -> Tracer:
         """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
@@ -143,10 +143,10 @@ class Tracer(NdarrayFace):
     def lying(self) -> np.ndarray:
         """As `outline`, which the trace then relies on."""
         self._trace.layouts |= self._storage.relied()
-        found = self.outline()
-        if found is None:
+        outline = self.outline()
+        if outline is None:
             raise TraceError("how this view of an array lies in memory is not known: copy it before (x.copy())")
-        return found
+        return outline
 
     def runs_in_order(self) -> bool:
         """Is this, as far as is known, an array in C order, or a part of one?"""

@@ -110,10 +110,10 @@ class Trace:
 
     def leaked(self) -> Any:
         """A traced array or number that somebody still holds, or None."""
-        if all(made() is None for made in self.values):
+        if all(reference() is None for reference in self.values):
             return None
         gc.collect()  # of those that hold each other nobody may hold one
-        return next((t for made in self.values if (t := made()) is not None), None)
+        return next((t for reference in self.values if (t := reference()) is not None), None)
 
 
 def differentiated() -> Trace | None:

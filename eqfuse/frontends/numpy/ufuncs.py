@@ -71,10 +71,10 @@ def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[...
     def register(compose: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, order: str = "K", subok: bool = True, **chosen: Any) -> Any:
             values, results = to_loop(ufunc, args, **chosen)
-            made = compose(*values)
+            composed = compose(*values)
             if ufunc.nout == 1:
-                return wrap(tidy.cast(made.node, results[0]))
-            return tuple(wrap(tidy.cast(m.node, d)) for m, d in zip(made, results, strict=True))
+                return wrap(tidy.cast(composed.node, results[0]))
+            return tuple(wrap(tidy.cast(m.node, d)) for m, d in zip(composed, results, strict=True))
 
         UFUNCS[ufunc] = call
         return compose

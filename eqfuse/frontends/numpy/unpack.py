@@ -13,9 +13,9 @@ from eqfuse.ops.types import Shape
 
 def unpack(packed: Node, shapes: Sequence[Shape]) -> list[Tracer]:
     """The parts of `packed` that have `shapes`, in order."""
-    parts, at = [], 0
+    parts, start = [], 0
     for shape in shapes:
         size = math.prod(shape)
-        parts.append(wrap(tidy.reshape(tidy.slice_(packed, [tidy.canonical(range(at, at + size))]), shape)))
-        at += size
+        parts.append(wrap(tidy.reshape(tidy.slice_(packed, [tidy.canonical(range(start, start + size))]), shape)))
+        start += size
     return parts

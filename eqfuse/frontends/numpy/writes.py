@@ -77,32 +77,32 @@ def _masked(array: Any, mask: Any, values: Any, function: str) -> tuple[Tracer, 
 
 @implements(np.put)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    x, at = _written(a, "np.put"), lift(ind).reshape(-1)
+    x, places = _written(a, "np.put"), lift(ind).reshape(-1)
     if x.scalar:
         return  # NumPy writes into a copy of it
     new = wrap(as_dtype(v, x.dtype))
     if mode == "wrap":
-        at = at % x.size
+        places = places % x.size
     elif mode == "clip":
-        at = lazy.clip(at, 0, x.size - 1)
+        places = lazy.clip(places, 0, x.size - 1)
     elif mode != "raise":
         raise ShapeError(f"np.put: mode must be raise, wrap or clip, not {mode!r}")
-    if at.size and not x.size:
+    if places.size and not x.size:
         raise ShapeError("np.put: an empty array has no place to put values")
-    if new.size and at.size:
-        assign_items(x.flattened(), at, lazy.resize(new, at.shape))
+    if new.size and places.size:
+        assign_items(x.flattened(), places, lazy.resize(new, places.shape))
 
 
 @implements(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    x, at = _written(arr, "np.put_along_axis"), lift(indices)
+    x, places = _written(arr, "np.put_along_axis"), lift(indices)
     if axis is None:
         x, axis = x.flattened(), 0
-    if at.ndim != x.ndim:
-        raise ShapeError(f"np.put_along_axis: indices of shape {at.shape} and an array of shape {x.shape}")
+    if places.ndim != x.ndim:
+        raise ShapeError(f"np.put_along_axis: indices of shape {places.shape} and an array of shape {x.shape}")
     (along,) = negative_axes(axis, x.ndim)
     key = [np.arange(n).reshape([-1 if j == i else 1 for j in range(x.ndim)]) for i, n in enumerate(x.shape)]
-    assign_items(x, tuple(at if i - x.ndim == along else k for i, k in enumerate(key)), values)
+    assign_items(x, tuple(places if i - x.ndim == along else k for i, k in enumerate(key)), values)
 
 
 @implements(np.fill_diagonal)

@@ -54,15 +54,15 @@ def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, out
     while going and (count is None or len(rows) < count):
         if len(rows) == MAX_STEPS:
             raise UnsupportedOp(f"a Loop of more than {MAX_STEPS} steps")
-        going_on, *made = _outputs(body, (lift(np.int64(len(rows))), lift(np.bool_(True)), *now), 1 + len(states))
+        going_on, *results = _outputs(body, (lift(np.int64(len(rows))), lift(np.bool_(True)), *now), 1 + len(states))
         if condition is not None and not is_known(going_on):
             return _until(going_on, "the condition of Loop", trips, condition, states, body, outputs)
-        now = [x if isinstance(x, list) else lift(x) for x in made[: len(states)]]
-        rows.append(made[len(states) :])
+        now = [x if isinstance(x, list) else lift(x) for x in results[: len(states)]]
+        rows.append(results[len(states) :])
         going = condition is None or bool(one(going_on, "the condition of Loop"))
     if outputs > len(states) and not rows:
-        _, *made = _outputs(body, (lift(np.int64(0)), lift(np.bool_(True)), *states), 1 + len(states))
-        return (*states, *(_none_of(x) for x in made[len(states) :]))
+        _, *results = _outputs(body, (lift(np.int64(0)), lift(np.bool_(True)), *states), 1 + len(states))
+        return (*states, *(_none_of(x) for x in results[len(states) :]))
     return (*now, *(lazy.stack([row[i] for row in rows]) for i in range(outputs - len(states))))
 
 
@@ -107,10 +107,10 @@ def _steady(count: int, unconditional: bool, states: Sequence[Any], body: Body, 
     """A Loop of `count` steps. EqfuseError where a step may end it, or differs from others in what it makes."""
 
     def step(now: tuple[Any, ...], i: Any) -> tuple[Any, Any]:
-        going_on, *made = _outputs(body, (i, lift(np.bool_(True)), *now), 1 + len(states))
+        going_on, *results = _outputs(body, (i, lift(np.bool_(True)), *now), 1 + len(states))
         if not unconditional and not one(going_on, "the condition of Loop"):
             raise UnsupportedOp("a Loop that ends before its trip count")
-        return tuple(made[: len(states)]), tuple(made[len(states) : outputs])
+        return tuple(results[: len(states)]), tuple(results[len(states) : outputs])
 
     last, rows = loops.scan(step, tuple(states), np.arange(count))
     return (*last, *rows)
@@ -142,8 +142,8 @@ def scan(
         scanned.append(lazy.flip(moved, 0) if scan_input_directions and scan_input_directions[i] else moved)
 
     def step(now: tuple[Any, ...], rows: tuple[Any, ...]) -> tuple[Any, Any]:
-        made = _outputs(body, (*now, *rows), first)
-        return tuple(made[:first]), tuple(made[first:])
+        outputs = _outputs(body, (*now, *rows), first)
+        return tuple(outputs[:first]), tuple(outputs[first:])
 
     now, results = _scanned(step, tuple(values[:first]), tuple(scanned))
     turned = []
@@ -169,9 +169,9 @@ def unrolled(
     count = xs[0].shape[0]
     rows = []
     for t in reversed(range(count)) if reverse else range(count):
-        now, made = step(now, tuple(x[t] for x in xs))
-        rows.append(made)
+        now, row = step(now, tuple(x[t] for x in xs))
+        rows.append(row)
     if not rows:
-        made = step(now, tuple(lift(np.zeros(x.shape[1:], x.dtype)) for x in xs))[1]
-        return now, tuple(map(_none_of, made))
+        row = step(now, tuple(lift(np.zeros(x.shape[1:], x.dtype)) for x in xs))[1]
+        return now, tuple(map(_none_of, row))
     return now, tuple(lazy.stack(each[::-1] if reverse else each) for each in zip(*rows, strict=True))

@@ -200,9 +200,9 @@ class _Scope:
         for a in n.attribute:
             outer = self._attributes.get(a.ref_attr_name) if a.ref_attr_name else a
             if outer is not None:
-                made = resolved.attribute.add()
-                made.CopyFrom(outer)
-                made.name = a.name
+                attribute = resolved.attribute.add()
+                attribute.CopyFrom(outer)
+                attribute.name = a.name
         return resolved
 
     def inner(self, graph: onnx.GraphProto, inputs: Sequence[Any]) -> list[Any]:

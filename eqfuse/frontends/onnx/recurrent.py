@@ -40,14 +40,14 @@ def _activations(names: Names, default: Names, directions: int, alphas: Floats, 
     if names and len(names) != len(default) * directions:
         raise ShapeError(f"it has {len(names)} activations instead of {len(default) * directions}")
     given: list[Iterator[float]] = [iter(alphas), iter(betas)]
-    found: list[Activation] = []
+    functions: list[Activation] = []
     for name in names or default * directions:
         if name.lower() not in _ACTIVATIONS:
             raise UnsupportedOp(f"the activation {name!r} of a recurrent layer")
         function, defaults = _ACTIVATIONS[name.lower()]
         numbers = [next(rest, d) for rest, d in zip(given, defaults, strict=False)]
-        found.append(_with(function, numbers))
-    return found
+        functions.append(_with(function, numbers))
+    return functions
 
 
 def _with(function: Callable[..., Any], numbers: list[float]) -> Activation:

@@ -83,10 +83,10 @@ for _name, _function in {
 def _place(name: str) -> Callable[..., Any]:
     def row(x: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Any:
         if select_last_index:
-            found = x.shape[axis] - 1 - getattr(lazy, name)(lazy.flip(x, axis), axis, keepdims=bool(keepdims))
+            place = x.shape[axis] - 1 - getattr(lazy, name)(lazy.flip(x, axis), axis, keepdims=bool(keepdims))
         else:
-            found = getattr(lazy, name)(x, axis, keepdims=bool(keepdims))
-        return found.astype(np.int64)
+            place = getattr(lazy, name)(x, axis, keepdims=bool(keepdims))
+        return place.astype(np.int64)
 
     return row
 

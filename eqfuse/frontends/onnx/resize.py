@@ -57,14 +57,14 @@ def resize(
         if not m:
             y = lazy.take(y, np.zeros(0, int), axis)
             continue
-        at = _source(coordinate_transformation_mode, n, m, s, None if region is None else region[place])
-        places, weights = _taps(at, n, s, coefficients, exclude_outside)
+        positions = _source(coordinate_transformation_mode, n, m, s, None if region is None else region[place])
+        places, weights = _taps(positions, n, s, coefficients, exclude_outside)
         if mode == "nearest":
             y = lazy.take(y, places[np.arange(m), weights.argmax(1)], axis)
         else:
             y = _weighted(y, axis, places, weights.astype(y.dtype))
         if region is not None:
-            beyond = ((at < 0) | (at > n - 1)).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+            beyond = ((positions < 0) | (positions > n - 1)).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
             outside = beyond if outside is None else outside | beyond
     if outside is not None and outside.any():
         y = f.where(lift(outside), extrapolation_value, y)
@@ -91,19 +91,19 @@ def upsample(x: Any, *, scales: tuple[float, ...], mode: str = "nearest") -> Any
 
 def _source(mode: str, n: int, m: int, scale: float, region: Any) -> np.ndarray:
     """Where each of `m` elements lies among the `n` that there are."""
-    at = np.arange(m, dtype=np.float64)
+    index = np.arange(m, dtype=np.float64)
     if mode == "align_corners":  # the standard's tests take the length with its fraction, its text does not
-        return at * 0 if m == 1 else at * (n - 1) / (scale * n - 1)
+        return index * 0 if m == 1 else index * (n - 1) / (scale * n - 1)
     if mode == "asymmetric":
-        return at / scale
+        return index / scale
     if mode == "tf_crop_and_resize":
         first, last = region
-        return (at * (last - first) / (m - 1) + first if m > 1 else at * 0 + (first + last) / 2) * (n - 1)
+        return (index * (last - first) / (m - 1) + first if m > 1 else index * 0 + (first + last) / 2) * (n - 1)
     if mode == "pytorch_half_pixel" and m == 1:
-        return at * 0
+        return index * 0
     shift = n / 2 * (1 - m / (scale * n)) if mode == "half_pixel_symmetric" else 0
     if mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
-        return shift + (at + 0.5) / scale - 0.5
+        return shift + (index + 0.5) / scale - 0.5
     raise UnsupportedOp(f"Resize has no coordinate_transformation_mode {mode!r}")
 
 
@@ -138,8 +138,8 @@ def _sampled(reach: int, kernel: Callable[[np.ndarray], np.ndarray], antialias: 
     def coefficients(ratio: float, scale: float) -> np.ndarray:
         narrow = min(scale, 1.0) if antialias else 1.0
         start = math.floor(-reach / narrow) + 1
-        found = kernel(np.abs(narrow * (np.arange(start, 2 - start) - ratio)))
-        return found / found.sum() if antialias else found
+        weights = kernel(np.abs(narrow * (np.arange(start, 2 - start) - ratio)))
+        return weights / weights.sum() if antialias else weights
 
     return coefficients
 
@@ -166,7 +166,7 @@ def _weighted(y: Any, axis: int, places: np.ndarray, weights: np.ndarray) -> Any
     if weights.shape[1] > UNROLLED:
         return lazy.sum(lazy.take(y, places, axis) * weights.reshape(*weights.shape, *beside), axis + 1)
     terms = zip(places.T, weights.T, strict=True)
-    return reduce(lazy.add, [lazy.take(y, at, axis) * weight.reshape(-1, *beside) for at, weight in terms])
+    return reduce(lazy.add, [lazy.take(y, place, axis) * weight.reshape(-1, *beside) for place, weight in terms])
 
 
 UNROLLED = 12  # terms, beyond which they are summed as an axis
@@ -186,19 +186,19 @@ def grid_sample(
     places = []
     for a, n in enumerate(spatial):
         g = grid[..., len(spatial) - 1 - a]
-        at = (g + 1) / 2 * (n - 1) if align_corners else ((g + 1) * n - 1) / 2
+        coordinate = (g + 1) / 2 * (n - 1) if align_corners else ((g + 1) * n - 1) / 2
         low, high = (0.0, n - 1.0) if align_corners else (-0.5, n - 0.5)
-        places.append((lazy.rint(at) if mode == "nearest" else at, n, low, high))
+        places.append((lazy.rint(coordinate) if mode == "nearest" else coordinate, n, low, high))
     reach = {"nearest": (0,), "linear": (0, 1), "cubic": (-1, 0, 1, 2)}[mode]
     total: Any = 0
     for corner in itertools.product(reach, repeat=len(places)):
         index: list[Any] = []
         weight: Any = lazy.ones_like(places[0][0])
         inside: Any = None
-        for offset, (at, n, low, high) in zip(corner, places, strict=True):
-            floor = at if mode == "nearest" else lazy.floor(at)
+        for offset, (coordinate, n, low, high) in zip(corner, places, strict=True):
+            floor = coordinate if mode == "nearest" else lazy.floor(coordinate)
             if mode != "nearest":
-                distance = lazy.abs(at - floor - offset)
+                distance = lazy.abs(coordinate - floor - offset)
                 weight = weight * (1 - distance if mode == "linear" else _traced_cubic(distance, offset))
             here = floor + offset
             if padding_mode == "zeros":
@@ -267,13 +267,13 @@ def roi_align(
     sizes = sizes if half else lazy.maximum(sizes, 1)
     if sampling_ratio > 0:
         return _pooled(x, starts, sizes, batch, out, (sampling_ratio, sampling_ratio), mode)
-    found = value(sizes, "the size of a region")
-    if not np.isfinite(found).all():
+    lengths = value(sizes, "the size of a region")
+    if not np.isfinite(lengths).all():
         raise ShapeError("RoiAlign has a region with an end that is infinite or NaN")
-    counts = np.ceil(found / np.array(out)).astype(int)
+    counts = np.ceil(lengths / np.array(out)).astype(int)
     one = [slice(r, r + 1) for r in range(len(counts))]
-    made = [_pooled(x, starts[r], sizes[r], batch[r], out, c, mode) for r, c in zip(one, counts.tolist(), strict=True)]
-    return lazy.concatenate([np.zeros((0, x.shape[1], *out), x.dtype), *made])
+    parts = [_pooled(x, starts[r], sizes[r], batch[r], out, c, mode) for r, c in zip(one, counts.tolist(), strict=True)]
+    return lazy.concatenate([np.zeros((0, x.shape[1], *out), x.dtype), *parts])
 
 
 @operator("RoiAlign", since=10)
@@ -305,20 +305,20 @@ def _pooled(
             place = (image * extents[0] + row[:, None, :, None]) * extents[1] + column[:, None, None, :]
             weight = lazy.where(inside, high[:, None, :, None] * right[:, None, None, :], 0)
             terms.append(lazy.take(x.reshape(-1), place) * weight)
-    made = reduce(lazy.add if mode == "avg" else lazy.maximum, terms)
-    made = made.reshape(*made.shape[:2], out[0], counts[0], out[1], counts[1])
-    return made.sum((3, 5)) / math.prod(counts) if mode == "avg" else made.max((3, 5))
+    samples = reduce(lazy.add if mode == "avg" else lazy.maximum, terms)
+    samples = samples.reshape(*samples.shape[:2], out[0], counts[0], out[1], counts[1])
+    return samples.sum((3, 5)) / math.prod(counts) if mode == "avg" else samples.max((3, 5))
 
 
 def _points(start: Any, size: Any, extent: int, bins: int, count: int) -> tuple[Any, ...]:
     """Where regions are read along an axis of `extent`: which points lie within it, and of the elements below and above
     each point the places and weights."""
     step = (size / bins)[:, None, None]
-    at = start[:, None, None] + step * np.arange(bins, dtype=size.dtype)[:, None]
-    at = (at + step * (np.arange(count, dtype=size.dtype) + 0.5) / count).reshape(-1, bins * count)
-    inside = lazy.logical_and(at >= -1, at <= extent)
-    at = lazy.minimum(lazy.maximum(at, 0), extent - 1)
-    low = lazy.floor(at)
-    above = at - low
+    position = start[:, None, None] + step * np.arange(bins, dtype=size.dtype)[:, None]
+    position = (position + step * (np.arange(count, dtype=size.dtype) + 0.5) / count).reshape(-1, bins * count)
+    inside = lazy.logical_and(position >= -1, position <= extent)
+    position = lazy.minimum(lazy.maximum(position, 0), extent - 1)
+    low = lazy.floor(position)
+    above = position - low
     place = low.astype(np.int64)
     return inside, (place, 1 - above), (lazy.minimum(place + 1, extent - 1), above)

@@ -108,12 +108,12 @@ def _tensor_types() -> dict[np.dtype, str]:
     import onnx
 
     names = {"FLOAT": "float", "DOUBLE": "double"}
-    found: dict[np.dtype, str] = {}
+    types: dict[np.dtype, str] = {}
     for name, number in onnx.TensorProto.DataType.items():
         if name != "UNDEFINED":
             dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
-            found.setdefault(dtype, names.get(name, name.lower()))
-    return found
+            types.setdefault(dtype, names.get(name, name.lower()))
+    return types
 
 
 def check_version(domain: str, name: str, version: int) -> None:

@@ -42,24 +42,24 @@ def sequence_at(xs: list[Any], position: Any) -> Any:
 
 @operator("SequenceInsert")
 def sequence_insert(xs: list[Any], x: Any, position: Any = None) -> Any:
-    made = list(xs)
-    made.insert(len(xs) if position is None else _place(position, len(xs), len(xs)), x)
-    return (made,)
+    sequence = list(xs)
+    sequence.insert(len(xs) if position is None else _place(position, len(xs), len(xs)), x)
+    return (sequence,)
 
 
 @operator("SequenceErase")
 def sequence_erase(xs: list[Any], position: Any = None) -> Any:
-    made = list(xs)
-    del made[len(xs) - 1 if position is None else _place(position, len(xs), len(xs) - 1)]
-    return (made,)
+    sequence = list(xs)
+    del sequence[len(xs) - 1 if position is None else _place(position, len(xs), len(xs) - 1)]
+    return (sequence,)
 
 
 def _place(position: Any, length: int, last: int) -> int:
     """`position`, maybe from the end, in a sequence of `length` tensors."""
-    at = one(position, "the position in a sequence")
-    if not -length <= at <= last:
-        raise BoundsError(f"position {at} is out of range: the sequence has {length} tensors")
-    return at
+    place = one(position, "the position in a sequence")
+    if not -length <= place <= last:
+        raise BoundsError(f"position {place} is out of range: the sequence has {length} tensors")
+    return place
 
 
 @operator("SequenceLength")

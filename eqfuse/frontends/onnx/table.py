@@ -140,19 +140,19 @@ def uniform(array: np.ndarray) -> Node:
     if array.size <= 1:
         return whole
     first = const(array.reshape(-1)[0])
-    made = tidy.broadcast_to(first, array.shape)
-    return made if const(np.broadcast_to(array.reshape(-1)[0], array.shape)) is whole else whole
+    spread = tidy.broadcast_to(first, array.shape)
+    return spread if const(np.broadcast_to(array.reshape(-1)[0], array.shape)) is whole else whole
 
 
 def numbers(*xs: Any) -> list[Any]:
     """`xs`, those that are one known number without their axes, as long as the others have as many."""
-    made = list(xs)
+    operands = list(xs)
     for i, x in enumerate(xs):
-        others = max(y.ndim for j, y in enumerate(made) if j != i)
+        others = max(y.ndim for j, y in enumerate(operands) if j != i)
         value = x.constant_value() if x.size == 1 and 0 < x.ndim <= others else None
         if value is not None:
-            made[i] = lift(value.reshape(()))
-    return made
+            operands[i] = lift(value.reshape(()))
+    return operands
 
 
 def product(a: Any, b: Any) -> Tracer:

@@ -33,11 +33,11 @@ def _pads(auto_pad: str, pads: Ints, extents: Ints, reach: Ints, strides: Ints) 
         return tuple(zip(given[: len(extents)], given[len(extents) :], strict=True))
     if auto_pad == "VALID":
         return ((0, 0),) * len(extents)
-    found = []
+    padding = []
     for n, k, s in zip(extents, reach, strides, strict=True):
         both = max((-(-n // s) - 1) * s + k - n, 0)
-        found.append((both // 2, both - both // 2) if auto_pad == "SAME_UPPER" else (both - both // 2, both // 2))
-    return tuple(found)
+        padding.append((both // 2, both - both // 2) if auto_pad == "SAME_UPPER" else (both - both // 2, both // 2))
+    return tuple(padding)
 
 
 def each(attribute: Ints, count: int, otherwise: int, what: str) -> Ints:
@@ -245,14 +245,14 @@ def max_pool(
         *x.shape[:2], *(1,) * (x.ndim - 2)
     )
     least = lowest(x.dtype)
-    values, at = window.views(window.padded(x, least)), window.views(window.padded(lift(places), -1))
+    values, indices = window.views(window.padded(x, least)), window.views(window.padded(lift(places), -1))
     flat = (*values.shape[: x.ndim], math.prod(kernel_shape))
-    values, at = values.reshape(flat), at.reshape(flat)
+    values, indices = values.reshape(flat), indices.reshape(flat)
     first = lazy.argmax(values, -1, keepdims=True)
     if any(pair != (0, 0) for pair in window.padding):  # where nothing is larger, the first that is no padding
         none = lazy.take_along_axis(values, first, -1) == least
-        first = f.where(none, lazy.argmax(at >= 0, -1, keepdims=True), first)
-    return window.max(x), lazy.take_along_axis(at, first, -1)[..., 0].astype(np.int64)
+        first = f.where(none, lazy.argmax(indices >= 0, -1, keepdims=True), first)
+    return window.max(x), lazy.take_along_axis(indices, first, -1)[..., 0].astype(np.int64)
 
 
 @operator("AveragePool")
@@ -337,12 +337,12 @@ def col2im(
     counts = [(n - k) // s + 1 for n, k, s in zip(padded, reach, strides, strict=True)]
     columns = x.reshape(x.shape[0], -1, *kernel, *counts)
     y = lift(np.zeros((*columns.shape[:2], *padded), x.dtype)).copy()
-    for at in np.ndindex(*kernel):
+    for offset in np.ndindex(*kernel):
         where = [
             slice(i * d, i * d + (n - 1) * s + 1, s)
-            for i, d, n, s in zip(at, dilations, counts, strides, strict=True)
+            for i, d, n, s in zip(offset, dilations, counts, strides, strict=True)
         ]
-        y[(slice(None), slice(None), *where)] += columns[(slice(None), slice(None), *at)]
+        y[(slice(None), slice(None), *where)] += columns[(slice(None), slice(None), *offset)]
     return y[(slice(None), slice(None), *_inside(padding, padded))]
 
 

@@ -71,8 +71,8 @@ class Alignment:
             if missing:
                 stack.extend(reversed(missing))
                 continue
-            for at, n in enumerate(values):
-                if self.where.setdefault(n, (values, at)) != (values, at):
+            for step, n in enumerate(values):
+                if self.where.setdefault(n, (values, step)) != (values, step):
                     raise Misaligned  # computed in two steps: neither carried nor the same for all
             first, given = values[0], [self.nodes[a] for a in args]
             shaped = first.op == "reshape"
@@ -110,7 +110,7 @@ class Alignment:
 
     def _distance(self, values: StepValues) -> int:
         """How many steps before `values` were computed."""
-        keys = [self._key(n, at) for at, n in enumerate(values, 1)]
+        keys = [self._key(n, step) for step, n in enumerate(values, 1)]
         common: Any = Counter(keys).most_common(1)[0][0]
         kind, distance = common[0], common[1]
         good = [key == common for key in keys]
@@ -135,8 +135,8 @@ def begins(n: Node, t: TensorType) -> bool:
 
 def _longest(good: Sequence[bool]) -> range:
     best, begun = range(0), 0
-    for at, is_good in enumerate((*good, False)):
+    for step, is_good in enumerate((*good, False)):
         if not is_good:
-            best = max(best, range(begun, at), key=len)
-            begun = at + 1
+            best = max(best, range(begun, step), key=len)
+            begun = step + 1
     return best

@@ -20,13 +20,13 @@ VISITS = 2_000_000  # of nodes, at most, in search of chains
 
 def chains(nodes: Sequence[Node]) -> Iterator[list[Node]]:
     """Chains of many nodes that look alike, first what needs most. `nodes`: arguments first."""
-    position = {n: at for at, n in enumerate(nodes)}
+    position = {n: place for place, n in enumerate(nodes)}
     reads = [[position[a] for a in n.args] for n in nodes]
     groups = sorted(_groups(nodes), key=lambda members: -members[-1])
     paths = [_path(reads, members) for members in groups[: max(FEWEST, VISITS // max(len(nodes), 1))]]
     long = [path for path in paths if len(path) >= FEWEST - DEPTH]
     for path in sorted(long, key=lambda path: -len(topological([nodes[path[-1]]]))):
-        yield [nodes[at] for at in path]
+        yield [nodes[place] for place in path]
 
 
 def is_small(n: Node) -> bool:
@@ -45,11 +45,11 @@ def _groups(nodes: Sequence[Node]) -> list[list[int]]:
             n: numbers.setdefault((own, *(looks[a] for a in n.args)), len(numbers))
             for n, own in zip(nodes, first, strict=True)
         }
-    found: dict[int, list[int]] = defaultdict(list)
-    for at, n in enumerate(nodes):
+    groups: dict[int, list[int]] = defaultdict(list)
+    for place, n in enumerate(nodes):
         if n.args and row(n.op).role is not Role.VIEW:
-            found[looks[n]].append(at)
-    return [members for members in found.values() if len(members) >= FEWEST - DEPTH]
+            groups[looks[n]].append(place)
+    return [members for members in groups.values() if len(members) >= FEWEST - DEPTH]
 
 
 def _look(n: Node) -> tuple:
@@ -64,13 +64,13 @@ def _path(reads: Sequence[Sequence[int]], members: Sequence[int]) -> list[int]:
     inside = {*members}
     near = [-1] * len(reads)  # the latest member that a node is computed from
     length: dict[int, int] = {}
-    for at, args in enumerate(reads):
-        near[at] = max([a if a in inside else near[a] for a in args], default=-1)
-        if at in inside:
-            length[at] = length.get(near[at], 0) + 1
-    at = max(members, key=lambda m: (length[m], m))
+    for place, args in enumerate(reads):
+        near[place] = max([a if a in inside else near[a] for a in args], default=-1)
+        if place in inside:
+            length[place] = length.get(near[place], 0) + 1
+    place = max(members, key=lambda m: (length[m], m))
     path = []
-    while at >= 0:
-        path.append(at)
-        at = near[at]
+    while place >= 0:
+        path.append(place)
+        place = near[place]
     return path[::-1]

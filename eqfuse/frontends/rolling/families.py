@@ -31,23 +31,23 @@ def together(graph: Graph) -> tuple[Graph, list[str]]:
     for n in graph.nodes:
         args = [new[a] for a in n.args]
         rewrite = _REWRITES.get(n.op) if len(args) >= FEWEST else None
-        found = None if rewrite is None else rewrite(n, args)
-        new[n] = found[0] if found is not None else n if args == [*n.args] else n.over(args)
-        said += [f"{count(len(run), 'alike piece')} are computed at once" for run in (found[1] if found else ())]
+        outcome = None if rewrite is None else rewrite(n, args)
+        new[n] = outcome[0] if outcome is not None else n if args == [*n.args] else n.over(args)
+        said += [f"{count(len(run), 'alike piece')} are computed at once" for run in (outcome[1] if outcome else ())]
     return replace(graph, outputs=tuple([new[o] for o in graph.outputs])), said
 
 
 def _joined(n: Node, pieces: Sequence[Node]) -> tuple[Node, list[range]] | None:
-    found = _runs(pieces)
-    if not found:
+    runs = _runs(pieces)
+    if not runs:
         return None
     axis: int = n.attr("axis")
-    made: list[Node] = []
-    at = 0
-    for run, rows in found:
-        made += [*pieces[at : run.start], in_one(rows, n.type.rank + axis)]
-        at = run.stop
-    return tidy.concat([*made, *pieces[at:]], axis), [run for run, _ in found]
+    parts: list[Node] = []
+    start = 0
+    for run, rows in runs:
+        parts += [*pieces[start : run.start], in_one(rows, n.type.rank + axis)]
+        start = run.stop
+    return tidy.concat([*parts, *pieces[start:]], axis), [run for run, _ in runs]
 
 
 def _written(n: Node, args: Sequence[Node]) -> tuple[Node, list[range]] | None:
@@ -63,21 +63,21 @@ def _written(n: Node, args: Sequence[Node]) -> tuple[Node, list[range]] | None:
         fits = width == 1 or (abs(distance) == width and ranges[run.start][axis][2] == 1)
         return good if fits else range(0)
 
-    found = _runs(pieces, in_order)
-    if not found:
+    runs = _runs(pieces, in_order)
+    if not runs:
         return None
-    made: list[Node] = []
+    parts: list[Node] = []
     places: list[tuple[Range, ...]] = []
-    at = 0
-    for run, rows in found:
+    start = 0
+    for run, rows in runs:
         axis, distance, width = moving(ranges[run.start :])
         ends = ranges[run.start][axis], ranges[run.stop - 1][axis]
         along = min(r[0] for r in ends), max(r[1] for r in ends), abs(distance) if width == 1 else 1
         whole = tuple([along if i == axis else r for i, r in enumerate(ranges[run.start])])
-        made += [*pieces[at : run.start], in_one(rows, axis, distance < 0)]
-        places += [*ranges[at : run.start], whole]
-        at = run.stop
-    return tidy.slice_scatter(base, [*made, *pieces[at:]], [*places, *ranges[at:]]), [run for run, _ in found]
+        parts += [*pieces[start : run.start], in_one(rows, axis, distance < 0)]
+        places += [*ranges[start : run.start], whole]
+        start = run.stop
+    return tidy.slice_scatter(base, [*parts, *pieces[start:]], [*places, *ranges[start:]]), [run for run, _ in runs]
 
 
 _REWRITES = {"concat": _joined, "slice_scatter": _written}
@@ -85,7 +85,7 @@ _REWRITES = {"concat": _joined, "slice_scatter": _written}
 
 def _runs(pieces: Sequence[Node], limit: StepLimit | None = None) -> list[StepRun]:
     """Runs of `pieces` that are made together, each within what `limit` leaves of it, in order."""
-    found: list[StepRun] = []
+    runs: list[StepRun] = []
     left = [range(len(pieces))]
     while left:
         among = left.pop()
@@ -95,23 +95,23 @@ def _runs(pieces: Sequence[Node], limit: StepLimit | None = None) -> list[StepRu
             if len(good) == len(run) >= FEWEST:
                 rows = _aligned(pieces[run.start : run.stop])
                 if isinstance(rows, Node):
-                    found.append((run, rows))
+                    runs.append((run, rows))
                     left += [range(among.start, run.start), range(run.stop, among.stop)]
                     break
                 good = rows
             run = run[good.start : good.stop]
             if len(run) < FEWEST:
                 break
-    return sorted(found, key=lambda each: each[0].start)
+    return sorted(runs, key=lambda each: each[0].start)
 
 
 def _aligned(pieces: Sequence[Node]) -> Node | range:
     """`pieces` as rows of one array, or which of them might be."""
     try:
-        found = Alignment(tuple(pieces))
+        alignment = Alignment(tuple(pieces))
     except Misaligned as why:
         return why.good
-    return _batched(found, found.nodes[found.root]) or range(0)
+    return _batched(alignment, alignment.nodes[alignment.root]) or range(0)
 
 
 def _batched(aligned: Alignment, value: Node) -> Node | None:
@@ -132,20 +132,20 @@ def reduced(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] | Non
     None where a step does more, or where another order of the sum might be told, and the result is wanted `exactly`.
     """
     values = steps.root
-    last, (made,) = values[-1], steps.step([values])
-    op = _REDUCTION.get(made.op)
+    last, (update,) = values[-1], steps.step([values])
+    op = _REDUCTION.get(update.op)
     carry = steps.earlier(values, 1)
-    others = [a for a in made.args if a is not carry]
-    exact = made.op != "add" or made.dtype.kind in "iu"
+    others = [a for a in update.args if a is not carry]
+    exact = update.op != "add" or update.dtype.kind in "iu"
     if op is None or len(others) != 1 or steps.reads(graph) != [last] or len(steps.carries) > 1 or exactly > exact:
         return None
     (term,) = others
-    if carry in topological([term]) or term.type != made.type or steps.on_windows:
+    if carry in topological([term]) or term.type != update.type or steps.on_windows:
         return None
     rows = _batched(steps.aligned, term)
     if rows is None:
         return None
     total = node(op, (rows,), ((-rows.type.rank,),))
-    if total.dtype != made.dtype:
+    if total.dtype != update.dtype:
         return None
-    return {last: node(made.op, (steps.begun(values, 1), tidy.reshape(total, made.shape)))}
+    return {last: node(update.op, (steps.begun(values, 1), tidy.reshape(total, update.shape)))}

@@ -39,8 +39,8 @@ class Steps:
             (values, back): stands_for([values[0].type])[0]
             for values, farthest in self._delays.items() for back in range(1, farthest + 1)
         }  # fmt: skip
-        made = self.aligned.nodes
-        self._values = {made[v]: self._earlier[stands[v]] for v in stands}
+        nodes = self.aligned.nodes
+        self._values = {nodes[v]: self._earlier[stands[v]] for v in stands}
 
     def _carry(self, values: StepValues, distance: int) -> tuple[StepValues, int]:
         where = self.aligned.where
@@ -48,12 +48,12 @@ class Steps:
         if not later or later[0] is None:
             raise Misaligned
         producer = later[0][0]
-        if any(found != (producer, at) for at, found in enumerate(later)):
+        if any(place != (producer, step) for step, place in enumerate(later)):
             raise Misaligned
         self._delays[producer] = max(self._delays.get(producer, 0), distance)
-        for at, n in enumerate(values[:distance]):
+        for step, n in enumerate(values[:distance]):
             begun = tidy.broadcast_to(n, producer[0].shape)
-            if self._begun.setdefault((producer, distance - at), begun) is not begun:
+            if self._begun.setdefault((producer, distance - step), begun) is not begun:
                 raise Misaligned(range(1, self.count))
         return producer, distance
 
@@ -72,12 +72,12 @@ class Steps:
 
     def before(self) -> Node | None:
         """What stands where the first value of the chain reads the value before it, if the step before is alike."""
-        at: Node = self.chain[0]
+        value: Node = self.chain[0]
         for arg in self._way():
-            if arg >= len(at.args):
+            if arg >= len(value.args):
                 return None
-            at = at.args[arg]
-        return at
+            value = value.args[arg]
+        return value
 
     def _way(self) -> list[int]:
         """The arguments that lead from a value of the chain to the one before it."""
@@ -85,8 +85,8 @@ class Steps:
         stack = [self.root]
         while stack:
             values = stack.pop()
-            for at, arg in enumerate(zip(*(n.args for n in values), strict=True)):
-                way = [*ways[values], at]
+            for i, arg in enumerate(zip(*(n.args for n in values), strict=True)):
+                way = [*ways[values], i]
                 if arg in self.aligned.carried and arg[1:] == self.root[:-1]:
                     return way
                 if arg not in ways and arg[-1] in self.aligned.where and arg not in self.aligned.carried:
@@ -113,7 +113,7 @@ class Steps:
 
     def reads(self, graph: Graph) -> list[Node]:
         """The values of the steps that `graph` reads elsewhere."""
-        return [values[at] for values, at in self._read(graph)]
+        return [values[step] for values, step in self._read(graph)]
 
     def in_place_of(self, graph: Graph, several: int = 1) -> dict[Node, Node]:
         """For each value of the steps that `graph` reads elsewhere, what the loop gives. Raises Misaligned.
@@ -121,14 +121,14 @@ class Steps:
         `several` steps, of which there are a multiple, are one of the loop's.
         """
         read = self._read(graph)
-        early = {values for values, at in read if at < self.count - 1}
-        stacked = dict.fromkeys(v for v, at in read if v in early and self.count - at > self._delays.get(v, 0))
+        early = {values for values, step in read if step < self.count - 1}
+        stacked = dict.fromkeys(v for v, step in read if v in early and self.count - step > self._delays.get(v, 0))
         results = self._looped([v for v, _ in read if v not in early and v not in self._delays], [*stacked], several)
-        found = {}
-        for values, at in read:
-            kept = None if values in stacked else results.get((values, self.count - at))
-            found[values[at]] = _row(results[values, 0], at) if kept is None else kept
-        return found
+        replacements = {}
+        for values, step in read:
+            kept = None if values in stacked else results.get((values, self.count - step))
+            replacements[values[step]] = _row(results[values, 0], step) if kept is None else kept
+        return replacements
 
     def _read(self, graph: Graph) -> list[tuple[StepValues, int]]:
         where = self.aligned.where
@@ -156,8 +156,8 @@ class Steps:
         args = [*begun, *rows.values(), *shared]
         if any(n in self.aligned.where for n in topological(args)):
             raise Misaligned(range(1, self.count))
-        found = results("scan", args, (body, len(given), len(rows), self.count // several, 0, False))
-        last, stacks = found[: len(given)], found[len(given) :]
+        loop_results = results("scan", args, (body, len(given), len(rows), self.count // several, 0, False))
+        last, stacks = loop_results[: len(given)], loop_results[len(given) :]
         kept = zip([*self._earlier, *((v, 1) for v in only_last)], last, strict=True)
         rows_of = [tidy.reshape(x, (self.count, *v[0].shape)) for v, x in zip(stacked, stacks, strict=True)]
         return {**dict(kept), **{(v, 0): x for v, x in zip(stacked, rows_of, strict=True)}}
@@ -168,11 +168,11 @@ def _in_one_step(outputs: Sequence[Node], carries: Sequence[Node], rows: Rows, s
     taken = dict(zip(stands_for([TensorType(r.dtype, (several, *r.shape)) for r in rows]), rows.items(), strict=True))
     state = list(carries)
     stacks: list[list[Node]] = []
-    for at in range(several):
-        read = {r: _row(many, at) for many, (r, _) in taken.items()}
-        made = substitute(outputs, {**dict(zip(carries, state, strict=True)), **read})
-        state = [*made[: len(carries)]]
-        stacks.append([tidy.reshape(y, (1, *y.shape)) for y in made[len(carries) :]])
+    for step in range(several):
+        read = {r: _row(many, step) for many, (r, _) in taken.items()}
+        after = substitute(outputs, {**dict(zip(carries, state, strict=True)), **read})
+        state = [*after[: len(carries)]]
+        stacks.append([tidy.reshape(y, (1, *y.shape)) for y in after[len(carries) :]])
     stacked = [tidy.concat(values, -values[0].type.rank) for values in zip(*stacks, strict=True)]
     split = {many: tidy.reshape(array, (array.shape[0] // several, *many.shape)) for many, (_, array) in taken.items()}
     return [*state, *stacked], split
@@ -191,19 +191,19 @@ def _nothing(n: Node) -> Node:
 def results(op: str, args: Sequence[Node], attrs: tuple) -> list[Node]:
     """The results of a loop."""
     types = results_of(op, [a.type for a in args], attrs)
-    made = node(op, args, attrs)
+    loop = node(op, args, attrs)
     if len(types) == 1:
-        return [made]
-    return [node("loop_result", (made,), (at, str(t))) for at, t in zip(places(types), types, strict=False)]
+        return [loop]
+    return [node("loop_result", (loop,), (place, str(t))) for place, t in zip(places(types), types, strict=False)]
 
 
 def steps_of(chain: Sequence[Node]) -> Steps | None:
     """The steps of `chain`, or of the part of it that is alike; None where too few are. A step may have made several of
     its values, one in each stage."""
     for stages in range(1, STAGES + 1):
-        found = _steps_of(chain[(len(chain) - 1) % stages :: stages])
-        if found is not None:
-            return found
+        steps = _steps_of(chain[(len(chain) - 1) % stages :: stages])
+        if steps is not None:
+            return steps
     return None
 
 
@@ -231,15 +231,15 @@ def _longer(steps: Steps) -> Steps:
 
 def _first_needed(chain: Sequence[Node]) -> dict[Node, int]:
     """For each node that `chain` needs, the first value of it that does, from 0 on."""
-    found: dict[Node, int] = {}
-    for at, value in enumerate(chain):
-        if value in found:
+    first: dict[Node, int] = {}
+    for position, value in enumerate(chain):
+        if value in first:
             raise Misaligned
-        found[value] = at
+        first[value] = position
         stack = [value]
         while stack:
             for a in stack.pop().args:
-                if a not in found:
-                    found[a] = at
+                if a not in first:
+                    first[a] = position
                     stack.append(a)
-    return found
+    return first

@@ -49,8 +49,8 @@ def rolled(graph: Graph, costs: Costs, exactly: bool = False) -> Graph:
     if graph.rolled is not None:
         return graph
     said: list[str] = []
-    while len(said) < MOST and (found := _once(graph, costs, exactly)):
-        graph, text = found
+    while len(said) < MOST and (outcome := _once(graph, costs, exactly)):
+        graph, text = outcome
         said.append(text)
     graph, more = together(graph)
     return replace(graph, rolled=(*said, *more))
@@ -62,9 +62,9 @@ def _once(graph: Graph, costs: Costs, exactly: bool) -> tuple[Graph, str] | None
         return None
     for chain in chains(graph.nodes):
         steps = steps_of(chain)
-        made = None if steps is None else _in_place_of(steps, graph, costs, exactly)
-        if made is not None:
-            values, text = made
+        replacement = None if steps is None else _in_place_of(steps, graph, costs, exactly)
+        if replacement is not None:
+            values, text = replacement
             return replace(graph, outputs=substitute(graph.outputs, values)), text
     return None
 

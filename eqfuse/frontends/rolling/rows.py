@@ -25,10 +25,10 @@ def even(ranges: Sequence[Sequence[Range]]) -> range:
     starts = [np.array([start for start, _, _ in r]) for r in ranges]
     best = range(0)
     begun = 0
-    for at in range(2, len(starts) + 1):
-        if at == len(starts) or (starts[at] - starts[at - 1] != starts[begun + 1] - starts[begun]).any():
-            best = max(best, range(begun, at), key=len)
-            begun = at - 1
+    for i in range(2, len(starts) + 1):
+        if i == len(starts) or (starts[i] - starts[i - 1] != starts[begun + 1] - starts[begun]).any():
+            best = max(best, range(begun, i), key=len)
+            begun = i - 1
     distance = starts[best.start + 1] - starts[best.start] if len(best) > 1 else np.zeros(0)
     return best if np.count_nonzero(distance) <= 1 else range(0)
 
@@ -36,7 +36,7 @@ def even(ranges: Sequence[Sequence[Range]]) -> range:
 def moving(ranges: Sequence[Sequence[Range]]) -> tuple[int, int, int]:
     """Of even `ranges`: the axis along which they move, how far, and how many places each takes there."""
     first, second = ranges[:2]
-    axis = next(at for at, (r, s) in enumerate(zip(first, second, strict=True)) if r != s)
+    axis = next(i for i, (r, s) in enumerate(zip(first, second, strict=True)) if r != s)
     return axis, second[axis][0] - first[axis][0], len(range(*first[axis]))
 
 
@@ -49,18 +49,18 @@ def sliced(slices: Sequence[Node]) -> Node | None:
     if ends[0][2] > 1:
         return None
     rows = tidy.slice_(
-        base, [(first, end, apart if width == 1 else 1) if at == axis else r for at, r in enumerate(ranges[0])]
+        base, [(first, end, apart if width == 1 else 1) if i == axis else r for i, r in enumerate(ranges[0])]
     )
     rank = base.type.rank
     if width in (1, apart):
         rows = tidy.reshape(rows, (*rows.shape[:axis], len(slices), width, *rows.shape[axis + 1 :]))
     else:
         rows = node("sliding_window", (rows,), (((axis - rank, width),),))
-        rows = tidy.slice_(rows, [(0, n, apart if at == axis else 1) for at, n in enumerate(rows.shape)])
+        rows = tidy.slice_(rows, [(0, n, apart if i == axis else 1) for i, n in enumerate(rows.shape)])
         rows = tidy.transpose(rows, (*range(axis + 1), rank, *range(axis + 1, rank)))
     if distance < 0:
         rows = tidy.flip(rows, [axis - rows.type.rank])
-    return tidy.transpose(rows, (axis, *(at for at in range(rank + 1) if at != axis)))
+    return tidy.transpose(rows, (axis, *(i for i in range(rank + 1) if i != axis)))
 
 
 def in_one(rows: Node, axis: int, backwards: bool = False) -> Node:
@@ -68,6 +68,6 @@ def in_one(rows: Node, axis: int, backwards: bool = False) -> Node:
     if backwards:
         rows = tidy.flip(rows, [-rows.type.rank])
     count, *shape = rows.shape
-    order = [at + 1 for at in range(len(shape))]
+    order = [i + 1 for i in range(len(shape))]
     moved = tidy.transpose(rows, [*order[:axis], 0, *order[axis:]])
-    return tidy.reshape(moved, tuple([count * n if at == axis else n for at, n in enumerate(shape)]))
+    return tidy.reshape(moved, tuple([count * n if i == axis else n for i, n in enumerate(shape)]))

@@ -37,13 +37,13 @@ def views_met(graph: Graph) -> Graph:
 
 def _long(length: dict[Node, int]) -> set[Node]:
     """The views of chains of at least `LONG`, all of them."""
-    found: set[Node] = set()
+    views: set[Node] = set()
     for n in reversed(length):
-        if length[n] >= LONG or n in found:
-            found.add(n)
+        if length[n] >= LONG or n in views:
+            views.add(n)
             if length[n] > 1:
-                found.add(n.args[0])
-    return found
+                views.add(n.args[0])
+    return views
 
 
 def _transposed(x: Node, n: Node) -> Node:
