@@ -137,9 +137,9 @@ class DifferentiatedCall:
 
     def _names(self, args: tuple[Any, ...], chosen: Sequence[int]) -> list[str]:
         signature = parameters(self.fn)
-        found = list(signature.parameters.values()) if signature is not None else []
-        plain = [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in found]
-        return [found[i].name if i < len(found) and plain[i] else f"args[{i}]" for i in chosen]
+        declared = list(signature.parameters.values()) if signature is not None else []
+        plain = [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in declared]
+        return [declared[i].name if i < len(declared) and plain[i] else f"args[{i}]" for i in chosen]
 
     def _instead(self, option: str, advice: str) -> str:
         """The `advice`, where there is the `option` that it names."""
@@ -176,16 +176,16 @@ class DifferentiatedCall:
             )
         replaced: dict[Node, Node] = {}
         given = dict(zip(self.stand_ins, steps, strict=True))
-        found = changes(self.result.nodes, given, self.trace.places, replaced)
+        tangents = changes(self.result.nodes, given, self.trace.places, replaced)
         for loop, instead in replaced.items():
             (self._values[loop],) = self.back([instead])
-        return found
+        return tangents
 
     def back(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """`nodes` over the arguments, in place of their stand-ins."""
-        found = substitute(nodes, self._values)
+        results = substitute(nodes, self._values)
         note_instead(self._values)
-        return tuple(inlined(found)) if differentiated() is None else found
+        return tuple(inlined(results)) if differentiated() is None else results
 
     @property
     def again(self) -> tuple[Node, ...]:
@@ -259,20 +259,20 @@ def nodes_of(what: str, tree: Any, like: Structure, types: Sequence[TensorType])
     leaves, structure = flatten(tree)
     if shown(structure) != shown(like):
         raise TraceError(f"{what} nest as {shown(structure)}, and not as {shown(like)}")
-    found = []
+    nodes = []
     for leaf, path, t in zip(leaves, paths(structure, ""), types, strict=True):
         array = wrap(with_dtype(leaf, t.dtype)) if is_number(leaf) else lift(leaf)
         if array.tensor_type != t:
             error = DtypeError if array.shape == t.shape else ShapeError
             raise error(f"{what}{f' at {path}' if path else ''}: {array.tensor_type} was given for what is {t}")
-        found.append(array.node)
-    return found
+        nodes.append(array.node)
+    return nodes
 
 
 def places_of(argnums: Any, count: int, what: str, name: str) -> tuple[tuple[int, ...], bool]:
     """The arguments that `argnums` means among `count` positional ones, and whether it was one number."""
     one = not isinstance(argnums, (tuple, list))
-    found = []
+    places = []
     for i in (argnums,) if one else argnums:
         if not isinstance(i, (int, np.integer)) or isinstance(i, bool):
             raise OptionError(
@@ -283,7 +283,7 @@ def places_of(argnums: Any, count: int, what: str, name: str) -> tuple[tuple[int
                 f"{what}: argnums is {argnums!r}, and {name} is called with {count} positional arguments, in which "
                 "alone it is differentiated"
             )
-        found.append(int(i) % count)
-    if len(set(found)) < len(found):
+        places.append(int(i) % count)
+    if len(set(places)) < len(places):
         raise OptionError(f"{what}: argnums {argnums!r} names an argument twice")
-    return tuple(found), one
+    return tuple(places), one

@@ -48,8 +48,8 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
     of_leaves.__name__ = name_of(fun)
     rng = np.random.default_rng(seed)
     worst = 0.0
-    for at, place in enumerate(places):
-        error = _error(of_leaves, given, at, rng)
+    for position, place in enumerate(places):
+        error = _error(of_leaves, given, position, rng)
         if not error <= rtol:
             raise GradientError(
                 f"ef.check_grad: where {names[place]} changes, {name_of(fun)} changes by what its derivative says only "
@@ -92,17 +92,17 @@ def _differences(
 ) -> tuple[list[Any], list[float]]:
     """Differences of the results; and for each the size below which their own errors would show."""
     wide = [_wide(x) for x in arguments]
-    found: list[Any] = []
+    differences: list[Any] = []
     sizes: list[float] = []
     for times, weight in STEPS:
         for sign in (1, -1):
             moved = [x + sign * times * STEP * _wide(step) if i == position else x for i, x in enumerate(wide)]
             results = [_wide(v) for v in fun(*moved)]
             parts = [v * (sign * weight / STEP) for v in results]
-            found = [a + b for a, b in zip(found, parts, strict=True)] if found else parts
+            differences = [a + b for a, b in zip(differences, parts, strict=True)] if differences else parts
             now = [float(np.abs(v).max(initial=0.0)) for v in results]
             sizes = [max(a, b) for a, b in zip(sizes, now, strict=True)] if sizes else now
-    return found, [1e6 * (DIFFERENCE_ERROR * min(size, 1.0) + ROUNDING_ERROR * size) for size in sizes]
+    return differences, [1e6 * (DIFFERENCE_ERROR * min(size, 1.0) + ROUNDING_ERROR * size) for size in sizes]
 
 
 def _apart(computed: Any, wanted: Any, scale: float) -> float:

@@ -88,8 +88,8 @@ def _marked(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         after = [leaf.node for leaf in flatten((own_args, own_kwargs))[0] if isinstance(leaf, Tracer)]
     outside = {*topological(given), *topological(inner.captured)}
     results = [*returned.nodes, *(n for n, before in zip(after, given, strict=True) if n is not before)]
-    made = [n for n in topological(results) if n.args and n not in outside and n.op != "stopped"]
-    trace.again.update(dict.fromkeys(n for n in made if n not in results and not policy(n)))
+    operators = [n for n in topological(results) if n.args and n not in outside and n.op != "stopped"]
+    trace.again.update(dict.fromkeys(n for n in operators if n not in results and not policy(n)))
     trace.again.update(inner.again)
     _write_back(arrays, given, after)
     return returned.tree(returned.nodes)

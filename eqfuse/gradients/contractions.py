@@ -89,8 +89,8 @@ def _kernel(n: Node, ct: Expr) -> Expr:
     after = [r - b - m for r, b, m in zip(reach, before, x.shape[2:], strict=True)]
     kernels = transpose(ct, (1, 0, *rest))
     attrs = (dilations, ((0, 0),) * len(dilations), strides, groups)
-    made = Expr(node("conv", (fitted(images, before, after).node, kernels.node), attrs))
-    return transpose(made, (1, 0, *rest))
+    kernel = Expr(node("conv", (fitted(images, before, after).node, kernels.node), attrs))
+    return transpose(kernel, (1, 0, *rest))
 
 
 ROWS: dict[str, DerivativeRow] = {

@@ -108,16 +108,16 @@ class _RuleCall:
         self.scalars = [v.scalar for v in values]
         self.own = len(values)
         inputs = stands_for(self.types)
-        found: list[ResultTree] = []
-        nodes, trace = self._traced(lambda: rule.fun(*map(_left_alone, self.arguments(inputs))), found)
-        self.results = found[0]
+        result_trees: list[ResultTree] = []
+        nodes, trace = self._traced(lambda: rule.fun(*map(_left_alone, self.arguments(inputs))), result_trees)
+        self.results = result_trees[0]
         if not self.results.all_arrays:
             raise TraceError(f"ef.custom_vjp: {self.name} returns what is no array: let it return arrays")
         names = [(f"argument {i}", n) for i, n in enumerate(inputs)]
         (self.value,), shared = closed(names, [nodes], {*trace.captured})
         self.takes = [*(v.node for v in values), *shared]
         apart = {x.node for x in flatten([*self.apart.values()])[0] if isinstance(x, Tracer)}
-        self.said_not_to_change = {at for at, n in enumerate(self.takes) if at >= self.own and n in apart}
+        self.said_not_to_change = {i for i, n in enumerate(self.takes) if i >= self.own and n in apart}
 
     def arguments(self, nodes: Sequence[Node]) -> list[Any]:
         """The arguments of the call, with `nodes` in place of their arrays."""
@@ -132,18 +132,18 @@ class _RuleCall:
         if fwd is None:
             raise NoDerivative(f"{self.name} has no rule: say {self.name}.defvjp(fwd, bwd)")
         inputs = stands_for(self.types)
-        found: list[ResultTree] = []
+        result_trees: list[ResultTree] = []
 
         def call() -> Any:
             pair = fwd(*self.arguments(inputs))
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise TraceError(f"the fwd of {self.name} returns two things, the result and residuals")
-            found.append(ResultTree(pair[0]))
+            result_trees.append(ResultTree(pair[0]))
             return pair[1]
 
-        nodes, trace = self._traced(call, found)
+        nodes, trace = self._traced(call, result_trees)
         self._refuse_captured("fwd", trace)
-        returned, self.residuals = found
+        returned, self.residuals = result_trees
         given = tuple(n.type for n in returned.nodes)
         if shown(returned.structure) != shown(self.results.structure) or given != self.value.gives:
             raise ShapeError(
@@ -155,13 +155,13 @@ class _RuleCall:
     def backward(self) -> Body:
         """The graph from residuals and cotangents of the results to cotangents of the arrays among the arguments."""
         inputs = stands_for([*(n.type for n in self.residuals.nodes), *self.value.gives])
-        count, found = len(self.residuals.nodes), []
+        count, cotangents = len(self.residuals.nodes), []
 
         def call() -> Any:
             assert self.rule.bwd is not None
             kept, cotangent = self.residuals.tree(inputs[:count]), self.results.tree(inputs[count:])
-            found.extend(self._cotangents(self.rule.bwd(*self.apart.values(), kept, cotangent)))
-            return [wrap(n) for n in found]
+            cotangents.extend(self._cotangents(self.rule.bwd(*self.apart.values(), kept, cotangent)))
+            return [wrap(n) for n in cotangents]
 
         nodes, trace = self._traced(call, [])
         self._refuse_captured("bwd", trace)
@@ -175,7 +175,7 @@ class _RuleCall:
                 f"the bwd of {self.name} returns a tuple of {len(self.places)} cotangents, one per argument, and not "
                 f"{kind}"
             )
-        types, found = iter(self.types), []
+        types, cotangents = iter(self.types), []
         for place, leaves, like, ct in zip(self.places, self.leaves, self.structures, returned, strict=True):
             given, structure = flatten(ct)
             if ct is not None and shown(structure) != shown(like):
@@ -185,8 +185,8 @@ class _RuleCall:
                 )
             for leaf, x in zip(leaves, given if ct is not None else [None] * len(leaves), strict=True):
                 if leaf is _ARRAY:
-                    found.append(self._cotangent(x, next(types), place))
-        return found
+                    cotangents.append(self._cotangent(x, next(types), place))
+        return cotangents
 
     def _cotangent(self, x: Any, t: TensorType, place: int) -> Node:
         if x is None or kind(t.dtype) not in "fc":

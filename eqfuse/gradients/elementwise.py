@@ -41,8 +41,8 @@ JUMPING = (
 
 
 def _sum_tangent(n: Node, d: Changes) -> Node:
-    found = [Expr(x) for x in d if x is not None]
-    return spread_to(found[0] if len(found) == 1 else f("add", *found), n.shape).node
+    tangents = [Expr(x) for x in d if x is not None]
+    return spread_to(tangents[0] if len(tangents) == 1 else f("add", *tangents), n.shape).node
 
 
 def _sum_transpose(n: Node, position: int, ct: Expr) -> Expr:
@@ -53,9 +53,9 @@ def _difference_tangent(n: Node, d: Changes) -> Node:
     a, b = (None if x is None else Expr(x) for x in d)
     if a is not None and b is not None:
         return (a - b).node
-    found = a if b is None else -b
-    assert found is not None
-    return spread_to(found, n.shape).node
+    tangent = a if b is None else -b
+    assert tangent is not None
+    return spread_to(tangent, n.shape).node
 
 
 def _difference_transpose(n: Node, position: int, ct: Expr) -> Expr:
@@ -72,13 +72,13 @@ def _product_transpose(n: Node, position: int, ct: Expr) -> Expr:
 
 
 def _quotient_tangent(n: Node, d: Changes) -> Node:
-    y, b, found = Expr(n), Expr(n.args[1]), []
+    y, b, terms = Expr(n), Expr(n.args[1]), []
     if d[0] is not None:
-        found.append(spread_to(Expr(d[0]) / b, n.shape))
+        terms.append(spread_to(Expr(d[0]) / b, n.shape))
     if d[1] is not None:
         slope = f("square", y) if constant_number(Expr(n.args[0])) == 1 else y / b
-        found.append(spread_to(-slope * Expr(d[1]), n.shape))
-    return sum_of(found).node
+        terms.append(spread_to(-slope * Expr(d[1]), n.shape))
+    return sum_of(terms).node
 
 
 def _quotient_transpose(n: Node, position: int, ct: Expr) -> Expr:

@@ -103,9 +103,9 @@ def f(op: str, *operands: Operand) -> Expr:
     if op not in UFUNCS:
         return Expr(tidy.elementwise(op, nodes))
     wanted, result = _loop(op, [n.dtype for n in nodes])
-    made = tidy.elementwise(op, [tidy.cast(n, d) for n, d in zip(nodes, wanted, strict=True)])
+    value = tidy.elementwise(op, [tidy.cast(n, d) for n, d in zip(nodes, wanted, strict=True)])
     back = kind(result) in "fc" and wanted != [n.dtype for n in nodes]
-    return Expr(tidy.cast(made, dtype) if back else made)
+    return Expr(tidy.cast(value, dtype) if back else value)
 
 
 def _loop(op: str, dtypes: Sequence[np.dtype]) -> tuple[list[np.dtype], np.dtype]:

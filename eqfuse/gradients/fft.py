@@ -27,28 +27,28 @@ def _like(x: Expr, n: Node) -> Expr:
 
 def _same(n: Node, ct: Expr) -> Expr:
     axis = n.attr("axis")
-    made = Expr(n.over((ct.node,)))
-    return _like(_along(made, axis, n.args[0].shape[axis]), n)
+    transform = Expr(n.over((ct.node,)))
+    return _like(_along(transform, axis, n.args[0].shape[axis]), n)
 
 
 def _real_transform(n: Node, ct: Expr) -> Expr:
     extent, axis, norm = n.attr("n"), n.attr("axis"), n.attr("norm")
     whole = _along(ct, axis, extent)
-    made = Expr(node("fft", (whole.node,), (extent, axis, norm)))
-    return _like(_along(made, axis, n.args[0].shape[axis]), n)
+    transform = Expr(node("fft", (whole.node,), (extent, axis, norm)))
+    return _like(_along(transform, axis, n.args[0].shape[axis]), n)
 
 
 def _to_real(n: Node, ct: Expr) -> Expr:
     extent, axis, norm = n.attr("n"), n.attr("axis"), n.attr("norm")
-    made = conj(Expr(node("rfft", (ct.node,), (extent, axis, _INVERSE_SCALE[norm]))))
-    half = made.shape[axis]
+    transform = conj(Expr(node("rfft", (ct.node,), (extent, axis, _INVERSE_SCALE[norm]))))
+    half = transform.shape[axis]
     times = np.full(half, 2.0)  # each row but the first, and the middle one, stands for two
     times[0] = 1
     if extent % 2 == 0:
         times[-1] = 1
     weights = times.reshape((half,) + (1,) * (-axis - 1))
-    made = made * Expr(const(weights, made.dtype))
-    return _like(_along(made, axis, n.args[0].shape[axis]), n)
+    transform = transform * Expr(const(weights, transform.dtype))
+    return _like(_along(transform, axis, n.args[0].shape[axis]), n)
 
 
 ROWS: dict[str, DerivativeRow] = {

@@ -56,9 +56,9 @@ def _gradient(
     call = DifferentiatedCall(what, fun, args, kwargs, chosen, has_aux)
     loss = _one_number(call, holomorphic)
     steps = call.steps()
-    found = cotangents(call.changes(steps), steps, [const(1, loss.dtype)])
+    gradient_nodes = cotangents(call.changes(steps), steps, [const(1, loss.dtype)])
     aux = call.aux.tree(call.back(call.aux.nodes))
-    gradients = call.argument_trees(call.back(found))
+    gradients = call.argument_trees(call.back(gradient_nodes))
     return call.result.tree(call.back([loss])), aux, gradients[0] if one else gradients
 
 

@@ -57,8 +57,8 @@ def _jacobian(
         call = DifferentiatedCall(what, fun, args, kwargs, chosen, has_aux)
         _of_one_kind(call, holomorphic)
         trees = [call.argument_trees(row) for row in by(call)]
-        made = call.result.nested([tree[0] if one else tree for tree in trees])
-        return (made, call.aux.tree(call.back(call.aux.nodes))) if has_aux else made
+        jacobian = call.result.nested([tree[0] if one else tree for tree in trees])
+        return (jacobian, call.aux.tree(call.back(call.aux.nodes))) if has_aux else jacobian
 
     return Derived(what, fun, compute, lambda count: places_of(argnums, count, what, name_of(fun))[0])
 
@@ -75,7 +75,7 @@ def _of_one_kind(call: DifferentiatedCall, holomorphic: bool) -> None:
 def _by_columns(call: DifferentiatedCall) -> list[list[Node]]:
     """For each result the derivatives in each argument: what it changes by where one element of that changes by 1."""
     steps = call.steps()
-    found: list[list[Node]] = [[] for _ in call.result.nodes]
+    rows: list[list[Node]] = [[] for _ in call.result.nodes]
     changes = call.changes(steps)
     refuse_forward(call.what, [t for t in changes if t is not None])
     pairs = zip(changes, call.result.nodes, strict=True)
@@ -83,22 +83,22 @@ def _by_columns(call: DifferentiatedCall) -> list[list[Node]]:
     for step in steps:
         others = {s: zeros(s).node for s in steps if s is not step}
         alone = substitute(call.back(tangents), others)
-        for row, column in zip(found, _mapped(step, alone), strict=True):
+        for row, column in zip(rows, _mapped(step, alone), strict=True):
             lead = step.type.rank
             row.append(transpose(column, (*range(lead, column.rank), *range(lead))).node)
-    return found
+    return rows
 
 
 def _by_rows(call: DifferentiatedCall) -> list[list[Node]]:
     """For each result the derivatives in each argument, as cotangents of one element of the result."""
     steps, results = call.steps(), call.result.nodes
     tangents = call.changes(steps)
-    found = []
+    rows = []
     for tangent, n in zip(tangents, results, strict=True):
         (given,) = stand_ins(["cotangent"], [n.type])
         cts = call.back(cotangents([tangent], steps, [given]))
-        found.append([row.node for row in _mapped(given, cts)])
-    return found
+        rows.append([row.node for row in _mapped(given, cts)])
+    return rows
 
 
 def _mapped(unit: Node, outputs: Sequence[Node]) -> list[Expr]:
@@ -110,8 +110,8 @@ def _mapped(unit: Node, outputs: Sequence[Node]) -> list[Expr]:
     basis = reshape(Expr(const(np.eye(size, dtype=unit.dtype))), (size, *shape))
 
     def step(carry: Any, row: Any) -> Any:
-        made = substitute(outputs, {unit: row.node})
-        return carry, [wrap(o, Rights.WRITABLE) for o in made]
+        values = substitute(outputs, {unit: row.node})
+        return carry, [wrap(o, Rights.WRITABLE) for o in values]
 
     _, stacked = scan(step, (), wrap(basis.node), length=size)
     return [reshape(Expr(s.node), (*shape, *o.shape)) for s, o in zip(stacked, outputs, strict=True)]

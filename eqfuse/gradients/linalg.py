@@ -71,12 +71,12 @@ def _symmetric(x: Expr) -> Expr:
 def _parts(n: Node) -> list[Expr]:
     """The parts of the decomposition `n`."""
     shapes = PARTS[n.op]([a.type for a in n.args], n.attrs)
-    found, start = [], 0
+    parts, start = [], 0
     for shape in shapes:
         stop = start + math.prod(shape)
-        found.append(reshape(Expr(tidy.slice_(n, [(start, stop, 1)])), shape))
+        parts.append(reshape(Expr(tidy.slice_(n, [(start, stop, 1)])), shape))
         start = stop
-    return found
+    return parts
 
 
 def _packed(parts: Sequence[Expr], n: Node) -> Node:

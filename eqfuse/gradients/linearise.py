@@ -45,26 +45,26 @@ class _NoDerivativeOf(NoDerivative):
 def _changes(
     outputs: Sequence[Node], seeds: Mapping[Node, Node | None], replaced: dict[Node, Node]
 ) -> list[Node | None]:
-    found: dict[Node, Node | None] = dict(seeds)
+    tangents: dict[Node, Node | None] = dict(seeds)
     several: dict[Node, Sequence[Node | None]] = {}  # of loops: by result
     for n in topological(outputs):
-        if n in found or not any(found.get(a) is not None or a in several for a in n.args):
+        if n in tangents or not any(tangents.get(a) is not None or a in several for a in n.args):
             continue
         try:
-            made = _of_results(n, [found.get(a) for a in n.args], several, replaced)
+            of_results = _of_results(n, [tangents.get(a) for a in n.args], several, replaced)
         except _NoDerivativeOf as error:
             why = f"in its body, {error.node.op} of {_types(error.node)} has none: {error}"
             raise _NoDerivativeOf(why, n) from None
         except NoDerivative as error:
             raise _NoDerivativeOf(str(error), n) from None
-        note_derived(n, made, (n, *n.args))
-        if len(made) > 1:
-            several[n] = made
+        note_derived(n, of_results, (n, *n.args))
+        if len(of_results) > 1:
+            several[n] = of_results
             continue
-        (change,) = made
+        (change,) = of_results
         assert change is None or change.type == n.type, f"the tangent of {n.op} is {change}, not {n.type}"
-        found[n] = change
-    return [found.get(o) for o in outputs]
+        tangents[n] = change
+    return [tangents.get(o) for o in outputs]
 
 
 def _of_results(
@@ -78,9 +78,9 @@ def _of_results(
         return [_of_formula(row.formula, n, of_args, replaced)]
     if row.several is None:
         return [row.tangent(n, of_args)]
-    made, instead = row.several(n, of_args, _changes)
+    tangents, instead = row.several(n, of_args, _changes)
     replaced.update(instead)
-    return made
+    return tangents
 
 
 _serial = itertools.count()
@@ -96,20 +96,20 @@ def _of_formula(
     within: dict[Node, Node] = {}
     seeds = {s: c for s, c in zip(stands, of_args, strict=True) if c is not None}
     (change,) = _changes([formula(n.over(stands))], seeds, within)
-    made = [m for m in (change, *within, *within.values()) if m is not None]
+    nodes = [m for m in (change, *within, *within.values()) if m is not None]
     ends = {c: c for c in of_args if c is not None} | dict(zip(stands, n.args, strict=True))  # no stand-in is below
-    whole = dict(zip(made, substitute(made, ends), strict=True))
+    whole = dict(zip(nodes, substitute(nodes, ends), strict=True))
     replaced.update({whole[loop]: whole[instead] for loop, instead in within.items()})
     return None if change is None else whole[change]
 
 
 def reaching(outputs: Sequence[Node], sources: Collection[Node]) -> list[Node]:
     """The nodes that `outputs` need and that depend on `sources`, these among them, arguments first."""
-    found: dict[Node, None] = {}
+    dependent: dict[Node, None] = {}
     for n in topological(outputs):
-        if n in sources or any(a in found for a in n.args):
-            found[n] = None
-    return list(found)
+        if n in sources or any(a in dependent for a in n.args):
+            dependent[n] = None
+    return list(dependent)
 
 
 def _types(n: Node) -> str:

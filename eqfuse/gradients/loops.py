@@ -29,7 +29,7 @@ def results(n: Node) -> list[Node]:
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     if len(types) == 1:
         return [n]
-    return [node("loop_result", (n,), (at, str(t))) for at, t in zip(places(types), types, strict=False)]
+    return [node("loop_result", (n,), (place, str(t))) for place, t in zip(places(types), types, strict=False)]
 
 
 def _part(n: Node) -> int:
@@ -64,10 +64,10 @@ def _fixpoint(
     while True:
         given = {c: steps[c] for i, c in enumerate(carries) if i in changing} | {o: steps[o] for o in others}
         replaced: dict[Node, Node] = {}
-        found = linearise(outputs, given, replaced)
-        more = {i for i in range(len(carries)) if found[i] is not None} - changing
+        of_outputs = linearise(outputs, given, replaced)
+        more = {i for i in range(len(carries)) if of_outputs[i] is not None} - changing
         if not more:
-            return sorted(changing), *_replaced(found, outputs, replaced)
+            return sorted(changing), *_replaced(of_outputs, outputs, replaced)
         changing |= more
 
 
@@ -129,9 +129,10 @@ def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
     steps = dict(zip(inside, _changing(inside), strict=True))
     others = [i for i, change in zip(inside[c:], d[c:], strict=True) if change is not None]
     at_first = [i for i in range(c) if d[i] is not None]
-    changing, found, made_of = _fixpoint(p.outputs, p.carries, at_first, steps, others, linearise)
-    stacked = [j for j in range(c, len(p.outputs)) if found[j] is not None]
-    outputs = [*_or_zeros([found[i] for i in changing], [p.carries[i] for i in changing]), *(found[j] for j in stacked)]
+    changing, of_outputs, made_of = _fixpoint(p.outputs, p.carries, at_first, steps, others, linearise)
+    stacked = [j for j in range(c, len(p.outputs)) if of_outputs[j] is not None]
+    of_carries = _or_zeros([of_outputs[i] for i in changing], [p.carries[i] for i in changing])
+    outputs = [*of_carries, *(of_outputs[j] for j in stacked)]
     used = set(topological(outputs))  # type: ignore[arg-type]
     read = [carry for carry in p.carries if carry in used]
     stacks, instead = _stacked(n, p, made_of, read)
@@ -140,8 +141,8 @@ def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
     rows |= dict(zip(read, stacks, strict=True)) | dict(zip(p.rows, p.arrays, strict=True))
     shared = {steps[r]: x for r, x in zip(p.shared, d[c + s :], strict=True) if x is not None}
     shared |= dict(zip(p.shared, p.shared_arguments, strict=True))
-    made = _scan(n, outputs, p.index, carries, rows, shared) if outputs else []  # type: ignore[arg-type]
-    changes = dict(zip([*changing, *stacked], made, strict=True))
+    of_results = _scan(n, outputs, p.index, carries, rows, shared) if outputs else []  # type: ignore[arg-type]
+    changes = dict(zip([*changing, *stacked], of_results, strict=True))
     return [changes.get(k) for k in range(len(p.outputs))], instead
 
 
@@ -154,8 +155,8 @@ def _stacked(
         return [], {}
     body = Body(Graph(n.attr("body").graph.inputs, (*outputs, *carries)))
     more = node("scan", n.args, (body, *n.attrs[1:]))
-    found = results(more)
-    return found[len(outputs) :], {n: more if len(outputs) > 1 else found[0]}
+    loop_results = results(more)
+    return loop_results[len(outputs) :], {n: more if len(outputs) > 1 else loop_results[0]}
 
 
 def _scan_transpose(
@@ -170,18 +171,18 @@ def _scan_transpose(
     stacked = [j for j in range(c, len(p.outputs)) if j in cts]
     given = [input_node(f"cotangent {j}", p.outputs[j].type) for j in stacked]
     results_read = [*p.outputs[:c], *(p.outputs[j] for j in stacked)]
-    found = transpose(results_read, [*p.carries, *rows, *summed], [*after, *given])
+    cotangents = transpose(results_read, [*p.carries, *rows, *summed], [*after, *given])
     sums = [input_node(f"sum {i}", TensorType(_wide(r), r.shape)) for i, r in enumerate(summed)]
-    added = [(Expr(a) + cast(Expr(x), a.dtype)).node for a, x in zip(sums, found[c + len(rows) :], strict=True)]
+    added = [(Expr(a) + cast(Expr(x), a.dtype)).node for a, x in zip(sums, cotangents[c + len(rows) :], strict=True)]
     begin = [(cts[i] if i in cts else zeros(x)).node for i, x in enumerate(p.carries)]
     carries = dict(zip(after, begin, strict=True)) | {a: filled(0, a.type).node for a in sums}
     known = dict(zip(p.rows, p.arrays, strict=True))
     stacks = {g: cts[j].node for g, j in zip(given, stacked, strict=True)}
     arrays = stacks | {r: x for r, x in known.items() if r not in rows}
     shared = {r: x for r, x in zip(p.shared, p.shared_arguments, strict=True) if r not in summed}
-    outputs = [*found[:c], *added, *found[c : c + len(rows)]]
-    made = _scan(n, outputs, p.index, carries, arrays, shared, turned=True)
-    parts = dict(zip([*p.carries, *summed, *rows], made, strict=True))
+    outputs = [*cotangents[:c], *added, *cotangents[c : c + len(rows)]]
+    loop_results = _scan(n, outputs, p.index, carries, arrays, shared, turned=True)
+    parts = dict(zip([*p.carries, *summed, *rows], loop_results, strict=True))
     return {i: cast(Expr(parts[x]), x.dtype) for i, x in enumerate(inside) if x in parts}
 
 
@@ -204,18 +205,18 @@ def _joint_changes(
     of_args = d[bounds:]
     others = [x for x, change in zip(shared, of_args[c:], strict=True) if change is not None]
     at_first = [i for i in range(c) if of_args[i] is not None]
-    changing, found, _ = _fixpoint(step.outputs, carries, at_first, steps, others, linearise)
+    changing, of_outputs, _ = _fixpoint(step.outputs, carries, at_first, steps, others, linearise)
     moved = [carries[i] for i in changing]
-    after = [*step.outputs, *_or_zeros([found[i] for i in changing], moved)]
+    after = [*step.outputs, *_or_zeros([of_outputs[i] for i in changing], moved)]
     groups = {"carry": [*carries, *(steps[x] for x in moved)], "shared": [*shared, *(steps[x] for x in others)]}
-    made = [_body(after, **({"index": step.inputs[:lead]} if lead else {}), **groups)]
+    joint_bodies = [_body(after, **({"index": step.inputs[:lead]} if lead else {}), **groups)]
     for condition in bodies[:-1]:
         renamed = substitute(condition.outputs, dict(zip(condition.inputs, inside, strict=True)))
-        made.insert(0, _body(renamed, **groups))
+        joint_bodies.insert(0, _body(renamed, **groups))
     begin = [of_args[i] or zeros(carries[i]).node for i in changing]
     rest = [x for x in of_args[c:] if x is not None]
     args = (*n.args[: bounds + c], *begin, *n.args[bounds + c :], *rest)
-    joint = results(node(n.op, args, (*made, c + len(changing))))
+    joint = results(node(n.op, args, (*joint_bodies, c + len(changing))))
     changes = dict(zip(changing, joint[c:], strict=True))
     return [changes.get(i) for i in range(c)], {}
 
@@ -234,23 +235,23 @@ def _fori_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
 def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Mapping[Node, Node]]:
     branches = [n.attr("yes").graph, n.attr("no").graph]
     moved = [i for i, change in enumerate(d[1:]) if change is not None]
-    found, again = [], []  # `again`: what takes the place of the branches
+    of_branches, again = [], []  # `again`: what takes the place of the branches
     for branch in branches:
         steps = _changing([branch.inputs[i] for i in moved])
         replaced: dict[Node, Node] = {}
         given = dict(zip([branch.inputs[i] for i in moved], steps, strict=True))
         changes, made_of = _replaced(linearise(branch.outputs, given, replaced), branch.outputs, replaced)
-        found.append((branch, steps, changes))
+        of_branches.append((branch, steps, changes))
         again.append(Body(Graph(branch.inputs, tuple(made_of))))
-    changing = [k for k in range(len(branches[0].outputs)) if any(changes[k] is not None for *_, changes in found)]
+    changing = [k for k in range(len(branches[0].outputs)) if any(after[k] is not None for *_, after in of_branches)]
     if not changing:
         return [None] * len(branches[0].outputs), {}
     bodies = []
-    for branch, steps, changes in found:
+    for branch, steps, changes in of_branches:
         outputs = _or_zeros([changes[k] for k in changing], [branch.outputs[k] for k in changing])
         bodies.append(_body(outputs, shared=branch.inputs, change=steps))
-    made = results(node("if_else", (*n.args, *(change for change in d[1:] if change is not None)), bodies))
-    by_place = dict(zip(changing, made, strict=True))
+    tangents = results(node("if_else", (*n.args, *(change for change in d[1:] if change is not None)), bodies))
+    by_place = dict(zip(changing, tangents, strict=True))
     return [by_place.get(k) for k in range(len(branches[0].outputs))], {n: node("if_else", n.args, again)}
 
 
@@ -262,12 +263,12 @@ def _choice_transpose(
     for branch in (n.attr("yes").graph, n.attr("no").graph):
         sources = [branch.inputs[i - 1] for i in sorted(linear)]
         steps = [input_node(f"cotangent {k}", branch.outputs[k].type) for k in given]
-        found = transpose([branch.outputs[k] for k in given], sources, steps)
+        outputs = transpose([branch.outputs[k] for k in given], sources, steps)
         kept = [x for i, x in enumerate(branch.inputs) if i + 1 not in linear]
-        bodies.append(_body(found, shared=kept, change=steps))
+        bodies.append(_body(outputs, shared=kept, change=steps))
     kept_args = [a for i, a in enumerate(n.args) if i not in linear]
-    made = results(node("if_else", (*kept_args, *(cts[k].node for k in given)), bodies))
-    return {i: Expr(x) for i, x in zip(sorted(linear), made, strict=True)}
+    cotangents = results(node("if_else", (*kept_args, *(cts[k].node for k in given)), bodies))
+    return {i: Expr(x) for i, x in zip(sorted(linear), cotangents, strict=True)}
 
 
 ROWS: dict[str, DerivativeRow] = {

@@ -108,7 +108,8 @@ def _arguments(n: Node) -> tuple[Node, ...]:
 
 def _said(n: Node, value: Any, origin: Origin) -> str:
     op = n.args[0].op if n.op == "loop_result" else n.op
-    at = "" if n.shape == () else f" at {tuple(map(int, np.argwhere(np.isnan(value))[0]))}"
+    place = "" if n.shape == () else f" at {tuple(map(int, np.argwhere(np.isnan(value))[0]))}"
     within = "" if origin.operator is None else f", in the derivative of {origin.operator}"
     line = "" if origin.place is None else f"\n  {'made' if origin.operator is None else 'differentiated'} at "
-    return f"{op} makes the first NaN, of {n.type}{at}{within}" + (line + line_of(origin.place) if origin.place else "")
+    text = f"{op} makes the first NaN, of {n.type}{place}{within}"
+    return text + (line + line_of(origin.place) if origin.place else "")

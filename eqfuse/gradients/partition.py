@@ -115,11 +115,11 @@ class _Flow:
 
     def _reaching(self, sink: object) -> set[object]:
         """What has capacity to go to `sink`."""
-        found, stack = {sink}, [sink]
+        sources, stack = {sink}, [sink]
         while stack:
             b = stack.pop()
             for a in self.capacity[b]:
-                if a not in found and self.capacity[a][b] > 0:
-                    found.add(a)
+                if a not in sources and self.capacity[a][b] > 0:
+                    sources.add(a)
                     stack.append(a)
-        return found
+        return sources

@@ -40,19 +40,19 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 def _jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool) -> Any:
     call = DifferentiatedCall("ef.jvp", fun, primals, {}, range(len(primals)), has_aux)
     given = nodes_of("the tangents of ef.jvp", tangents, call.structure, [n.type for n in call.arguments])
-    found = tangents_of(call, given)
+    changes = tangents_of(call, given)
     result, aux = call.result.tree(call.back(call.result.nodes)), call.aux.tree(call.back(call.aux.nodes))
-    change = call.result.tree(found)
+    change = call.result.tree(changes)
     return (result, change, aux) if has_aux else (result, change)
 
 
 def tangents_of(call: DifferentiatedCall, tangents: Sequence[Node]) -> list[Node]:
     """What the results of `call` change by, where its arguments change by `tangents`."""
     steps = call.steps()
-    found = call.changes(steps)
-    refuse_forward(call.what, [t for t in found if t is not None])
-    made = [zeros(n).node if t is None else t for t, n in zip(found, call.result.nodes, strict=True)]
-    return [*substitute(call.back(made), dict(zip(steps, tangents, strict=True)))]
+    changes = call.changes(steps)
+    refuse_forward(call.what, [t for t in changes if t is not None])
+    outputs = [zeros(n).node if t is None else t for t, n in zip(changes, call.result.nodes, strict=True)]
+    return [*substitute(call.back(outputs), dict(zip(steps, tangents, strict=True)))]
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -64,16 +64,16 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     if current() is not None:
         call = DifferentiatedCall("ef.vjp", fun, primals, {}, range(len(primals)), has_aux)
         return _with_aux(call, Pullback(call, *backward_of(call, *POLICIES["store_all"])))
-    found: list[tuple[DifferentiatedCall, Body]] = []
+    calls: list[tuple[DifferentiatedCall, Body]] = []
 
     def compute(args: tuple[Any, ...], _: dict[str, Any]) -> Any:
         call = DifferentiatedCall("ef.vjp", fun, args, {}, range(len(args)), has_aux)
         body, residuals = backward_of(call, *POLICIES["store_all"])
-        found.append((call, body))
+        calls.append((call, body))
         return _with_aux(call, tuple([wrap(n, Rights.WRITABLE) for n in residuals]))
 
     result, residuals, *aux = Derived("ef.vjp", fun, compute, range)(*primals)
-    return result, Pullback(*found[-1], residuals), *aux
+    return result, Pullback(*calls[-1], residuals), *aux
 
 
 def _with_aux(call: DifferentiatedCall, pullback: Any) -> tuple[Any, ...]:
@@ -86,9 +86,9 @@ def backward_of(call: DifferentiatedCall, keep: Cost, again: Cost) -> tuple[Body
     cost least by the prices of keeping a value and of computing it `again`."""
     steps, types = call.steps(), [n.type for n in call.result.nodes]
     given = stand_ins([f"cotangent of {path}" for path in call.result.paths], types)
-    found = call.back(cotangents(call.changes(steps), steps, given))
-    inside = computed_again(_read(found, given), keep, again, _marked(call, found))
-    (body,), residuals = closed([(str(n.attr("name")), n) for n in given], [found], again=inside)
+    outputs = call.back(cotangents(call.changes(steps), steps, given))
+    inside = computed_again(_read(outputs, given), keep, again, _marked(call, outputs))
+    (body,), residuals = closed([(str(n.attr("name")), n) for n in given], [outputs], again=inside)
     return body, residuals
 
 
@@ -124,8 +124,8 @@ class Pullback:
         self._derived = Derived("ef.vjp", call.fn, lambda args, _: self._pulled_back(*args), range, ["cotangent"])
 
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
-        made: tuple[Any, ...] = self._derived(cotangent)
-        return made
+        gradients: tuple[Any, ...] = self._derived(cotangent)
+        return gradients
 
     def _pulled_back(self, cotangent: Any) -> tuple[Any, ...]:
         kept = [r if isinstance(r, Node) else const(r) for r in self.residuals]

@@ -49,9 +49,9 @@ def _parts(x: Expr, fill: float) -> list[Expr]:
     """Pieces of the last axis, of one extent: the last one with `fill` behind."""
     extent, size = x.shape[-1], -(-x.shape[-1] // _PARTS)
     whole = [(0, m, 1) for m in x.shape[:-1]]
-    found = [tidy.slice_(x.node, [*whole, (at, min(at + size, extent), 1)]) for at in range(0, extent, size)]
+    pieces = [tidy.slice_(x.node, [*whole, (start, min(start + size, extent), 1)]) for start in range(0, extent, size)]
     widths = [(0, 0)] * (x.rank - 1)
-    return [Expr(tidy.pad(part, const(fill, x.dtype), [*widths, (0, size - part.shape[-1])])) for part in found]
+    return [Expr(tidy.pad(part, const(fill, x.dtype), [*widths, (0, size - part.shape[-1])])) for part in pieces]
 
 
 def _others(parts: Sequence[Expr]) -> list[Expr]:

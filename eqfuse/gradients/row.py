@@ -1,9 +1,9 @@
 """What one row of the table of derivatives holds, and the ways in which families write their rows.
 
 A row linearises its operator: `tangent(n, d)` is the change of the node `n` where its arguments change by `d`, as a
-node that is linear in these. It is written in operators that have a `transpose`: `transpose(n, at, ct)` is what the
-cotangent `ct` of `n`, a node linear in its argument `at`, is for that argument. Complex numbers are pairs of reals, and
-the pairing that a transpose keeps is the real part of ``sum(x * y)``, without a conjugate, as JAX has it.
+node that is linear in these. It is written in operators that have a `transpose`: `transpose(n, position, ct)` is what
+the cotangent `ct` of `n`, a node linear in its argument `position`, is for that argument. Complex numbers are pairs of
+reals, and the pairing that a transpose keeps is the real part of ``sum(x * y)``, without a conjugate, as JAX has it.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def each(transposes: Transposes) -> DerivativeRow:
     """Of an operator that is linear in each of the arguments that `transposes` has, as a product is."""
 
     def tangent(n: Node, d: Changes) -> Node | None:
-        found = []
+        terms = []
         for i in transposes:
             change = d[i]
             if change is not None:
-                found.append(Expr(n.over([change if at == i else a for at, a in enumerate(n.args)])))
-        return sum_of(found).node if found else None
+                terms.append(Expr(n.over([change if position == i else a for position, a in enumerate(n.args)])))
+        return sum_of(terms).node if terms else None
 
     return DerivativeRow(tangent, transpose=_transpose(transposes), linear=tuple(transposes))
 

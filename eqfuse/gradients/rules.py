@@ -32,7 +32,7 @@ def inlined(nodes: Sequence[Node]) -> list[Node]:
             known |= zip(results(n), substitute(inlined(graph.outputs), values), strict=True)
         elif any(isinstance(a, Body) for a in n.attrs):
             bodies = [_inlined_body(a) for a in n.attrs]
-            if any(made is not a for made, a in zip(bodies, n.attrs, strict=True)):
+            if any(body is not a for body, a in zip(bodies, n.attrs, strict=True)):
                 known[n] = node(n.op, substitute(n.args, known), bodies)
     note_instead(known)
     return list(substitute(nodes, known))
@@ -64,22 +64,22 @@ def _forward(change: Node) -> str:
 
 def _changes(n: Node, d: Changes, _linearise: Any) -> tuple[list[Node | None], Mapping[Node, Node]]:
     call = n.attr("call")
-    others = [at for at, change in enumerate(d) if change is not None and at >= call.own]
-    if any(at in call.said_not_to_change for at in others):
+    others = [position for position, change in enumerate(d) if change is not None and position >= call.own]
+    if any(position in call.said_not_to_change for position in others):
         raise NoDerivative(
             f"an argument of {call.name} that nondiff_argnums names changes: leave it out of nondiff_argnums, or stop "
             "it (ef.stop_gradient)"
         )
     if others:
         raise NoDerivative(f"{call.name} reads a value from around it that changes: pass it as an argument")
-    inputs, made, kept = call.forward()
+    inputs, outputs, kept = call.forward()
     values = dict(zip(inputs, n.args[: call.own], strict=True))
     moving = tuple(i for i, change in enumerate(d) if change is not None)
     steps = [change for change in d if change is not None]
     change = node("custom_change", [*steps, *substitute(kept, values)], (call, moving, call.backward()))
     smooth = [kind(t.dtype) in "fc" for t in call.value.gives]
     changes = [c if s else None for c, s in zip(results(change), smooth, strict=True)]
-    return changes, dict(zip(results(n), substitute(made, values), strict=True))
+    return changes, dict(zip(results(n), substitute(outputs, values), strict=True))
 
 
 def _no_change(n: Node, _d: Changes, _linearise: Any) -> tuple[list[Node | None], Mapping[Node, Node]]:
@@ -90,8 +90,8 @@ def _transpose(n: Node, cts: Mapping[int, Expr], linear: set[int], _transpose: A
     call, moving, backward = (n.attr(name) for name in ("call", "moving", "backward"))
     given = [cts[k].node if k in cts else filled(0, t).node for k, t in enumerate(call.value.gives)]
     inputs = dict(zip(backward.graph.inputs, [*n.args[len(moving) :], *given], strict=True))
-    found = substitute(backward.graph.outputs, inputs)
-    return {at: Expr(found[moving[at]]) for at in linear}
+    cotangents = substitute(backward.graph.outputs, inputs)
+    return {position: Expr(cotangents[moving[position]]) for position in linear}
 
 
 ROWS: dict[str, DerivativeRow] = {

@@ -47,26 +47,26 @@ def _change_of_products(p: Expr, c: Expr, axis: int) -> Expr:
         products.append(products[-1] * x)
     before = later(Expr(node("cumprod", (products[-1].node,), (axis,))), axis, 1, 1)
     change = later(_change_of_products(products[-1], changes[-1], axis), axis, 1, 0)
-    found = [change * of + before * c for of, c in zip(products, changes, strict=True)]
-    at = p.rank + axis
-    single = (*p.shape[:at], found[0].shape[at], 1, *p.shape[at + 1 :])
-    joined = Expr(tidy.concat([reshape(x, single).node for x in found], axis))
-    whole = reshape(joined, (*p.shape[:at], found[0].shape[at] * _BLOCK, *p.shape[at + 1 :]))
+    parts = [change * of + before * c for of, c in zip(products, changes, strict=True)]
+    place = p.rank + axis
+    single = (*p.shape[:place], parts[0].shape[place], 1, *p.shape[place + 1 :])
+    joined = Expr(tidy.concat([reshape(x, single).node for x in parts], axis))
+    whole = reshape(joined, (*p.shape[:place], parts[0].shape[place] * _BLOCK, *p.shape[place + 1 :]))
     return Expr(tidy.slice_(whole.node, [(0, m, 1) for m in p.shape]))
 
 
 def _of_blocks(x: Expr, axis: int, number: int, fill: float) -> Expr:
     """Element `number` of each block of `x` along `axis`, `fill` behind its end."""
-    at, extent = x.rank + axis, x.shape[axis]
+    place, extent = x.rank + axis, x.shape[axis]
     blocks = -(-extent // _BLOCK)
     widths = [(0, 0)] * x.rank
-    widths[at] = (0, blocks * _BLOCK - extent)
-    parted = (*x.shape[:at], blocks, _BLOCK, *x.shape[at + 1 :])
+    widths[place] = (0, blocks * _BLOCK - extent)
+    parted = (*x.shape[:place], blocks, _BLOCK, *x.shape[place + 1 :])
     ranges = [(0, m, 1) for m in parted]
-    ranges[at + 1] = (number, number + 1, 1)
+    ranges[place + 1] = (number, number + 1, 1)
     padded = Expr(tidy.pad(x.node, const(fill, x.dtype), widths))
     chosen = Expr(tidy.slice_(reshape(padded, parted).node, ranges))
-    return reshape(chosen, (*x.shape[:at], blocks, *x.shape[at + 1 :]))
+    return reshape(chosen, (*x.shape[:place], blocks, *x.shape[place + 1 :]))
 
 
 def _running_extreme_tangent(n: Node, change: Expr) -> Node:
@@ -125,10 +125,10 @@ def _sums_of_slices(n: Node) -> Node:
     order = [a for a in range(x.type.rank) if a != x.type.rank + axis]
     moved = transpose(Expr(x), (*order, x.type.rank + axis))
     rows = reshape(moved, (math.prod(moved.shape[:-1]), extent)) @ inside
-    found = reshape(rows, (*moved.shape[:-1], first.shape[0]))
+    sums = reshape(rows, (*moved.shape[:-1], first.shape[0]))
     back = [*range(x.type.rank - 1)]
     back.insert(x.type.rank + axis, x.type.rank - 1)
-    return transpose(found, back).node
+    return transpose(sums, back).node
 
 
 ROWS: dict[str, DerivativeRow] = {

@@ -17,18 +17,18 @@ def trigamma(_y: Expr, x: Expr) -> Expr:
     if x.dtype.kind == "c":
         raise NoDerivative("of complex numbers")
     reflected = x < 0.5
-    at = where(reflected, 1 - x, x)
-    large = at + _SHIFTS
+    point = where(reflected, 1 - x, x)
+    large = point + _SHIFTS
     square = f("square", 1 / large)
     series = filled(0, x.node.type)
     for number in reversed(_BERNOULLI):
         series = (series + number) * square
-    found = (series + 1) / large + square * 0.5
+    value = (series + 1) / large + square * 0.5
     for k in range(_SHIFTS):
-        found = found + 1 / f("square", at + k)
+        value = value + 1 / f("square", point + k)
     beyond = where(f("isinf", x), 0, x - f("round", x))
     sine = f("sin", where(reflected, beyond, 0.5) * math.pi)  # 0 at the poles, which all far numbers are
-    return where(reflected, math.pi**2 / f("square", sine) - found, found)
+    return where(reflected, math.pi**2 / f("square", sine) - value, value)
 
 
 def reciprocal_gamma(y: Expr, x: Expr) -> Expr:
@@ -36,10 +36,10 @@ def reciprocal_gamma(y: Expr, x: Expr) -> Expr:
     if x.dtype.kind == "c":
         return -(y * f("digamma", x))
     reflected = x < 0.5
-    at = where(reflected, x, 0)
-    turns = at * math.pi
-    slope = f("cos", turns) - f("sin", turns) * f("digamma", 1 - at) * (1 / math.pi)
-    return where(reflected, f("gamma", 1 - at) * slope, -(y * f("digamma", where(reflected, 1, x))))
+    point = where(reflected, x, 0)
+    turns = point * math.pi
+    slope = f("cos", turns) - f("sin", turns) * f("digamma", 1 - point) * (1 / math.pi)
+    return where(reflected, f("gamma", 1 - point) * slope, -(y * f("digamma", where(reflected, 1, x))))
 
 
 def kolmogorov(_y: Expr, x: Expr) -> Expr:

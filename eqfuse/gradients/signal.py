@@ -58,8 +58,8 @@ def _interpolated(n: Node) -> Node:
     x, xp = (cast(Expr(a), np.dtype(np.float64)) for a in n.args[:2])
     fp, *ends = (cast(Expr(a), n.dtype) for a in n.args[2:])
     last = xp.shape[0] - 1
-    found = cast(Expr(node("searchsorted", (xp.node, x.node), ("right",))), INDEX) - 1
-    lower = f("maximum", f("minimum", found, max(last - 1, 0)), 0)
+    segment = cast(Expr(node("searchsorted", (xp.node, x.node), ("right",))), INDEX) - 1
+    lower = f("maximum", f("minimum", segment, max(last - 1, 0)), 0)
     upper = f("minimum", lower + 1, last)
     width = _gathered(xp, upper) - _gathered(xp, lower)
     share = (x - _gathered(xp, lower)) / where(width.equals(0), 1, width)

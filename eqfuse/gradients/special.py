@@ -41,10 +41,10 @@ def _one(partial: Partial, limits: Mapping[float, float] | None = None) -> Deriv
     """`limits`: what the derivative goes to at ends where `partial` has no value."""
 
     def limited(y: Expr, x: Expr) -> Expr | float:
-        found = partial(y, x)
+        slope = partial(y, x)
         for end, limit in (limits or {}).items():
-            found = where(x.equals(end), limit, found)
-        return found
+            slope = where(x.equals(end), limit, slope)
+        return slope
 
     return by_partials(limited)
 
@@ -83,8 +83,8 @@ _I_NEAR, _K_NEAR = _neighbours("ive", 1), _neighbours("kve", 1)
 def _kelvin(name: str, x: Expr, phase: float) -> Expr:
     """What Kelvin's functions are the parts of has this derivative: they are a Bessel function along a diagonal."""
     re, im = math.cos(math.pi * phase), math.sin(math.pi * phase)
-    found = -f(name, filled(1, x.node.type), complex_of(x * re, x * im))
-    return complex_of(real(found) * re - imag(found) * im, real(found) * im + imag(found) * re)
+    bessel = -f(name, filled(1, x.node.type), complex_of(x * re, x * im))
+    return complex_of(real(bessel) * re - imag(bessel) * im, real(bessel) * im + imag(bessel) * re)
 
 
 def _struve(name: str) -> DerivativeRow:

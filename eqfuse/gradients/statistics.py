@@ -46,9 +46,9 @@ def _quantiles(n: Node, q: Expr, method: str, among_nan: bool = False) -> Node:
     share = _NEAR[method](place - below) if method in _NEAR else place - below
     places = below, f("minimum", below + 1, last)
     low, high = (Expr(node("take_along_axis", (rows.node, cast(i, INDEX).node), (-1,))) for i in places)
-    found = low + (high - low) * cast(share, n.dtype)
-    rank = found.rank
-    return reshape(transpose(found, (rank - 1, *range(rank - 1))), n.shape).node
+    quantiles = low + (high - low) * cast(share, n.dtype)
+    rank = quantiles.rank
+    return reshape(transpose(quantiles, (rank - 1, *range(rank - 1))), n.shape).node
 
 
 def _median(among_nan: bool) -> DerivativeRow:

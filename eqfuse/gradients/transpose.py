@@ -25,10 +25,10 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], seeds: S
 
     def summed(value: Node) -> Expr:
         terms = waiting[value]
-        found = sum_of(terms)
+        total = sum_of(terms)
         if value in readers:
-            note_derived(readers[value], [found.node], [t.node for t in terms])
-        return found
+            note_derived(readers[value], [total.node], [t.node for t in terms])
+        return total
 
     for result, cotangent in zip(results, seeds, strict=True):
         if result is not None:
@@ -44,12 +44,12 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], seeds: S
         if row.part is not None:
             parts.setdefault(n.args[0], {})[row.part(n)] = whole[0]
             continue
-        parts_of = _of_arguments(n, row, whole, {at for at, a in enumerate(n.args) if a in depends})
+        parts_of = _of_arguments(n, row, whole, {position for position, a in enumerate(n.args) if a in depends})
         note_derived(n, [part.node for part in parts_of.values()], [n, *n.args, *(t.node for t in whole.values())])
-        for at, part in parts_of.items():
-            assert part.node.type == n.args[at].type, f"the transpose of {n.op} gives {part.node.type}"
-            waiting.setdefault(n.args[at], []).append(part)
-            readers[n.args[at]] = n
+        for position, part in parts_of.items():
+            assert part.node.type == n.args[position].type, f"the transpose of {n.op} gives {part.node.type}"
+            waiting.setdefault(n.args[position], []).append(part)
+            readers[n.args[position]] = n
     return [(summed(s) if s in waiting else zeros(s)).node for s in sources]
 
 
@@ -63,4 +63,4 @@ def _of_arguments(n: Node, row: DerivativeRow, whole: dict[int, Expr], linear: s
             )
         return row.transpose_several(n, whole, linear, cotangents)
     assert row.transpose is not None, f"{n.op} stands in a tangent and has no transpose"
-    return {at: row.transpose(n, at, whole[0]) for at in linear}
+    return {position: row.transpose(n, position, whole[0]) for position in linear}

@@ -107,11 +107,11 @@ def _scatter_transpose(n: Node, position: int, ct: Expr) -> Expr:
         return Expr(n.over([ct.node, indices, values]))
     if position == 0:
         return Expr(n.over([ct.node, indices, zeros(values).node])) if mode == "set" else ct
-    found = cast(_taken(ct.node, indices, axis), values.dtype)
+    taken = cast(_taken(ct.node, indices, axis), values.dtype)
     if mode == "set" and not are_distinct(indices, x.shape[axis]):
         written = _written_last(indices, x.shape[axis], values.type.rank - (x.type.rank + axis))
-        return where(written, found, 0)
-    return -found if mode == "subtract" else found
+        return where(written, taken, 0)
+    return -taken if mode == "subtract" else taken
 
 
 def are_distinct(indices: Node, extent: int) -> bool:

@@ -53,14 +53,14 @@ def _from_windows(n: Node, ct: Expr) -> Expr:
     rank = n.args[0].type.rank
     for left in range(len(windows), 0, -1):
         axis, extent = windows[left - 1]
-        at = rank + axis  # the axes of positions come first
+        position = rank + axis  # the axes of positions come first
         parts = []
         for offset in range(extent):
             ranges = [(0, m, 1) for m in ct.shape]
             ranges[-1] = (offset, offset + 1, 1)
             piece = reshape(sliced(ct, tuple(ranges)), ct.shape[:-1])
             widths = [(0, 0)] * piece.rank
-            widths[at] = (offset, extent - 1 - offset)
+            widths[position] = (offset, extent - 1 - offset)
             parts.append(Expr(tidy.pad(piece.node, const(0, ct.dtype), widths)))
         ct = sum_of(parts)
     return ct
@@ -129,9 +129,9 @@ def flat_places(shape: Shape, indices: Node, axis: int) -> Expr:
     chosen = from_start(indices, shape[axis])
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
     places = chosen * int(strides[axis])
-    at = len(shape) + axis
+    position = len(shape) + axis
     for a, n in enumerate(indices.shape):
-        if a != at and n > 1:
+        if a != position and n > 1:
             steps = np.arange(n, dtype=np.int64).reshape((n,) + (1,) * (len(shape) - 1 - a)) * int(strides[a])
             places = places + Expr(const(steps))
     return reshape(places, (indices.type.size,))

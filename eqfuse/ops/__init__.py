@@ -34,10 +34,10 @@ _WITHIN = {op.name: op for op in (loops.STOPPED, *loops.CUSTOM)}
 
 def row(name: str) -> Op:
     """The row of operator `name`; UnsupportedOp when there is none."""
-    found = TABLE.get(name) or _WITHIN.get(name)
-    if found is None:
+    entry = TABLE.get(name) or _WITHIN.get(name)
+    if entry is None:
         raise UnsupportedOp(f"the operator table (eqfuse/ops) has no row {name!r}")
-    return found
+    return entry
 
 
 __all__ = ["TABLE", "Op", "Role", "row"]

@@ -43,8 +43,8 @@ class Approximation:
     @cached_property
     def magnitude(self) -> np.ndarray:
         """Absolute values; of NaN, 0."""
-        found = np.abs(self.wide)
-        return np.where(np.isnan(found), 0.0, found)
+        magnitudes = np.abs(self.wide)
+        return np.where(np.isnan(magnitudes), 0.0, magnitudes)
 
     def within(self, error: np.ndarray) -> Approximation:
         """The same value with another bound."""

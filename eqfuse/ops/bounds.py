@@ -35,8 +35,8 @@ def _down(value: float, dtype: np.dtype) -> float:
     if abs(value) < tiny:
         return 0.0 if value > 0 else -tiny
     mantissa, exponent = math.frexp(max(-most, min(most, value)))
-    found = number(lambda: math.ldexp(math.floor(mantissa * 8), exponent - 3), -INFINITY)  # no sum of three bits less
-    return -INFINITY if found < -most or value < -most else found
+    bound = number(lambda: math.ldexp(math.floor(mantissa * 8), exponent - 3), -INFINITY)  # no sum of three bits less
+    return -INFINITY if bound < -most or value < -most else bound
 
 
 def _floor(value: int) -> int:

@@ -159,14 +159,14 @@ def _cast(s: Operation) -> Any:
 def _smooth(s: Operation) -> Any:
     """Of any other function: its slope over the errors, or over steps that float64 can tell apart."""
     error: Any = 0.0
-    for at, a in enumerate(s.args):
+    for i, a in enumerate(s.args):
         if not a.inexact.any():
             continue
         if kind(a.value.dtype) not in "fc":
             error = error + np.where(a.inexact, np.inf, 0.0)
             continue
         directions = (1, -1, 1j, -1j) if a.value.dtype.kind == "c" else (1, -1)
-        error = error + np.maximum.reduce([_moved_by(s, at, direction) for direction in directions])
+        error = error + np.maximum.reduce([_moved_by(s, i, direction) for direction in directions])
     return error
 
 

@@ -109,10 +109,10 @@ class Fact:
 
     def allows(self, array: np.ndarray) -> np.ndarray:
         """Which elements are as this says, the symmetry apart."""
-        found = self.zero | (array != 0)
+        allowed = self.zero | (array != 0)
         values = parts(array)
         if kind(array.dtype) not in "fc":
-            return found & (values >= self.lower) & (values <= self.upper)
+            return allowed & (values >= self.lower) & (values <= self.upper)
         with np.errstate(invalid="ignore"):  # of a signalling NaN
             values = values.astype(np.float64)
         minus, zeros = np.signbit(values), values == 0
@@ -120,20 +120,20 @@ class Fact:
         inside &= ~(zeros & minus) | (sort_key(self.lower) <= (0, -1))
         inside &= ~(zeros & ~minus) | (sort_key(self.upper) >= (0, 1))
         inside |= np.isnan(values) & self.nan
-        return found & (inside.all(-1) if array.dtype.kind == "c" else inside)
+        return allowed & (inside.all(-1) if array.dtype.kind == "c" else inside)
 
     def obeying(self, array: np.ndarray) -> np.ndarray:
         """An array much like `array` that is as this says, where there is one."""
         if array.dtype.kind == "c":
-            made = np.array(array)
-            made.real, made.imag = self._clipped(array.real), self._clipped(array.imag)
+            values = np.array(array)
+            values.real, values.imag = self._clipped(array.real), self._clipped(array.imag)
         else:
-            made = self._clipped(array)
+            values = self._clipped(array)
         if not self.zero:
-            made = np.where(made == 0, np.ones_like(made), made)
-        if self.symmetric and made.ndim >= 2 and made.shape[-1] == made.shape[-2]:
-            made = np.where(np.tri(made.shape[-1], dtype=bool), made, made.swapaxes(-1, -2))
-        return made
+            values = np.where(values == 0, np.ones_like(values), values)
+        if self.symmetric and values.ndim >= 2 and values.shape[-1] == values.shape[-2]:
+            values = np.where(np.tri(values.shape[-1], dtype=bool), values, values.swapaxes(-1, -2))
+        return values
 
     def _clipped(self, array: np.ndarray) -> np.ndarray:
         if array.dtype.kind == "b":

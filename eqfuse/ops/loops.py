@@ -46,17 +46,17 @@ def packed_type(results: Sequence[TensorType]) -> TensorType:
 
 def places(results: Iterable[TensorType]) -> list[int]:
     """Where each result begins in the vector, no two at one place, and where the last one ends."""
-    found = [0]
+    starts = [0]
     for t in results:
-        found.append(found[-1] + -(-max(t.nbytes, 1) // ALIGNMENT) * ALIGNMENT)
-    return found
+        starts.append(starts[-1] + -(-max(t.nbytes, 1) // ALIGNMENT) * ALIGNMENT)
+    return starts
 
 
 def parts(packed: Any, results: Sequence[TensorType]) -> list[Any]:
     """The `results` in `packed`, as views of it; on any device."""
     if len(results) == 1:
         return [packed]
-    return [part(packed, at, t) for at, t in zip(places(results), results, strict=False)]
+    return [part(packed, start, t) for start, t in zip(places(results), results, strict=False)]
 
 
 def part(packed: Any, begin: int, t: TensorType) -> Any:
@@ -66,10 +66,10 @@ def part(packed: Any, begin: int, t: TensorType) -> Any:
 
 def _packed(values: Sequence[np.ndarray], results: Sequence[TensorType]) -> np.ndarray:
     t = packed_type(results)
-    made = np.zeros(t.shape, t.dtype)
-    for place, value in zip(parts(made, results), values, strict=True):
+    vector = np.zeros(t.shape, t.dtype)
+    for place, value in zip(parts(vector, results), values, strict=True):
         place[...] = value
-    return made
+    return vector
 
 
 # ---- what the results are
@@ -166,9 +166,9 @@ def _do_scan(*operands: Any) -> np.ndarray:
     state, stacked, shared = arrays[:carries], arrays[carries : carries + count], arrays[carries + count :]
     stacks = [np.empty((length, *t.shape), t.dtype) for t in body.gives[carries:]]
     for i in scan_indices(length, reverse):
-        made = body(np.asarray(start + i), *state, *(x[i] for x in stacked), *shared)
-        state = made[:carries]
-        for stack, value in zip(stacks, made[carries:], strict=True):
+        outputs = body(np.asarray(start + i), *state, *(x[i] for x in stacked), *shared)
+        state = outputs[:carries]
+        for stack, value in zip(stacks, outputs[carries:], strict=True):
             stack[i] = value
     return _packed([*state, *stacks], [*body.gives[:carries], *(TensorType(s.dtype, s.shape) for s in stacks)])
 
@@ -196,10 +196,10 @@ def _packed_rule(op: str) -> Callable[[Types, tuple], TensorType]:
 
 def _result_type(types: Types, attrs: tuple) -> TensorType:
     offset, result = attrs
-    found, t = tensor_type(result), types[0]
-    fits = t.dtype == BYTES and t.rank == 1 and 0 <= offset <= offset + found.nbytes <= t.size
+    tensor, t = tensor_type(result), types[0]
+    fits = t.dtype == BYTES and t.rank == 1 and 0 <= offset <= offset + tensor.nbytes <= t.size
     need(fits, "loop_result", types, "it does not hold {} at {}", result, offset)
-    return found
+    return tensor
 
 
 def _flops(op: str) -> Callable[[Types, TensorType, tuple], int]:

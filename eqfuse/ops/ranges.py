@@ -37,13 +37,13 @@ def range_of(op: str, attrs: tuple, types: Types, facts: Facts) -> Fact:
     if out.dtype.kind == "c" and op not in ("const", "transpose"):
         rule = None
     facts = [of_dtype(t.dtype).meet(f) for f, t in zip(facts, types, strict=True)]  # at first it may be less than that
-    found = of_dtype(out.dtype) if rule is None else rule(facts, types, out, attrs)
+    fact = of_dtype(out.dtype) if rule is None else rule(facts, types, out, attrs)
     if out.dtype in FLOAT8:
-        found = replace(found, nan=True)  # float8_e4m3fn has no infinity and overflows to NaN
+        fact = replace(fact, nan=True)  # float8_e4m3fn has no infinity and overflows to NaN
     if row(op).role is Role.ELEMENTWISE and out.rank >= 2 and out.shape[-1] == out.shape[-2]:
         symmetric = all(f.symmetric or t.extent(-1) == t.extent(-2) == 1 for f, t in zip(facts, types, strict=True))
-        found = replace(found, symmetric=symmetric)
-    return found
+        fact = replace(fact, symmetric=symmetric)
+    return fact
 
 
 def exchanges(axes: tuple[int, ...]) -> bool:
@@ -143,8 +143,8 @@ def _power(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
 
 def _larger(x: float, y: float) -> float:
     """The lower bound of a maximum: of zeros NumPy gives any."""
-    found = max(x, y, key=sort_key)
-    return -0.0 if found == 0 and sort_key(min(x, y, key=sort_key)) < (0, 1) else found
+    largest = max(x, y, key=sort_key)
+    return -0.0 if largest == 0 and sort_key(min(x, y, key=sort_key)) < (0, 1) else largest
 
 
 def _same_kind(lower: float, upper: float, out: TensorType, nan: bool, zero: bool) -> Fact:
@@ -169,12 +169,12 @@ def _passing_nan(rule: RangeRule) -> RangeRule:
 
     def call(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
         a, b = facts
-        found = rule(facts, types, out, attrs)
+        fact = rule(facts, types, out, attrs)
         if a.nan:
-            found = found.join(b)
+            fact = fact.join(b)
         if b.nan:
-            found = found.join(a)
-        return Fact(found.lower, found.upper, a.nan and b.nan, found.zero)
+            fact = fact.join(a)
+        return Fact(fact.lower, fact.upper, a.nan and b.nan, fact.zero)
 
     return call
 
@@ -299,9 +299,9 @@ def _total(a: Fact, n: int, out: TensorType) -> Fact:
     growth = 1 if n == 1 else 4 * n if n * epsilon(out.dtype) < 1 else INFINITY
     lower = a.lower if a.lower >= 0 else growth * a.lower  # no partial sum of positive numbers is below one of them
     upper = a.upper if a.upper < 0 else growth * a.upper if a.upper else 0.0
-    found = between(lower, upper, out, a.nan)
-    opposite = n > 1 and found.lower == -INFINITY and found.upper == INFINITY
-    return Fact(found.lower, found.upper, found.nan or opposite)
+    fact = between(lower, upper, out, a.nan)
+    opposite = n > 1 and fact.lower == -INFINITY and fact.upper == INFINITY
+    return Fact(fact.lower, fact.upper, fact.nan or opposite)
 
 
 def _count(types: Types, out: TensorType) -> int:

@@ -28,11 +28,11 @@ def _partition(op: str, indices: bool) -> Callable[[Types, tuple], TensorType]:
     along = _along(op, indices)
 
     def rule(types: Types, attrs: tuple) -> TensorType:
-        made = along(types, attrs)
+        result_type = along(types, attrs)
         axis, kth = attrs
         n = types[0].shape[axis]
         need(all(-n <= k < n for k in kth), op, types, f"kth {kth} is out of bounds ({n})")
-        return made
+        return result_type
 
     return rule
 

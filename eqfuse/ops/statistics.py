@@ -144,9 +144,9 @@ def packed_dtype(counts: np.dtype, edges: list[np.dtype]) -> np.dtype:
 def _histogram(types: Types, attrs: tuple) -> TensorType:
     bins, *_ = attrs
     counts, edges = histogram_types(types, attrs)
-    made = [e for e, count in zip(edges, bins, strict=True) if count is not None]
-    dtype = packed_dtype(counts.dtype, [e.dtype for e in made])
-    return TensorType(dtype, (counts.size + sum(e.size for e in made),))
+    new_edges = [e for e, count in zip(edges, bins, strict=True) if count is not None]
+    dtype = packed_dtype(counts.dtype, [e.dtype for e in new_edges])
+    return TensorType(dtype, (counts.size + sum(e.size for e in new_edges),))
 
 
 def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
@@ -156,12 +156,12 @@ def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
     chosen = [next(edges) if count is None else count for count in bins]
     if len(bins) == 1:
         counts, first = np.histogram(x, chosen[0], ranges[0], density, weights)
-        found: Any = [first]
+        all_edges: Any = [first]
     else:
-        counts, found = np.histogramdd(x, chosen, ranges, density, weights)
-    made = [e for e, count in zip(found, bins, strict=True) if count is not None]
-    dtype = packed_dtype(counts.dtype, [e.dtype for e in made])
-    return packed(*(np.asarray(part, dtype) for part in (counts, *made)))
+        counts, all_edges = np.histogramdd(x, chosen, ranges, density, weights)
+    new_edges = [e for e, count in zip(all_edges, bins, strict=True) if count is not None]
+    dtype = packed_dtype(counts.dtype, [e.dtype for e in new_edges])
+    return packed(*(np.asarray(part, dtype) for part in (counts, *new_edges)))
 
 
 MOST_BINS = 1 << 20  # whose place is at most one from what it is in float32 by the distance from the first edge
@@ -183,8 +183,8 @@ def uniform_bins(points: np.dtype, attrs: tuple) -> list[UniformBins] | None:
         return None
     if points.kind not in "iuf" or (points.kind == "f" and points.itemsize not in (4, 8)):
         return None
-    found = [_bins_of_axis(points, *axis, len(counts) > 1) for axis in zip(counts, ranges, strict=True)]
-    return None if None in found else [bins for bins in found if bins is not None]
+    by_axis = [_bins_of_axis(points, *axis, len(counts) > 1) for axis in zip(counts, ranges, strict=True)]
+    return None if None in by_axis else [bins for bins in by_axis if bins is not None]
 
 
 def _bins_of_axis(points: np.dtype, count: int, limits: tuple[float, float], is_of_many: bool) -> UniformBins | None:
@@ -194,13 +194,13 @@ def _bins_of_axis(points: np.dtype, count: int, limits: tuple[float, float], is_
     dtype = np.dtype(np.float64) if is_of_many or points.kind != "f" else points
     with np.errstate(all="ignore"):
         step = (last - first) / count
-        made = (np.arange(count) * step + first).astype(dtype)
+        starts = (np.arange(count) * step + first).astype(dtype)
         try:
             edges = np.histogram_bin_edges(np.empty(0, dtype if is_of_many else points), count, limits)
         except ValueError:
             return None
         scale = count / (edges[-1] - edges[0])
-    fits = made.dtype == edges.dtype and np.array_equal(made, edges[:-1]) and bool((edges[:-1] < edges[1:]).all())
+    fits = starts.dtype == edges.dtype and np.array_equal(starts, edges[:-1]) and bool((edges[:-1] < edges[1:]).all())
     return UniformBins(edges, first, step) if fits and 0 < scale < math.inf else None
 
 

@@ -41,7 +41,7 @@ def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
 
 def _filled(slices: Sequence[Ranges]) -> list[Ranges]:
     """`slices`, those that differ along one axis alone, and together leave no gaps there, as one."""
-    found: list[Ranges] = []
+    cuts: list[Ranges] = []
     alike: dict[tuple[int, Ranges], list[tuple[int, int, int]]] = {}
     for cut in slices:
         steps = [axis for axis, (_, _, step) in enumerate(cut) if step > 1]
@@ -49,12 +49,12 @@ def _filled(slices: Sequence[Ranges]) -> list[Ranges]:
             (axis,) = steps
             alike.setdefault((axis, (*cut[:axis], (0, 0, cut[axis][2]), *cut[axis + 1 :])), []).append(cut[axis])
         else:
-            found.append(cut)
+            cuts.append(cut)
     for (axis, others), ranges in alike.items():
         indices = sorted({i for each in ranges for i in range(*each)})
         if indices and indices[-1] - indices[0] + 1 == len(indices):
-            found.append((*others[:axis], (indices[0], indices[-1] + 1, 1), *others[axis + 1 :]))
-    return found
+            cuts.append((*others[:axis], (indices[0], indices[-1] + 1, 1), *others[axis + 1 :]))
+    return cuts
 
 
 def _without(box: Ranges, cut: Ranges) -> list[Ranges]:
@@ -99,8 +99,8 @@ def _scatter(types: Types, attrs: tuple) -> TensorType:
     need(indices.dtype.kind in "iu", "scatter", types, "indices must be integers")
     need(-x.rank <= axis < 0, "scatter", types, f"axis {axis} is not in -{x.rank}..-1")
     need(mode in MODES, "scatter", types, f"there is no mode {mode!r}")
-    at = x.rank + axis
-    fits = values.shape == x.shape[:at] + indices.shape + x.shape[at + 1 :]
+    position = x.rank + axis
+    fits = values.shape == x.shape[:position] + indices.shape + x.shape[position + 1 :]
     need(fits and (values.dtype == x.dtype or mode != "set"), "scatter", types, "the values do not fit the indices")
     return x
 

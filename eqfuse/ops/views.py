@@ -90,8 +90,8 @@ def _take(types: Types, attrs: tuple) -> TensorType:
     (t, indices), (axis,) = types, attrs
     need(indices.dtype.kind in "iu", "take", types, "indices must be integers")
     need(-t.rank <= axis < 0, "take", types, "axis {} is not in -{}..-1", axis, t.rank)
-    at = t.rank + axis
-    return TensorType(t.dtype, t.shape[:at] + indices.shape + t.shape[at + 1 :])
+    position = t.rank + axis
+    return TensorType(t.dtype, t.shape[:position] + indices.shape + t.shape[position + 1 :])
 
 
 def _take_along_axis(types: Types, attrs: tuple) -> TensorType:
