@@ -144,10 +144,10 @@ def _calibrate(options: argparse.Namespace) -> int:
     from eqfuse.emit.numpy.calibrate import calibrate, profile_path
     from eqfuse.show.progress import progress
 
-    with progress() as at:
-        at.say("trying the C compiler")
+    with progress() as stage:
+        stage.say("trying the C compiler")
         compiler = _c_compiler()
-        at.say("measuring this CPU")
+        stage.say("measuring this CPU")
         measured = calibrate(quick=options.quick)
     print(measured)
     print(compiler)

@@ -110,27 +110,27 @@ def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Grap
     """The fastest program found that keeps a limit of memory: of the graph as it is searched, of `flat` where loops
     take more memory than their steps, of a graph that is not cut into segments, over whose ends nothing is computed
     again, or with large values block by block. MemoryLimitError where none does."""
-    found: list[Program] = []
+    programs: list[Program] = []
     refused: list[MemoryLimitError] = []
     unlimited: list[tuple[float | None, int | None]] = []  # seconds and bytes without a limit, of each graph
 
     def is_enough() -> bool:
         known = unlimited[0][0]
-        return bool(found) and (known is None or min(map(_predicted, found)) <= DEAR * known)
+        return bool(programs) and (known is None or min(map(_predicted, programs)) <= DEAR * known)
 
     def first_of(graphs: Iterable[Graph], uncut: bool = False) -> bool:
         """Compile the first of `graphs` that keeps the limit, and others until the best so far is good enough or one is
         slower than it; is it good enough?"""
         for graph in graphs:
-            best = min(map(_predicted, found), default=None)
+            best = min(map(_predicted, programs), default=None)
             try:
-                found.append(compiled_of(graph, uncut))
-                unlimited.append((found[-1].report.unlimited_seconds, found[-1].report.unlimited_bytes))
+                programs.append(compiled_of(graph, uncut))
+                unlimited.append((programs[-1].report.unlimited_seconds, programs[-1].report.unlimited_bytes))
             except MemoryLimitError as error:
                 refused.append(error.with_traceback(None))  # which holds all that the search made
                 unlimited.append(error.unlimited)
                 continue
-            if is_enough() or (best is not None and _predicted(found[-1]) > best):
+            if is_enough() or (best is not None and _predicted(programs[-1]) > best):
                 break
         return is_enough()
 
@@ -138,9 +138,9 @@ def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Grap
     if not (first_of(dict.fromkeys((looped, flat))) or first_of(whole, uncut=True)):
         most = unlimited[0][1]
         first_of(chunked(looped, limit / most if most else 1.0))
-    if not found:
+    if not programs:
         raise min(refused, key=lambda error: error.least)
-    best = min(found, key=_predicted)
+    best = min(programs, key=_predicted)
     best.report = replace(best.report, unlimited_seconds=unlimited[0][0], unlimited_bytes=unlimited[0][1])
     return best
 
@@ -163,13 +163,13 @@ def _compiled(
     """`part`: of a larger program, with which it shares the budget. `uncut`: without cutting it into segments."""
     key = disk_cache.key(graph, device, numerics, chosen, extractor, meter.budget, limit, uncut)
     started = time.perf_counter()
-    found = disk_cache.find(key, graph)
-    if found is None:
+    entry = disk_cache.find(key, graph)
+    if entry is None:
         program = _build(check(graph), device, numerics, chosen, extractor, meter, limit, uncut)
         if not (part and meter.cut):
             disk_cache.keep(key, program.plan, program.report)
     else:
-        plan, report = found
+        plan, report = entry
         program = emit(replace(plan, graph=graph))
         seconds = {"cache": time.perf_counter() - started}
         program.report = replace(report, seconds=seconds, rolled=graph.rolled or ())

@@ -100,8 +100,8 @@ class EqfuseError(Exception):
 def as_ours(error: Exception) -> EqfuseError:
     """What NumPy raises, as the kind of it that is ours."""
     kinds: tuple[type[ShapeError], ...] = (AxisError, MatrixError, BoundsError, RangeError, DtypeError)
-    found = next((kind for kind in kinds if isinstance(error, kind.__bases__[1])), ShapeError)
-    return found(str(error))
+    ours = next((kind for kind in kinds if isinstance(error, kind.__bases__[1])), ShapeError)
+    return ours(str(error))
 
 
 def is_users_own(error: Exception) -> bool:
@@ -114,11 +114,11 @@ def is_users_own(error: Exception) -> bool:
 
 def users_line_of(error: Exception) -> str | None:
     """The innermost of the user's lines on the way to `error`, as `user_line` gives it."""
-    found, step = None, error.__traceback__
+    line, step = None, error.__traceback__
     while step is not None:
-        found = line_text(step.tb_frame.f_code, step.tb_lineno) if is_users(step.tb_frame) else found
+        line = line_text(step.tb_frame.f_code, step.tb_lineno) if is_users(step.tb_frame) else line
         step = step.tb_next
-    return found
+    return line
 
 
 def _restored(kind: type[EqfuseError], args: tuple, attributes: dict[str, Any]) -> EqfuseError:

@@ -24,27 +24,27 @@ def demo(html: Path | None = None, quick: bool = False) -> list[DemoComparison]:
     console = Console()
     if html is not None:
         users_file(html)
-    found = []
+    comparisons = []
     examples = small() if quick else full()
-    with progress(len(examples)) as at:
+    with progress(len(examples)) as stage:
         for example in examples:
-            at.step(example.name)
-            found.append(compare(example, lambda step, name=example.name: at.say(f"{name}: {step}")))  # type: ignore[misc]
-    for comparison in found:
+            stage.step(example.name)
+            comparisons.append(compare(example, lambda step, name=example.name: stage.say(f"{name}: {step}")))  # type: ignore[misc]
+    for comparison in comparisons:
         console.print(table(comparison))
     console.print(f"\n{LEGEND}", style="dim", highlight=False)
     if html is not None:
-        write_users_file(html, page(found).encode())
+        write_users_file(html, page(comparisons).encode())
         console.print(f"drawings in {html}")
-    return found
+    return comparisons
 
 
 def table(c: DemoComparison) -> Table:
     """One example; fits a terminal of 80 columns."""
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, title_justify="left")
-    made.title = Text(f"\n{c.example.name}: {c.example.summary}", style="bold")
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, title_justify="left")
+    grid.title = Text(f"\n{c.example.name}: {c.example.summary}", style="bold")
     for i, heading in enumerate(HEADINGS):
-        made.add_column(heading, justify="right" if i else "left", no_wrap=True, min_width=0 if i else 20)
+        grid.add_column(heading, justify="right" if i else "left", no_wrap=True, min_width=0 if i else 20)
     for row in c.rows():
-        made.add_row(*row)
-    return made
+        grid.add_row(*row)
+    return grid

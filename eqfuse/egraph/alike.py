@@ -22,20 +22,20 @@ NEAR = 4  # times which an extent may be of another, for a plan to be transferre
 def like(graphs: Sequence[Graph], times: Mapping[int, int]) -> dict[int, int]:
     """For each of `graphs`, by number, whose plan is another's: that other. `times`: how often each is used."""
     families: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for at, graph in enumerate(graphs):
-        families[outline(graph)].append(at)
-    found: dict[int, int] = {}
+    for number, graph in enumerate(graphs):
+        families[outline(graph)].append(number)
+    others: dict[int, int] = {}
     for members in families.values():
         if len(members) >= FEWEST:
             middle = len(members) // 2
-            first = max(members, key=lambda at: (times[at], -abs(members.index(at) - middle)))
-            found |= dict.fromkeys((at for at in members if at != first), first)
-    return found
+            first = max(members, key=lambda number: (times[number], -abs(members.index(number) - middle)))
+            others |= dict.fromkeys((number for number in members if number != first), first)
+    return others
 
 
 def outline(graph: Graph) -> Hashable:
     """What alike graphs share: operators in their order, about how large their arrays are, and no other number."""
-    place = {n: at for at, n in enumerate(graph.inputs)}
+    place = {n: i for i, n in enumerate(graph.inputs)}
     lines: list[Hashable] = [(n.dtype, n.is_constant_leaf, _sizes(n)) for n in graph.inputs]
     for n in graph.nodes:
         if n not in place:
@@ -67,7 +67,7 @@ def _sizes(n: Node) -> tuple[int, ...]:
 def operators(graphs: Sequence[Graph]) -> int:
     """How many operators are searched for plans of all `graphs`."""
     taken = like(graphs, Counter())
-    return sum(len(graph.operators) for at, graph in enumerate(graphs) if at not in taken)
+    return sum(len(graph.operators) for number, graph in enumerate(graphs) if number not in taken)
 
 
 def runs(looks: Sequence[Hashable], longest: int = 16, fewest: int = 6) -> list[tuple[int, int, int]]:
@@ -75,19 +75,19 @@ def runs(looks: Sequence[Hashable], longest: int = 16, fewest: int = 6) -> list[
 
     A turn has up to `longest` places, and there are `fewest` turns at least.
     """
-    found = []
-    at = 0
-    while at < len(looks):
+    repeats = []
+    start = 0
+    while start < len(looks):
         best = (0, 0)  # places covered, less those of a turn: of equals the shorter turn
-        for period in range(1, min(longest, (len(looks) - at) // fewest) + 1):
-            end = at + period
+        for period in range(1, min(longest, (len(looks) - start) // fewest) + 1):
+            end = start + period
             while end < len(looks) and looks[end] == looks[end - period]:
                 end += 1
-            turns = (end - at) // period
+            turns = (end - start) // period
             if turns >= fewest:
                 best = max(best, (turns * period, -period))
         covered, period = best[0], -best[1]
         if covered:
-            found.append((at, period, covered // period))
-        at += max(covered, 1)
-    return found
+            repeats.append((start, period, covered // period))
+        start += max(covered, 1)
+    return repeats

@@ -150,11 +150,11 @@ class Callbacks:
     def number(self, value: Any) -> int:
         """The number that stands for the Python object `value` in this e-graph."""
         key = (type(value), value)
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self._objects)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._objects)
             self._objects.append(value)
-        return found
+        return number
 
     def judge(self, match: tuple[int, ...]) -> int:
         before = self._clock or time.perf_counter()
@@ -225,13 +225,13 @@ class Callbacks:
 
     def folds(self) -> list[Fold]:
         """The constants computed so far, in that order."""
-        found: list[Fold] = []
+        folds: list[Fold] = []
         for (op, *values), answer in self._judged.items():
             if op < 0 and answer:
                 name = OPERATORS[-1 - op]
                 given, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
-                found.append((name, tuple(given[:n_attrs]), tuple(given[n_attrs:]), self._objects[answer]))
-        return found
+                folds.append((name, tuple(given[:n_attrs]), tuple(given[n_attrs:]), self._objects[answer]))
+        return folds
 
     def _snapped(self, literal: Literal, rounded: bool) -> Literal:
         same_type = self._constants[literal.type]

@@ -138,7 +138,7 @@ def expected(nodes: Collection[Node], rules: Iterable[Rule]) -> list[Rule]:
     """Those of `rules` that `nodes` most likely make use of: all that can match there, and in what rules of one
     operator each make of it. They are read before there are nodes."""
     present = {(n.op, len(n.args)) for n in nodes}
-    edges: set[Edge] = {((n.op, len(n.args)), at, (a.op, len(a.args))) for n in nodes for at, a in enumerate(n.args)}
+    edges: set[Edge] = {((n.op, len(n.args)), i, (a.op, len(a.args))) for n in nodes for i, a in enumerate(n.args)}
     likely = [rule for rule in rules if rule.edges <= edges]
     for rule in [rule for rule in likely if len(rule.reads) == len(rule.makes) == 1 and present.issuperset(rule.reads)]:
         present.update(rule.makes)
@@ -147,15 +147,15 @@ def expected(nodes: Collection[Node], rules: Iterable[Rule]) -> list[Rule]:
 
 def wanted(operators: Iterable[Operator], rules: Collection[Rule]) -> list[Texts]:
     """What is to be read for a graph of `operators` and for `rules`."""
-    found = dict.fromkeys(operators)
+    declared = dict.fromkeys(operators)
     if not rules:
-        return [(declaration(*each),) for each in found]
+        return [(declaration(*each),) for each in declared]
     ranges = any(g.about_values for rule in rules for g in rule.law.when)
-    of_rules = [("const", 0), *[("transpose", 1)] * ranges, *(made for rule in rules for made in rule.makes)]
-    found.update(dict.fromkeys(of_rules))
-    texts = [facts_of(*each) for each in found] + [ranges_of(*each) for each in found if ranges]
+    of_rules = [("const", 0), *[("transpose", 1)] * ranges, *(operator for rule in rules for operator in rule.makes)]
+    declared.update(dict.fromkeys(of_rules))
+    texts = [facts_of(*each) for each in declared] + [ranges_of(*each) for each in declared if ranges]
     laws = [law_texts(rule, str(rule.number)) for rule in rules]
-    return [*((declaration(*each),) for each in found), *filter(None, texts), *laws]
+    return [*((declaration(*each),) for each in declared), *filter(None, texts), *laws]
 
 
 def declaration(op: str, arity: int) -> str:

@@ -132,11 +132,11 @@ class Engine:
 
     def _set_ranges(self) -> None:
         """What the rules would derive of the nodes inserted so far, one level of the program after another."""
-        found: dict[Node, int] = {}
+        facts: dict[Node, int] = {}
         for n in self._names:
             hidden = [*map(self._callbacks.number, n.attrs), *(self._callbacks.number(a.type) for a in n.args)]
-            found[n] = self._callbacks.derive(OPERATORS.index(n.op), (*hidden, *(found[a] for a in n.args)))
-        self.run_once([f"(set (range {self._names[n]}) (py-from-int {fact}))" for n, fact in found.items()])
+            facts[n] = self._callbacks.derive(OPERATORS.index(n.op), (*hidden, *(facts[a] for a in n.args)))
+        self.run_once([f"(set (range {self._names[n]}) (py-from-int {fact}))" for n, fact in facts.items()])
 
     def add(self, nodes: Iterable[Node]) -> None:
         """Insert `nodes` (arguments first), each under the name that `name` gives."""
@@ -174,11 +174,11 @@ class Engine:
 
     def _vector(self, elements: Sequence[str], lines: list[str]) -> str:
         """The vector of many `elements`, joined from short ones: a command takes memory by the square of its length."""
-        made, parts = "vec-of", list(elements)
+        head, parts = "vec-of", list(elements)
         while len(parts) > WIDE:
-            joined = [f"({made} {' '.join(parts[at : at + WIDE])})" for at in range(0, len(parts), WIDE)]
-            made, parts = "vec-append", [self.bind(vector, lines, "listed") for vector in joined]
-        return f"({made} {' '.join(parts)})"
+            joined = [f"({head} {' '.join(parts[start : start + WIDE])})" for start in range(0, len(parts), WIDE)]
+            head, parts = "vec-append", [self.bind(vector, lines, "listed") for vector in joined]
+        return f"({head} {' '.join(parts)})"
 
     def name(self, n: Node) -> str:
         """The name bound to `n`."""
@@ -236,8 +236,8 @@ class Engine:
             operator = op, arity
             for r in frozen[name].rows if name in frozen else ():
                 heads.setdefault(r.output, set()).add(operator)
-                for at, arg in enumerate(r.inputs[n_attrs + arity :] if arity <= WIDE else ()):
-                    read.setdefault((operator, at), set()).add(arg)
+                for position, arg in enumerate(r.inputs[n_attrs + arity :] if arity <= WIDE else ()):
+                    read.setdefault((operator, position), set()).add(arg)
         return {(*place, head) for place, args in read.items() for a in args for head in heads.get(a, ())}
 
     def _reads(self, rule: Rule, before: bool = False) -> str:
@@ -291,8 +291,8 @@ class Engine:
         started = time.perf_counter()
         report = self.run(f"(run {awake} 1)")[0].report
         took = time.perf_counter() - started
-        found = {text.removeprefix("rule"): n for text, n in report.num_matches_per_rule.items() if n}
-        matches = {self._read[name].name: n for name, n in found.items()}
+        counts = {text.removeprefix("rule"): n for text, n in report.num_matches_per_rule.items() if n}
+        matches = {self._read[name].name: n for name, n in counts.items()}
         self._share_out(took, matches)
         return Round(report.updated, matches)
 

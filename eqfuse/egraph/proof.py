@@ -70,8 +70,8 @@ def prove(
         kernel = f"(run {bodies})"
         if len(writes) > 1:
             kernel = engine.bind(kernel, lines, "kernel")
-        for at, key in enumerate(writes):
-            terms[key] = engine.bind(f"(read {at} {kernel})", lines)
+        for place, key in enumerate(writes):
+            terms[key] = engine.bind(f"(read {place} {kernel})", lines)
         engine.run_once(lines)
         if number % _BATCH == 0:
             engine.run(_FUSE)  # so that the next bodies meet the classes that exist: no long cascades of merges
@@ -130,9 +130,9 @@ class Derivation:
 
     def take(self, new: Mapping[Node, Node]) -> None:
         """From now on each node of the program is the one it is mapped to."""
-        for old, made in new.items():
+        for old, replacement in new.items():
             if old in self._names:  # or else it came with a step, on what that step replaced: a term of its own
-                self._names.setdefault(made, self._names[old])
+                self._names.setdefault(replacement, self._names[old])
 
     def _name(self, n: Node, lines: list[str]) -> str:
         if n not in self._names:

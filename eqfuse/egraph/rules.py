@@ -188,8 +188,8 @@ def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, .
         if change_places(i, j, law.when, lefts):
             atoms.append(f"(= {variable_text(i)} (ordering-min {variable_text(i)} {variable_text(j)}))")
     atoms += ['(callback "judge" {number} pj pq pn po pm)', f"(= pc (py-call pj pq pn {' '.join(call)}))", "(!= pc po)"]
-    made = _made_texts(rights, variable_text, variables)
-    unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, made, strict=True))
+    texts = _made_texts(rights, variable_text, variables)
+    unions = " ".join(f"(union {variable_text(lhs)} {text})" for lhs, text in zip(lefts, texts, strict=True))
     text = f'(rule ({" ".join(atoms)}) ({unions}) :ruleset law{{name}} :name "rule{{name}}")'
     makes, grows = _signatures(rights), len(construction_order(rights))
     return Rule(name, law, text, judge, _signatures(lefts), makes, grows, _edges(lefts))
@@ -240,9 +240,9 @@ def _operator(term: Term) -> Operator:
 
 def _edges(side: tuple[Term, ...]) -> frozenset[Edge]:
     return frozenset(
-        (_operator(term), at, _operator(arg))
+        (_operator(term), position, _operator(arg))
         for term in walk_once(side)
-        for at, arg in enumerate(term.args)
+        for position, arg in enumerate(term.args)
         if arg.op != VARIABLE
     )
 

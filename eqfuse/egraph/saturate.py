@@ -67,16 +67,16 @@ def saturated(
     pieces, uses = whole(graph) if uncut else segments(graph)
     times = Counter(use.segment for use in uses)
     others = like(pieces, times)
-    pace = Pace([0 if at in others else len(piece.operators) for at, piece in enumerate(pieces)])
-    made = {at: replace(as_written(pieces[at]), like=first) for at, first in others.items()}
-    for at in sorted(set(range(len(pieces))) - others.keys(), key=lambda at: -times[at]):
-        meter.say(f"saturating segment {len(made) + 1} of {len(pieces)}")
-        level = pace.level(at, meter.allowance)
-        allowance = meter.allowance.part(pace.share(at))
-        made[at] = saturate_segment(pieces[at], laws, meter.budget, allowance, level)
-        pace.took(at, level, made[at].seconds)
-        meter.ended(made[at].stop_reason)
-    saturated = tuple(replace(made[at], strict=numerics == "strict") for at in range(len(pieces)))
+    pace = Pace([0 if number in others else len(piece.operators) for number, piece in enumerate(pieces)])
+    by_number = {number: replace(as_written(pieces[number]), like=first) for number, first in others.items()}
+    for number in sorted(set(range(len(pieces))) - others.keys(), key=lambda number: -times[number]):
+        meter.say(f"saturating segment {len(by_number) + 1} of {len(pieces)}")
+        level = pace.level(number, meter.allowance)
+        allowance = meter.allowance.part(pace.share(number))
+        by_number[number] = saturate_segment(pieces[number], laws, meter.budget, allowance, level)
+        pace.took(number, level, by_number[number].seconds)
+        meter.ended(by_number[number].stop_reason)
+    saturated = tuple(replace(by_number[number], strict=numerics == "strict") for number in range(len(pieces)))
     return Space(graph, saturated, tuple(uses), numerics)
 
 
@@ -236,16 +236,16 @@ def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
     places, readers, missing = _by_operator(tuple(laws))
     missing = list(missing)
     waiting = [(n.op, len(n.args)) for n in graph.nodes]
-    loaded = {i: compile_law(law)[at] for i, (law, at) in enumerate(places) if not missing[i]}
-    waiting += [made for rule in loaded.values() for made in rule.makes]
+    loaded = {i: compile_law(law)[direction] for i, (law, direction) in enumerate(places) if not missing[i]}
+    waiting += [operator for rule in loaded.values() for operator in rule.makes]
     present: set[Operator] = set()
     while waiting:
         operator = waiting.pop()
         for i in () if operator in present else readers.get(operator, ()):
             missing[i] -= 1
             if not missing[i]:
-                law, at = places[i]
-                loaded[i] = compile_law(law)[at]
+                law, direction = places[i]
+                loaded[i] = compile_law(law)[direction]
                 waiting += loaded[i].makes
         present.add(operator)
     return [loaded[i] for i in sorted(loaded)]
@@ -254,12 +254,12 @@ def reachable(graph: Graph, laws: Iterable[Law]) -> list[Rule]:
 @lru_cache(maxsize=64)
 def _by_operator(laws: tuple[Law, ...]) -> tuple[list[tuple[Law, int]], dict[Operator, list[int]], list[int]]:
     """The rules of `laws`, by number: law and direction; which of them read each operator; how many each reads."""
-    places = [(law, at, wanted) for law in laws for at, wanted in enumerate(reads(law))]
+    places = [(law, direction, wanted) for law in laws for direction, wanted in enumerate(reads(law))]
     readers: dict[Operator, list[int]] = {}
     for i, (_, _, wanted) in enumerate(places):
         for operator in wanted:
             readers.setdefault(operator, []).append(i)
-    return [(law, at) for law, at, _ in places], readers, [len(wanted) for _, _, wanted in places]
+    return [(law, direction) for law, direction, _ in places], readers, [len(wanted) for _, _, wanted in places]
 
 
 def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node, int]]:

@@ -51,13 +51,13 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """The distinct segments of `graph` in order of first use, and all uses in the order they run."""
     order = _ordered(graph)
     pieces = order.pieces(order.ends)
-    found, sliced = _distinct(pieces, sliced=False), False
-    if len(found[0]) > 1:
+    partition, sliced = _distinct(pieces, sliced=False), False
+    if len(partition[0]) > 1:
         by_slices = _distinct(pieces, sliced=True)  # the steps of a loop differ in what they take of an array
-        if len(by_slices[0]) < len(found[0]):
-            found, sliced = by_slices, True
-        found = _finer(order, pieces, found, sliced)
-    return _by_steps(order, found) if operators(found[0]) > MANY else found
+        if len(by_slices[0]) < len(partition[0]):
+            partition, sliced = by_slices, True
+        partition = _finer(order, pieces, partition, sliced)
+    return _by_steps(order, partition) if operators(partition[0]) > MANY else partition
 
 
 def _by_steps(order: _OrderedOperators, default: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
@@ -81,8 +81,8 @@ def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
 
 def seams(graph: Graph, uses: list[Use] | tuple[Use, ...]) -> tuple[Node, ...]:
     """What passes from one use to another, in order: neither inputs of the graph, nor results, nor constants."""
-    found = dict.fromkeys(n for u in uses for n in (*u.inputs, *u.outputs) if n.op not in ("input", "const"))
-    return tuple(n for n in found if n not in graph.outputs)
+    values = dict.fromkeys(n for u in uses for n in (*u.inputs, *u.outputs) if n.op not in ("input", "const"))
+    return tuple(n for n in values if n not in graph.outputs)
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def _finer(
     finer = []
     for piece, use in zip(pieces, uses, strict=True):
         replaced = [(graphs[use.segment], use.inputs, use.outputs)]
-        for at in order.places_in(piece, sizes) if times[use.segment] == 1 else ():
-            parts = order.parts(piece, at)
+        for end in order.places_in(piece, sizes) if times[use.segment] == 1 else ():
+            parts = order.parts(piece, end)
             cut = [(*canonical(p.outputs, p.boundary, sliced and not p.gathers), p.outputs) for p in parts]
             if any(graph in known for graph, *_ in cut):
                 replaced = cut
@@ -153,7 +153,7 @@ class _OrderedOperators:
         for n in nodes:
             self.source[n] = self.source[n.args[0]] if row(n.op).role is Role.VIEW else n
         self.operators = [n for n in nodes if self.source[n] is n and n.op != "input"]
-        self.position = {n: at for at, n in enumerate(self.operators)}
+        self.position = {n: i for i, n in enumerate(self.operators)}
         self.reads = {
             n: list(dict.fromkeys(self.source[a] for a in n.args if a in self.source)) for n in self.operators
         }
@@ -170,18 +170,18 @@ class _OrderedOperators:
     def ends(self) -> list[int]:
         """The operators behind which to cut. Of the places for a cut that is taken which the fewest values cross."""
         live, count = self._live(), len(self.operators)
-        found: list[int] = []
+        ends: list[int] = []
         start = 0
         while count - start >= 2 * SEGMENT_OPERATORS:
-            places = (at for at in self.places(start) if at - start + 1 >= SEGMENT_OPERATORS <= count - 1 - at)
+            places = (end for end in self.places(start) if end - start + 1 >= SEGMENT_OPERATORS <= count - 1 - end)
             end = next(places, None)
             if end is None:
                 break
             while (other := next(places, count)) < start + 2 * SEGMENT_OPERATORS:
                 end = min(other, end, key=live.__getitem__)  # the later of equals
-            found.append(end)
+            ends.append(end)
             start = end + 1
-        return found
+        return ends
 
     def ends_of_steps(self) -> list[int]:
         """The operators behind which to cut so that each step of a loop is a piece; none where no steps are alike."""
@@ -189,17 +189,16 @@ class _OrderedOperators:
         while (end := next(self.places(fine[-1] + 1 if fine else 0), None)) is not None:
             fine.append(end)
         starts = [0, *(end + 1 for end in fine[:-1])]
-        found = runs([tuple(map(look, self.operators[a : b + 1])) for a, b in zip(starts, fine, strict=True)])
-        grids = iter(found)
+        grids = iter(runs([tuple(map(look, self.operators[a : b + 1])) for a, b in zip(starts, fine, strict=True)]))
         grid = next(grids, None)
         ends: list[int] = []
-        for at, end in enumerate(fine[:-1]):
-            while grid is not None and at >= grid[0] + grid[1] * grid[2] and (following := next(grids, None)):
+        for step, end in enumerate(fine[:-1]):
+            while grid is not None and step >= grid[0] + grid[1] * grid[2] and (following := next(grids, None)):
                 grid = following
             if grid is not None:
                 first, period, turns = grid
-                is_near = first - period <= at + 1 and at < first + period * (turns + 1)
-                if (at + 1 - first) % period == 0 if is_near else end - (ends or [-1])[-1] >= SEGMENT_OPERATORS:
+                is_near = first - period <= step + 1 and step < first + period * (turns + 1)
+                if (step + 1 - first) % period == 0 if is_near else end - (ends or [-1])[-1] >= SEGMENT_OPERATORS:
                     ends.append(end)
         return ends
 
@@ -213,7 +212,7 @@ class _OrderedOperators:
         ends: list[int] = []
         for first, period, turns in runs(looks, LONGEST_STEP):
             if self._takes_more(first + period, period) and all(small[first : first + period * turns]):
-                phase = min(range(period), key=lambda at: sum(live[first + at : first + period * turns : period]))
+                phase = min(range(period), key=lambda start: sum(live[first + start : first + period * turns : period]))
                 apart = period * max(fewest, SEGMENT_OPERATORS // 2 // period)
                 ends += range(first + phase, min(first + period * turns, len(looks) - 1), apart)
         return ends
@@ -225,24 +224,24 @@ class _OrderedOperators:
 
     def pieces(self, ends: Sequence[int]) -> list[_Piece]:
         """The program cut behind each of `ends`."""
-        found: list[_Piece] = []
+        pieces: list[_Piece] = []
         boundary: set[Node] = set()
         start = 0
         for end in ends:
-            made = self.operators[start : end + 1]
-            found.append(self._piece(self._crossing(made, end), boundary, made))
-            boundary.update(found[-1].outputs)
+            members = self.operators[start : end + 1]
+            pieces.append(self._piece(self._crossing(members, end), boundary, members))
+            boundary.update(pieces[-1].outputs)
             start = end + 1
         left = tuple(o for o in self.outputs if o not in boundary)
-        return [*found, self._piece(left, boundary, self.operators[start:])] if left or not found else found
+        return [*pieces, self._piece(left, boundary, self.operators[start:])] if left or not pieces else pieces
 
     def places_in(self, piece: _Piece, sizes: Collection[int]) -> Iterator[int]:
         """Operators behind which `piece` may be cut in two, so that a part has one of these numbers of operators."""
         count = len(piece.operators)
         start = self.position[piece.operators[0]] if count else 0
-        for at in takewhile(lambda at: at < start + count - 1, self.places(start)):
-            if at - start + 1 in sizes or start + count - 1 - at in sizes:
-                yield at
+        for end in takewhile(lambda end: end < start + count - 1, self.places(start)):
+            if end - start + 1 in sizes or start + count - 1 - end in sizes:
+                yield end
 
     def parts(self, piece: _Piece, end: int) -> tuple[_Piece, _Piece]:
         """`piece` cut behind the operator at position `end`."""
@@ -261,9 +260,9 @@ class _OrderedOperators:
     def _live(self) -> list[int]:
         """How many values made by then are read behind each operator."""
         change = [0] * (len(self.operators) + 1)
-        for at, n in enumerate(self.operators):
+        for i, n in enumerate(self.operators):
             if self.readers[n]:
-                change[at] += 1
+                change[i] += 1
                 change[self.position[self.readers[n][-1]]] -= 1
         return list(accumulate(change))
 
@@ -274,32 +273,32 @@ class _OrderedOperators:
         multiplied: set[Node] = set()  # and those with a product in that work
         loose: Counter[int] = Counter()  # how many values must not cross a cut before each position
         open_ = 0
-        for at, n in enumerate(self.operators[start:], start):
+        for position, n in enumerate(self.operators[start:], start):
             role = row(n.op).role
             if role in _PRODUCTS or any(a in multiplied for a in self.reads[n]):
                 multiplied.add(n)
             if role is not Role.ELEMENTWISE or any(a in heavy for a in self.reads[n]):
                 heavy.add(n)
-            open_ -= loose.pop(at, 0)
+            open_ -= loose.pop(position, 0)
             until = self._loose_until(n, n in heavy, n in multiplied)
-            if until > at:
+            if until > position:
                 loose[until] += 1
                 open_ += 1
             in_memory = n in self.results or n in self.together
-            if in_memory or any(later[r] >> at & 1 for r in self.readers[n]):
+            if in_memory or any(later[r] >> position & 1 for r in self.readers[n]):
                 heavy.discard(n)
                 multiplied.discard(n)
-            if not open_ and not parted[at]:
-                yield at
+            if not open_ and not parted[position]:
+                yield position
 
     def _loose_until(self, n: Node, heavy: bool, multiplied: bool) -> int:
         """The last position before which no cut is free, as `n` may be no array in memory there, or its kernel may
         compute a reader too."""
         if n in self.together:
             return -1
-        readers, at = self.readers[n], self.position[n]
+        readers, position = self.readers[n], self.position[n]
         apart = [r for r in readers if row(r.op).role in _PRODUCTS | _CALLS]
-        late = [r for r in readers if self._later[r] >> at & 1]
+        late = [r for r in readers if self._later[r] >> position & 1]
         called = any(row(r.op).role in _CALLS for r in (n, *apart))
         stored = called or n in self.results or (heavy and bool(late))
         if not stored and multiplied:  # two products may be one kernel, as in attention, with `n` between them

@@ -143,9 +143,9 @@ class Family:
         if reason is not None and len(near) >= PLANS_NEAR:
             raise reason
         chosen = self._representative(sizes, [p.sizes for p in near])
-        made = self._planned(chosen, graph if chosen == sizes else self._alike(chosen, graph))
-        self.plans = [*self.plans, made][-PLANS:]
-        return self._at_sizes(made, graph, sizes, started)
+        plan = self._planned(chosen, graph if chosen == sizes else self._alike(chosen, graph))
+        self.plans = [*self.plans, plan][-PLANS:]
+        return self._at_sizes(plan, graph, sizes, started)
 
     def _at_sizes(self, planned: Planned, graph: Graph, sizes: Sizes, started: float) -> Version:
         """`planned` at other sizes."""
@@ -215,18 +215,18 @@ class Family:
             if seen not in not_these and distance(seen, sizes) <= NEAR and self._distinct(seen):
                 return seen
         taken = self.pattern.fixed | {n for other in not_these for n in other}
-        found: list[int] = []
+        extents: list[int] = []
         for n in sizes:
             m = n = max(n, 1)
             while m < SMALL or m in taken:
                 m += 2 * n
-            found.append(m)
+            extents.append(m)
             taken.add(m)
-        return tuple(found)
+        return tuple(extents)
 
     def _distinct(self, sizes: Sizes) -> bool:
-        found = {*sizes, *self.pattern.fixed}
-        return min(sizes) >= SMALL and len(found) == len(sizes) + len(self.pattern.fixed)
+        extents = {*sizes, *self.pattern.fixed}
+        return min(sizes) >= SMALL and len(extents) == len(sizes) + len(self.pattern.fixed)
 
 
 def _same(a: Graph, b: Graph) -> bool:
@@ -239,10 +239,10 @@ def _report(planned: Report, plan: Plan, seconds: Mapping[str, float], peak_byte
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     n = 2
-    while len(found) < count:
-        if all(n % p for p in found):
-            found.append(n)
+    while len(primes) < count:
+        if all(n % p for p in primes):
+            primes.append(n)
         n += 1
-    return found
+    return primes

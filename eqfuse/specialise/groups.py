@@ -39,12 +39,12 @@ class CallGroup:
                 return family.make(family.pattern.sizes(shapes), layouts)
         seen = [*self._seen, shapes]
         family = self._family(seen)
-        made = family.make(family.pattern.sizes(shapes), layouts)
+        version = family.make(family.pattern.sizes(shapes), layouts)
         if self._dynamic is True:
             self._families, self._seen = [family], seen
         else:
             self._families = [*self._families, family][-PATTERNS:]
-        return made
+        return version
 
     def __str__(self) -> str:
         return "\n".join(str(family) for family in self._families)

@@ -81,10 +81,10 @@ class Jitted(Summarised, Generic[P, R]):
                 key.append(array.shape)
                 key.append(array.dtype)
             else:
-                found = self._by_arrays.get(tuple(key)) or self._found_by_arrays(tuple(key), args)
-                found.used = self._versions.now()
-                outputs = found.program.call(args)
-                return outputs[0] if found.results is LEAF else unflatten(found.results, outputs)
+                version = self._by_arrays.get(tuple(key)) or self._found_by_arrays(tuple(key), args)
+                version.used = self._versions.now()
+                outputs = version.program.call(args)
+                return outputs[0] if version.results is LEAF else unflatten(version.results, outputs)
         version, leaves = self._find(args, kwargs)
         return unflatten(version.results, version.program.call(leaves))
 
@@ -113,11 +113,11 @@ class Jitted(Summarised, Generic[P, R]):
 
     def _found_by_arrays(self, flat: tuple, args: tuple) -> Version:
         with self._lock:  # so that no version is listed here after it was dropped
-            found, _ = self._find(args, {})
-            if not found.key.layouts:
-                found.flat = flat
-                self._by_arrays[flat] = found
-            return found
+            version, _ = self._find(args, {})
+            if not version.key.layouts:
+                version.flat = flat
+                self._by_arrays[flat] = version
+            return version
 
     def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version, list[Any]]:
         """The version for these arguments, compiled when needed, and the arrays to run it on."""
@@ -128,16 +128,16 @@ class Jitted(Summarised, Generic[P, R]):
             tuple([_leaf_key(leaf) for leaf in leaves]),
             tuple([(name, _static_key(name, fixed[name])) for name in sorted(fixed)]),
         )
-        found = self._versions.get(self._with_layouts(key, leaves))
-        if found is None:
+        version = self._versions.get(self._with_layouts(key, leaves))
+        if version is None:
             with self._lock:
-                found = self._versions.get(self._with_layouts(key, leaves))
-                if found is None:
-                    found = self._compiled(key, args, kwargs)
-                    if found.layouts:
-                        self._asked[key] = self._asked.get(key, frozenset()) | {i for i, _ in found.layouts}
-                    self._keep(self._with_layouts(key, leaves), found)
-        return found, leaves
+                version = self._versions.get(self._with_layouts(key, leaves))
+                if version is None:
+                    version = self._compiled(key, args, kwargs)
+                    if version.layouts:
+                        self._asked[key] = self._asked.get(key, frozenset()) | {i for i, _ in version.layouts}
+                    self._keep(self._with_layouts(key, leaves), version)
+        return version, leaves
 
     def _with_layouts(self, key: CallKey, leaves: list[Any]) -> CallKey:
         """`key` with the layouts that decided what the function did in a call of that key before."""
@@ -160,8 +160,8 @@ class Jitted(Summarised, Generic[P, R]):
         if group is None:
             group = Version(CallGroup(call, self.dynamic, self.options), None, "")
             self._groups.keep(alike, group)
-        made: Version = group.program.make(call)
-        return made
+        version: Version = group.program.make(call)
+        return version
 
     def _keep(self, key: CallKey, version: Version) -> None:
         dropped = self._versions.keep(key, version)

@@ -37,10 +37,10 @@ class PlanTransfer:
         self._graph = program_of(plan, self._inlined)
         for kernel in (*plan.setup, *plan.kernels):
             _checked(kernel, plan)
-        found = equality(plan.graph, self._graph, laws)
-        if found is None:
+        proof = equality(plan.graph, self._graph, laws)
+        if proof is None:
             raise NotTransferred(f"the proof of the plan takes more than {ROUNDS} rounds of its laws")
-        self.laws, self._rounds, self._folds = found.laws, found.rounds, found.folds
+        self.laws, self._rounds, self._folds = proof.laws, proof.rounds, proof.folds
 
     @property
     def rests_on(self) -> str:
@@ -84,13 +84,13 @@ class PlanTransfer:
         """The body of `k` with the extents and constants of the new size."""
         stands = dict(zip(k.body.inputs, (self._inlined[v] for v in k.reads), strict=True))
         read = zip(k.body.inputs, k.reads, strict=True)
-        made = {n: input_node(n.attr("name"), values[v].type, n.is_constant_leaf) for n, v in read}
-        inputs = tuple(made.values())
+        nodes = {n: input_node(n.attr("name"), values[v].type, n.is_constant_leaf) for n, v in read}
+        inputs = tuple(nodes.values())
         for n in k.body.nodes:
-            if n not in made:
+            if n not in nodes:
                 stands[n] = n.over(stands[a] for a in n.args)
-                made[n] = node(n.op, (made[a] for a in n.args), new.node(stands[n]).attrs)
-        return Graph(inputs, tuple(made[o] for o in k.body.outputs))
+                nodes[n] = node(n.op, (nodes[a] for a in n.args), new.node(stands[n]).attrs)
+        return Graph(inputs, tuple(nodes[o] for o in k.body.outputs))
 
 
 def inlined(plan: Plan) -> dict[int, Node]:
@@ -98,11 +98,11 @@ def inlined(plan: Plan) -> dict[int, Node]:
     values = dict(zip(plan.inputs, plan.graph.inputs, strict=True))
     values |= {v: node("const", (), (literal,)) for v, literal in plan.constants}
     for k in (*plan.setup, *plan.kernels):
-        made = dict(zip(k.body.inputs, (values[v] for v in k.reads), strict=True))
+        nodes = dict(zip(k.body.inputs, (values[v] for v in k.reads), strict=True))
         for n in k.body.nodes:
-            if n not in made:
-                made[n] = n.over(made[a] for a in n.args)
-        values.update(zip(k.writes, (made[o] for o in k.body.outputs), strict=True))
+            if n not in nodes:
+                nodes[n] = n.over(nodes[a] for a in n.args)
+        values.update(zip(k.writes, (nodes[o] for o in k.body.outputs), strict=True))
     return values
 
 
@@ -117,10 +117,10 @@ def _price(k: Kernel, body: Graph, plan: Plan) -> Price:
         return FREE
     if k.inner:
         return _loop_price(k, body, plan)
-    found = priced(body, plan.device, k.kind if k.template.of_any_spaces else "")
-    if isinstance(found, str):
-        raise NotTransferred(f"a kernel of kind {k.kind} does not exist at this size: {found}")
-    state, price = found
+    answer = priced(body, plan.device, k.kind if k.template.of_any_spaces else "")
+    if isinstance(answer, str):
+        raise NotTransferred(f"a kernel of kind {k.kind} does not exist at this size: {answer}")
+    state, price = answer
     copy = state.at_leaf and (k.is_view or k.template.pointwise)  # a view that is stored is a copy
     if state.kind != k.kind and not copy:
         raise NotTransferred(f"a kernel of kind {k.kind} would be of kind {state.kind} at this size")

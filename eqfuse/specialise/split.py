@@ -50,11 +50,11 @@ class SplitVjp:
     def forward(self, *args: Any) -> tuple[Any, tuple[Any, ...]]:
         result, kept = self.programs[0](*args)
         leaves, rest = flatten((args, {}))[0], iter(kept)
-        return result, tuple([next(rest) if at is None else leaves[at] for at in self._places])
+        return result, tuple([next(rest) if place is None else leaves[place] for place in self._places])
 
     def backward(self, residuals: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self.programs[1](tuple(residuals), cotangent)
-        return found
+        cotangents: tuple[Any, ...] = self.programs[1](tuple(residuals), cotangent)
+        return cotangents
 
     def __str__(self) -> str:
         return f"<forward and backward of {self._name}, {self.residual_bytes:,} bytes of residuals between them>"
@@ -88,19 +88,20 @@ def split_vjp(
     keep, again = _costs(partition, device_for(target, numerics))
     wanted = tuple(range(len(args))) if argnums is None else argnums
     chosen, _ = places_of(wanted, len(args), "ef.split_vjp", name_of(fun))
-    found: list[tuple[DifferentiatedCall, Body, list[int | None]]] = []
+    calls: list[tuple[DifferentiatedCall, Body, list[int | None]]] = []
 
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = DifferentiatedCall("ef.split_vjp", fun, args, kwargs, chosen, False)
         body, residuals = backward_of(call, keep, again)
         nodes = [x.node if isinstance(x, Tracer) else None for x in flatten((args, kwargs))[0]]
         places = [nodes.index(r) if r in nodes else None for r in residuals]
-        found.append((call, body, places))
+        calls.append((call, body, places))
         result = call.result.tree(call.back(call.result.nodes))
-        return result, tuple([wrap(r, Rights.WRITABLE) for r, at in zip(residuals, places, strict=True) if at is None])
+        stored = [r for r, place in zip(residuals, places, strict=True) if place is None]
+        return result, tuple([wrap(r, Rights.WRITABLE) for r in stored])
 
     forward = trace(Derived("ef.split_vjp", fun, compute, lambda _count: chosen), *args)
-    call, body, places = found[-1]
+    call, body, places = calls[-1]
     types = [n.type for n in body.graph.inputs[len(call.result.nodes) :]]
 
     def pull_back(residuals: tuple[Any, ...], cotangent: Any) -> Any:
@@ -109,7 +110,7 @@ def split_vjp(
     given = call.result.nested([Spec(n.type) for n in call.result.nodes])
     backward = trace(pull_back, tuple(map(Spec, types)), given)
     programs = [compile_graph(graph, **options) for graph in (forward, backward)]
-    kept = sum(t.nbytes for t, at in zip(types, places, strict=True) if at is None)
+    kept = sum(t.nbytes for t, place in zip(types, places, strict=True) if place is None)
     return SplitVjp((programs[0], programs[1]), tuple(types), kept, name_of(fun), tuple(places))
 
 

@@ -41,7 +41,7 @@ class Pattern:
         return {n for spec in self.specs if spec is not None for n in spec.shape if isinstance(n, int)}
 
     def __str__(self) -> str:
-        return ", ".join(f"{s} = {' = '.join(map(self._place, at))}" for s, at in self._places.items())
+        return ", ".join(f"{s} = {' = '.join(map(self._place, places))}" for s, places in self._places.items())
 
     def _place(self, place: tuple[int, int]) -> str:
         return f"{self.names[place[0]]}.shape[{place[1]}]"

@@ -46,16 +46,16 @@ class SymbolicProgram(Program):
 
     def summary(self) -> Summary:
         f = self._family
-        made = f"{f.transferred} transferred, {f.anew} compiled anew"
-        sizes = f"{count(len(f.plans), 'plan')}, {count(len(self._versions), 'size')}: {made}"
+        origins = f"{f.transferred} transferred, {f.anew} compiled anew"
+        sizes = f"{count(len(f.plans), 'plan')}, {count(len(self._versions), 'size')}: {origins}"
         return self._summary(f"SymbolicProgram for {self.pattern}; {sizes}; planned first:")
 
     def at(self, **sizes: int) -> Program:
         """The program of these sizes of the symbols alone (to look at, or to save)."""
         if set(sizes) != set(self.pattern.symbols):
             raise ShapeError(f"the symbols are {', '.join(self.pattern.symbols)}; give each its size")
-        found: Program = self._version(tuple(int(sizes[s]) for s in self.pattern.symbols)).program
-        return found
+        program: Program = self._version(tuple(int(sizes[s]) for s in self.pattern.symbols)).program
+        return program
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. ShapeError when they do not fit the pattern."""
@@ -102,16 +102,16 @@ class SymbolicProgram(Program):
         return self.pattern.sizes([getattr(leaf, "shape", ()) for leaf in leaves])
 
     def _version(self, sizes: Sizes, leaves: Sequence[Any] | None = None) -> Version:
-        found = self._versions.get(sizes)
-        if found is None:
+        version = self._versions.get(sizes)
+        if version is None:
             with self._lock:
-                found = self._versions.get(sizes)
-                if found is None:
+                version = self._versions.get(sizes)
+                if version is None:
                     if leaves is not None:
                         self._call.take_numbers(leaves)
-                    found = self._family.make(sizes)
-                    self._versions.keep(sizes, found)
-        return found
+                    version = self._family.make(sizes)
+                    self._versions.keep(sizes, version)
+        return version
 
 
 def _symbolic(leaf: Any) -> SymbolicSpec | None:

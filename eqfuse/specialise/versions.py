@@ -32,23 +32,23 @@ def changing(keys: Sequence[CallKey], names: Sequence[str]) -> tuple[str, str]:
     """What differs most among `keys`, of which `names` are the last one's arguments; and, where it is an extent, how
     ``dynamic=`` would name it."""
     alike = [key for key in keys if key.structure == keys[-1].structure]
-    found: list[tuple[int, str, str]] = []  # how many, what, for dynamic=
+    differences: list[tuple[int, str, str]] = []  # how many, what, for dynamic=
     for i, name in enumerate(names):
         kinds, shapes, dtypes = zip(*(key.leaves[i] for key in alike), strict=True)
-        found.append((len({*zip(kinds, dtypes, strict=True)}), f"the dtype of {name!r}", ""))
-        found.append((len({None if s is None else len(s) for s in shapes}), f"the rank of {name!r}", ""))
+        differences.append((len({*zip(kinds, dtypes, strict=True)}), f"the dtype of {name!r}", ""))
+        differences.append((len({None if s is None else len(s) for s in shapes}), f"the rank of {name!r}", ""))
         same = [s for s in shapes if s is not None and shapes[-1] is not None and len(s) == len(shapes[-1])]
         for axis, extents in enumerate(zip(*same, strict=True)):
             distinct = list(dict.fromkeys(extents))
             text = f"the extent of {name!r} along axis {axis} ({', '.join(map(str, distinct[-4:]))}, …)"
             named = ", ".join("'n'" if a == axis else "None" for a in range(len(same[0])))
-            found.append((len(distinct), text, f"{{{name!r}: ({named}{',' if len(same[0]) == 1 else ''})}}"))
+            differences.append((len(distinct), text, f"{{{name!r}: ({named}{',' if len(same[0]) == 1 else ''})}}"))
     for key_name, _ in keys[-1].statics:
         values = {dict(key.statics).get(key_name) for key in alike}
-        found.append((len(values), f"the static argument {key_name!r}", ""))
-    found.append((len({key.layouts for key in alike}), "how the arrays lie in memory", ""))
-    found.append((1 + len({key.structure for key in keys}), "the nesting of the arguments", ""))
-    _, what, advice = max(found, key=lambda f: f[0])
+        differences.append((len(values), f"the static argument {key_name!r}", ""))
+    differences.append((len({key.layouts for key in alike}), "how the arrays lie in memory", ""))
+    differences.append((1 + len({key.structure for key in keys}), "the nesting of the arguments", ""))
+    _, what, advice = max(differences, key=lambda f: f[0])
     return what, advice
 
 
@@ -84,10 +84,10 @@ class Versions:
 
     def get(self, key: Hashable) -> Version | None:
         """The version of `key`, which is now the last one used."""
-        found = self._kept.get(key)
-        if found is not None:
-            found.used = self.now()
-        return found
+        version = self._kept.get(key)
+        if version is not None:
+            version.used = self.now()
+        return version
 
     def keep(self, key: Hashable, version: Version) -> Version | None:
         """Store `version`; the one that was dropped for it, if any."""

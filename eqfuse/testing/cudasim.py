@@ -113,11 +113,11 @@ class CpuRawKernel:
         self._library.eqf_count(starts, (ctypes.c_size_t * len(arrays))(*[a.nbytes for a in arrays]),
                                 ctypes.c_size_t(len(arrays)))  # fmt: skip
         self(grid, block, args)
-        found = (ctypes.c_size_t * 3)()
+        counters = (ctypes.c_size_t * 3)()
         counts = []
         for i in range(len(arrays)):
-            self._library.eqf_counted(ctypes.c_size_t(i), found)
-            counts.append(Traffic(*found))
+            self._library.eqf_counted(ctypes.c_size_t(i), counters)
+            counts.append(Traffic(*counters))
         rest = iter(counts)
         return [next(rest) if isinstance(a, np.ndarray) else None for a in args]
 

@@ -68,9 +68,9 @@ def _fits(loop: str, dtypes: list[np.dtype | None]) -> bool:
 
 def checked(name: str, real: Any, marked: Callable[[Any], Any], counted: Counted) -> Any:
     """`real`, called as CuPy's function `name` can be."""
-    made: dict[str, Any] = {}
-    exec(f"from __future__ import annotations\ndef stub{SIGNATURES[name]}: ...", made)
-    signature = inspect.signature(made["stub"])
+    namespace: dict[str, Any] = {}
+    exec(f"from __future__ import annotations\ndef stub{SIGNATURES[name]}: ...", namespace)
+    signature = inspect.signature(namespace["stub"])
 
     @functools.wraps(real)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -66,9 +66,9 @@ def _again(work: Callable[[], Any], result: Any) -> None:
     """Do `work` once more, which left its result in `result`."""
     inside, LAUNCHES._inside = LAUNCHES._inside, True
     try:
-        found = work()
-        if isinstance(result, np.ndarray) and found is not result:
-            _host(result)[...] = _host(found)
+        rerun = work()
+        if isinstance(result, np.ndarray) and rerun is not result:
+            _host(result)[...] = _host(rerun)
     finally:
         LAUNCHES._inside = inside
 

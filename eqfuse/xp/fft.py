@@ -22,10 +22,10 @@ from numpy.fft import (  # noqa: F401  the namespace is its names
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    found = np.fft.fftfreq(n, d, device=device)
-    return found if dtype is None else np.astype(found, dtype)
+    frequencies = np.fft.fftfreq(n, d, device=device)
+    return frequencies if dtype is None else np.astype(frequencies, dtype)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    found = np.fft.rfftfreq(n, d, device=device)
-    return found if dtype is None else np.astype(found, dtype)
+    frequencies = np.fft.rfftfreq(n, d, device=device)
+    return frequencies if dtype is None else np.astype(frequencies, dtype)
