@@ -54,9 +54,9 @@ def _agrees(fn: Callable[..., Any], *args: Any) -> None:
             return
         got = meaning(trace(fn, *args), *args)
     wanted, structure = flatten(expected)
-    found, found_structure = flatten(got)
-    assert _kinds(structure) == _kinds(found_structure)
-    for w, g in zip(wanted, found, strict=True):
+    results, result_structure = flatten(got)
+    assert _kinds(structure) == _kinds(result_structure)
+    for w, g in zip(wanted, results, strict=True):
         if isinstance(w, (bool, int, float)) and not isinstance(w, np.generic):
             assert w == g
             continue

@@ -53,8 +53,8 @@ def values(dtype: np.dtype) -> np.ndarray:
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         return np.array([0, 1, 2, 7, limits.max, limits.min], dtype)
-    found = np.array([0.0, -0.0, 1.0, -1.5, 3.0, np.inf, -np.inf, np.nan]).astype(dtype)
-    return found + (found[::-1] * 1j).astype(dtype) if dtype.kind == "c" else found
+    floats = np.array([0.0, -0.0, 1.0, -1.5, 3.0, np.inf, -np.inf, np.nan]).astype(dtype)
+    return floats + (floats[::-1] * 1j).astype(dtype) if dtype.kind == "c" else floats
 
 
 def same(got: Any, wanted: Any) -> bool:
@@ -106,13 +106,13 @@ def misfits(
     for numbers in tried:
         wanted = outcome(function, *arrays, *numbers)
         if graph is None:  # what NumPy refuses gives no graph
-            made = outcome(ef.trace, function, *arrays, *numbers)
-            kinds, graph = types_of(wanted), None if isinstance(made, Exception) else made
-        got = made if graph is None else outcome(run, graph, *arrays, *numbers)
+            traced = outcome(ef.trace, function, *arrays, *numbers)
+            kinds, graph = types_of(wanted), None if isinstance(traced, Exception) else traced
+        got = traced if graph is None else outcome(run, graph, *arrays, *numbers)
         if not fits(got, wanted, numbers, kinds):
             yield f"{numbers}: {got!r}, NumPy gives {wanted!r}"
 
 
-def report(found: Iterable[str]) -> None:
-    lines = list(found)
+def report(texts: Iterable[str]) -> None:
+    lines = list(texts)
     assert not lines, "\n".join(lines[:20])

@@ -52,7 +52,7 @@ OURS: list[Callable[[Any], Any]] = [
 @cache
 def nodes() -> list[Node]:
     """An application of each operator that the functions of NumPy make, and some more."""
-    found: dict[tuple, Node] = {}
+    examples: dict[tuple, Node] = {}
     several = [cases for group in (MOVES, WRITES, LIKE, NUMBERS) for cases in group.values()]
     for case in [*(case for cases in several for case in cases), *OURS]:
         try:
@@ -61,29 +61,29 @@ def nodes() -> list[Node]:
             continue
         for n in graph.operators:
             if n.op not in LOOPS:
-                found.setdefault((n.op, n.attrs, *(a.type for a in n.args)), n)
-    return list(found.values())
+                examples.setdefault((n.op, n.attrs, *(a.type for a in n.args)), n)
+    return list(examples.values())
 
 
-def cut(array: np.ndarray, axis: int | None, at: slice) -> np.ndarray:
-    return array if axis is None else array[(slice(None),) * axis + (at,)]
+def cut(array: np.ndarray, axis: int | None, part: slice) -> np.ndarray:
+    return array if axis is None else array[(slice(None),) * axis + (part,)]
 
 
 def by_blocks(n: Node, split: AxisSplit, args: list[np.ndarray]) -> np.ndarray:
     """`n` from two blocks, one of a third of the extent if that can be."""
-    extents = [a.shape[at] for a, at in zip(args, split.args, strict=True) if at is not None]
+    extents = [a.shape[axis] for a, axis in zip(args, split.args, strict=True) if axis is not None]
     whole = n.shape[split.out] if split.out is not None else extents[0]
     units = int(np.gcd.reduce([whole, *extents]))
     parts = []
     for begin, end in ((0, max(1, units // 3)), (max(1, units // 3), units)):
         given = [
-            cut(a, at, slice(*(0 if at is None else a.shape[at] // units * i for i in (begin, end))))
-            for a, at in zip(args, split.args, strict=True)
+            cut(a, axis, slice(*(0 if axis is None else a.shape[axis] // units * i for i in (begin, end))))
+            for a, axis in zip(args, split.args, strict=True)
         ]
         inputs = [input_node(f"x{i}", TensorType(a.dtype, a.shape)) for i, a in enumerate(given)]
         block = resized(n, split, inputs, whole // units * (end - begin))
-        (made,) = evaluate(Graph(tuple(inputs), (block,)), given)
-        parts.append(made)
+        (result,) = evaluate(Graph(tuple(inputs), (block,)), given)
+        parts.append(result)
     if split.joined is not None:
         return JOINS[split.joined](*parts)
     assert split.out is not None
@@ -93,8 +93,8 @@ def by_blocks(n: Node, split: AxisSplit, args: list[np.ndarray]) -> np.ndarray:
 def arguments(n: Node) -> dict[Node, np.ndarray]:
     """Arrays for `n`; indices within any bounds that it may have."""
     whole = {a: RNG.integers(0, 2, a.shape) for a in n.args if a.dtype.kind in "biu"}
-    found = {a: whole[a] if a in whole else RNG.uniform(0.1, 0.9, a.shape) for a in n.args}
-    return {a: array.astype(a.dtype) for a, array in found.items()}
+    arrays = {a: whole[a] if a in whole else RNG.uniform(0.1, 0.9, a.shape) for a in n.args}
+    return {a: array.astype(a.dtype) for a, array in arrays.items()}
 
 
 def test_every_split_of_every_operator_gives_its_results() -> None:
@@ -107,7 +107,7 @@ def test_every_split_of_every_operator_gives_its_results() -> None:
         except (np.linalg.LinAlgError, ValueError, IndexError):
             continue
         for split in splits(n):
-            extents = [a.shape[at] for a, at in zip(n.args, split.args, strict=True) if at is not None]
+            extents = [a.shape[axis] for a, axis in zip(n.args, split.args, strict=True) if axis is not None]
             extents += [] if split.out is None else [n.shape[split.out]]
             if int(np.gcd.reduce(extents)) > 1:
                 tried.add((n.op, split.joined))
@@ -126,12 +126,12 @@ def in_blocks(graph: Graph, *sizes: int) -> Iterator[Graph]:
     users, tried = Users(graph), set()
     for large, n in product(sizes, graph.operators):
         for axis in range(len(n.shape)):
-            found = region(users, n, axis, large)
-            same = found and (frozenset({*found.axis.items(), *found.how.items()}), found.members, found.kept)
-            if found is None or same in tried:
+            r = region(users, n, axis, large)
+            same = r and (frozenset({*r.axis.items(), *r.how.items()}), r.members, r.kept)
+            if r is None or same in tried:
                 continue
             tried.add(same)
-            yield from (BlockLoops(found, size).graph() for size in (1, 2) if found.units > size)
+            yield from (BlockLoops(r, size).graph() for size in (1, 2) if r.units > size)
 
 
 @pytest.mark.parametrize("seed", some(range(60), 5))
@@ -139,8 +139,8 @@ def test_random_programs_in_blocks_compute_the_same(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph, arrays = random_graph(rng, operators=10, extents=(3, 4, 6))
     wanted = evaluate(graph, arrays)
-    for made in in_blocks(graph, *sorted({n.type.nbytes - 1 for n in graph.operators})):
-        for got, w in zip(evaluate(made, arrays), wanted, strict=True):
+    for variant in in_blocks(graph, *sorted({n.type.nbytes - 1 for n in graph.operators})):
+        for got, w in zip(evaluate(variant, arrays), wanted, strict=True):
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9 * max(1, np.abs(w).max()))
 
 
@@ -162,8 +162,8 @@ def test_gradients_of_products_of_an_array_with_itself_are_the_same_in_blocks(se
     x, w = np.random.default_rng(seed).normal(size=(2, 4, 4))
     graph = ef.trace(ef.grad(lambda x, w: turned(np.random.default_rng(seed), x, w), (0, 1)), x, w)
     wanted = ef.meaning(graph, x, w)
-    for made in in_blocks(graph, *sorted({n.type.nbytes - 1 for n in graph.operators})):
-        for got, g in zip(ef.meaning(made, x, w), wanted, strict=True):
+    for variant in in_blocks(graph, *sorted({n.type.nbytes - 1 for n in graph.operators})):
+        for got, g in zip(ef.meaning(variant, x, w), wanted, strict=True):
             np.testing.assert_allclose(got, g, rtol=1e-9, atol=1e-9 * max(1, np.abs(g).max()))
 
 
@@ -182,10 +182,10 @@ def test_gradients_in_blocks_are_the_gradients(training: Training, monkeypatch: 
     arrays = [a.astype(np.float64) for a in training.arguments()]
     graph = ef.trace(ef.value_and_grad(loss_of(training), tuple(range(training.count))), *arrays)
     wanted = flatten(ef.meaning(graph, *arrays))[0]
-    made = [*chunked(graph), *in_blocks(graph, sorted({n.type.nbytes for n in graph.operators})[-2])]
-    assert made
-    for found in made:
-        for got, w in zip(flatten(ef.meaning(found, *arrays))[0], wanted, strict=True):
+    variants = [*chunked(graph), *in_blocks(graph, sorted({n.type.nbytes for n in graph.operators})[-2])]
+    assert variants
+    for variant in variants:
+        for got, w in zip(flatten(ef.meaning(variant, *arrays))[0], wanted, strict=True):
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-12)
 
 
@@ -199,8 +199,8 @@ def test_what_blocks_give_is_joined_in_every_dtype(dtype: str) -> None:
         return both if dtype == "complex64" else (*both, y.max(1), y.min(1), y.any(1), y.all(1))
 
     graph = ef.trace(reductions, x)
-    for made in in_blocks(graph, x.nbytes // 2):
-        for got, wanted in zip(evaluate(made, [x]), evaluate(graph, [x]), strict=True):
+    for variant in in_blocks(graph, x.nbytes // 2):
+        for got, wanted in zip(evaluate(variant, [x]), evaluate(graph, [x]), strict=True):
             assert got.dtype == wanted.dtype
             np.testing.assert_allclose(got, wanted, rtol=40 * 2**-11 if dtype == "float16" else 1e-5)
 
@@ -209,11 +209,11 @@ def test_blocks_of_a_row_each_have_one_more_where_rows_are_left_over() -> None:
     graph = ef.trace(lambda x, y: np.exp(x @ y).sum(1), np.ones((7, 3)), np.ones((3, 50)))
     users = Users(graph)
     (product,) = [n for n in graph.operators if n.op == "matmul"]
-    found = region(users, product, 0, 100)
-    assert found is not None and found.units == 7
-    made = BlockLoops(found, 3).graph()
-    assert [n.attr("trips") for n in made.operators if n.op == "scan"] == [2]
-    assert max(n.type.nbytes for n in made.operators if n.op == "matmul") == 50 * 8  # of the row that is left
+    candidate = region(users, product, 0, 100)
+    assert candidate is not None and candidate.units == 7
+    variant = BlockLoops(candidate, 3).graph()
+    assert [n.attr("trips") for n in variant.operators if n.op == "scan"] == [2]
+    assert max(n.type.nbytes for n in variant.operators if n.op == "matmul") == 50 * 8  # of the row that is left
 
 
 def test_every_operator_that_is_split_is_in_the_table() -> None:
@@ -231,9 +231,9 @@ def test_scores_that_labels_choose_by_two_arrays_are_computed_in_blocks() -> Non
     arrays = RNG.normal(size=(16, 3)), RNG.normal(size=(3, 500)), RNG.integers(-500, 500, 16)
     graph = ef.trace(ef.value_and_grad(loss, (0, 1)), *arrays)
     wanted = loss(*arrays)
-    for made in chunked(graph):
-        assert all(n.type.nbytes < 16 * 500 * 8 for n in made.operators)
-        np.testing.assert_allclose(ef.meaning(made, *arrays)[0], wanted)
+    for variant in chunked(graph):
+        assert all(n.type.nbytes < 16 * 500 * 8 for n in variant.operators)
+        np.testing.assert_allclose(ef.meaning(variant, *arrays)[0], wanted)
     assert [*chunked(graph)]
 
 
@@ -245,16 +245,16 @@ def test_the_terms_of_a_convolution_that_copies_its_windows_are_added_block_by_b
 
     arrays = RNG.normal(size=(16, 8, 16, 16)), RNG.normal(size=(16, 8, 14, 14))
     graph = ef.trace(gradient, *arrays)
-    made = next(iter(chunked(graph)))
-    assert made.rolled == ("the terms of conv, float64[8, 8, 3, 3], are added in 4 blocks, by 1 loop",)
-    (loop,) = [n for n in made.operators if n.op == "scan"]
-    assert loop.attr("trips") == 4 and not any(n.op == "conv" for n in made.operators)
-    np.testing.assert_allclose(ef.meaning(made, *arrays), gradient(*arrays), rtol=1e-9, atol=1e-9)
+    variant = next(iter(chunked(graph)))
+    assert variant.rolled == ("the terms of conv, float64[8, 8, 3, 3], are added in 4 blocks, by 1 loop",)
+    (loop,) = [n for n in variant.operators if n.op == "scan"]
+    assert loop.attr("trips") == 4 and not any(n.op == "conv" for n in variant.operators)
+    np.testing.assert_allclose(ef.meaning(variant, *arrays), gradient(*arrays), rtol=1e-9, atol=1e-9)
 
 
 def test_products_whose_copies_are_no_larger_than_their_operands_stay_whole() -> None:
     graph = ef.trace(lambda x, y: x.T @ y, np.ones((4096, 8)), np.ones((4096, 8)))
-    assert not any("terms" in said for made in chunked(graph) for said in made.rolled or ())
+    assert not any("terms" in said for variant in chunked(graph) for said in variant.rolled or ())
 
 
 @pytest.mark.slow

@@ -23,9 +23,9 @@ PLACES = {
 def test_pieces_hold_what_the_indices_select(name, axis):
     x = read(0, (9, 9))
     array = np.arange(81, dtype=np.float32).reshape(9, 9)
-    found = picked(x, PLACES[name], axis)
-    assert found is not None and "take" not in {n.op for n in Graph((x,), (found,)).nodes}
-    np.testing.assert_array_equal(evaluate(Graph((x,), (found,)), [array])[0], array.take(PLACES[name], axis))
+    pieces = picked(x, PLACES[name], axis)
+    assert pieces is not None and "take" not in {n.op for n in Graph((x,), (pieces,)).nodes}
+    np.testing.assert_array_equal(evaluate(Graph((x,), (pieces,)), [array])[0], array.take(PLACES[name], axis))
 
 
 def test_many_pieces_are_gathered():

@@ -51,9 +51,9 @@ def test_other_threads_go_on_with_programs():
 @pytest.mark.slow
 def test_the_environment_says_it_for_a_process():
     text = "import numpy as np, eqfuse as ef; print(ef.jit(lambda x: x if x.any() else -x)(np.ones(3)))"
-    found = subprocess.run([sys.executable, "-c", text], env=os.environ | {"EQFUSE_DISABLE": "1"}, text=True,
+    process = subprocess.run([sys.executable, "-c", text], env=os.environ | {"EQFUSE_DISABLE": "1"}, text=True,
                            capture_output=True, check=True)  # fmt: skip
-    assert found.stdout == "[1. 1. 1.]\n"
+    assert process.stdout == "[1. 1. 1.]\n"
 
 
 @pytest.mark.parametrize("value, plain", [("1", True), ("0", False), ("", False)])

@@ -202,12 +202,12 @@ def both(names: list[str], numerics: str) -> None:
 
     def program(*values: Any) -> list[Any]:
         rest = iter(values)
-        found = []
+        results = []
         for name in names:
             given, left, right = FORMULAS[name]
             mine = [next(rest) for _ in given]
-            found += [left(*mine), right(*mine)]
-        return found
+            results += [left(*mine), right(*mine)]
+        return results
 
     wanted = program(*arrays)
     got = ef.compile(program, *arrays, numerics=numerics)(*arrays)

@@ -88,10 +88,10 @@ def strangers(graph: ef.Graph) -> list[Any]:
 def test_a_dtype_is_taken_as_numpy_takes_it_or_refused_by_name(entrance: str) -> None:
     for code in CODES:
         for dtype in forms(code):
-            made = outcome(ENTRANCES[entrance], dtype)
-            if isinstance(made, Exception):
+            call = outcome(ENTRANCES[entrance], dtype)
+            if isinstance(call, Exception):
                 continue  # there are no such arguments
-            function, args = made
+            function, args = call
             wanted, graph = outcome(function, *args), outcome(ef.trace, function, *args)
             if isinstance(graph, Exception):
                 refused = isinstance(graph, ef.EqfuseError) and ("dtype" in str(graph) or dtype.name in str(graph))

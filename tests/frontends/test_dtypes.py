@@ -98,9 +98,9 @@ ELEMENTWISE = sorted(  # (SciPy's polynomials would count up to the largest int6
 )
 
 
-def in_turn(at: int, *chosen: int) -> bool:
-    """Is a combination among the third that function number `at` is tried with? Three neighbours are with all."""
-    return (at + sum(chosen)) % 3 == 0
+def in_turn(number: int, *chosen: int) -> bool:
+    """Is a combination among the third that function number `number` is tried with? Three neighbours are with all."""
+    return (number + sum(chosen)) % 3 == 0
 
 
 @pytest.mark.parametrize("ufunc", ELEMENTWISE, ids=lambda f: f.__name__)

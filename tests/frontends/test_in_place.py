@@ -216,12 +216,12 @@ def test_ufunc_at_computes_in_the_dtype_of_both_and_casts_back_whatever_there_is
     ufuncs = (np.add, np.multiply, np.maximum, np.floor_divide, np.arctan2)
 
     def changed(x: Any, floats: Any, wide: Any) -> list[Any]:
-        made = []
+        arrays = []
         for i, ufunc in enumerate(ufuncs):
             for j, values in enumerate((floats, wide, 300, -1, 0.3, True)):
-                made.append(x.copy())
-                ufunc.at(made[-1], slice(1, 4) if (i + j) % 2 else [0, 0, 1], values)
-        return made
+                arrays.append(x.copy())
+                ufunc.at(arrays[-1], slice(1, 4) if (i + j) % 2 else [0, 0, 1], values)
+        return arrays
 
     x, floats, wide = np.arange(1, 5).astype(dtype), np.array([0.7, 1e5, -3.3]), np.array([150, 200, 3])
     with np.errstate(all="ignore"):

@@ -195,12 +195,12 @@ def test_what_is_made_of_a_view_that_repeats_elements_lies_as_numpy_lays_it(make
     shortest, to a ufunc as good as any."""
 
     def written(x: Any) -> Any:
-        found = []
+        results = []
         for turn in (lambda a: a, lambda a: a.T, lambda a: np.moveaxis(a, 0, -1), lambda a: np.moveaxis(a, -1, 0)):
-            made = MAKERS[maker](REPEATED[view](x))
-            turn(made).reshape(-1)[:3] = 7
-            found += [made, made.ravel("K")]
-        return tuple(found)
+            array = MAKERS[maker](REPEATED[view](x))
+            turn(array).reshape(-1)[:3] = 7
+            results += [array, array.ravel("K")]
+        return tuple(results)
 
     for got, wanted in zip(evaluate(ef.trace(written, X), [X]), written(X), strict=True):
         np.testing.assert_array_equal(got, wanted)

@@ -17,11 +17,11 @@ COMPLEX = ("complex64", "complex128")
 def matrices(*shape: int, dtype: str = "float64", seed: int = 0) -> np.ndarray:
     """Well-conditioned: close to diagonal, with distinct values on it."""
     random = np.random.default_rng(seed)
-    made = random.normal(size=shape) * 0.3
+    matrix = random.normal(size=shape) * 0.3
     if dtype in COMPLEX:
-        made = made + 0.3j * random.normal(size=shape)
-    made = made + np.eye(shape[-2], shape[-1]) * np.arange(2, 2 + shape[-1])
-    return made.astype(dtype)
+        matrix = matrix + 0.3j * random.normal(size=shape)
+    matrix = matrix + np.eye(shape[-2], shape[-1]) * np.arange(2, 2 + shape[-1])
+    return matrix.astype(dtype)
 
 
 def hermitian(*shape: int, dtype: str = "float64") -> np.ndarray:
@@ -211,5 +211,5 @@ def test_eigenvalues_of_a_real_matrix_are_refused_and_of_a_complex_one_agree_wit
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float32"])
 def test_the_pseudo_inverse_of_nothing_has_the_dtype_that_it_has_in_numpy(dtype: str) -> None:
     x = np.zeros((2, 0, 3), dtype)
-    found = ef.meaning(ef.trace(np.linalg.pinv, x), x)
-    np.testing.assert_array_equal(found, np.linalg.pinv(x), strict=True)
+    inverse = ef.meaning(ef.trace(np.linalg.pinv, x), x)
+    np.testing.assert_array_equal(inverse, np.linalg.pinv(x), strict=True)

@@ -132,14 +132,14 @@ def test_a_body_may_return_a_python_number_for_any_kind_of_carry_that_holds_it()
 
 def both(fn, *args):
     """The refusals of a function on arrays, and traced."""
-    found = []
+    refusals = []
     for call in (lambda: fn(*args), lambda: ef.trace(fn, *args)):
         with pytest.raises(ef.EqfuseError) as caught:
             call()
-        found.append(caught.value)
-    assert "test_loops.py" in str(found[0]) and "test_loops.py" in str(found[1])
-    assert type(found[0]) is type(found[1])
-    return found[1]
+        refusals.append(caught.value)
+    assert "test_loops.py" in str(refusals[0]) and "test_loops.py" in str(refusals[1])
+    assert type(refusals[0]) is type(refusals[1])
+    return refusals[1]
 
 
 def test_a_step_that_changes_a_dtype_is_refused_by_the_name_of_the_leaf():

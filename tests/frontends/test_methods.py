@@ -20,9 +20,9 @@ def changed(change: Case) -> Case:
 
 def advanced(flat: Any) -> Any:
     """What an iterator over elements gives that has come some way, and begins anew where an item is taken."""
-    first, second, at, place = next(flat), next(flat), flat.index, flat.coords
+    first, second, index, place = next(flat), next(flat), flat.index, flat.coords
     item = flat[3]
-    return np.stack([first, second, at + item, place[0] + 2 * place[-1] + item, *flat])
+    return np.stack([first, second, index + item, place[0] + 2 * place[-1] + item, *flat])
 
 
 MASK = np.array([True, False, True])
@@ -33,7 +33,7 @@ METHODS: dict[str, tuple[Case, ...]] = {
     "device": (lambda x: x * (x.device == "cpu"),), "to_device": (lambda x: x.to_device("cpu"),),
     "flat": (
         lambda x: x.flat[3], lambda x: x.flat[1:4], lambda x: x.flat[[0, -1]], lambda x: x.flat.copy(),
-        lambda x: sum(v * sum(at) for at, v in np.ndenumerate(x.T)), lambda x: advanced(x.T.flat),
+        lambda x: sum(v * sum(place) for place, v in np.ndenumerate(x.T)), lambda x: advanced(x.T.flat),
         lambda x: sum(x.flat), lambda x: len(x.flat), lambda x: np.stack(list(x.T.flat)), lambda x: x.T.flat[::2],
         changed(lambda x: x.flat.__setitem__(slice(1, 5), [7, 8])), changed(lambda x: setattr(x, "flat", [1, 2, 3])),
         changed(lambda x: x.T.flat.__setitem__(2, 9)), changed(lambda x: x.flat.__setitem__([0, 3], x[0, :2] + 0)),

@@ -19,17 +19,17 @@ INDICES = (
 )  # fmt: skip
 USES = (
     "row += 1", "row[...] = 7", "row *= x[0, 0, 0]", "row = row.T; row -= 2", "row = row[..., None]; row[...] = 3",
-    "x[...] = 0; row = row + 1", "x[{at}] += 5; row = row * 2", "x[{at}] = row * 2", "x[1] = 4; row += row",
+    "x[...] = 0; row = row + 1", "x[{key}] += 5; row = row * 2", "x[{key}] = row * 2", "x[1] = 4; row += row",
     "row = row.copy(); row += 1", "row = row.reshape(-1) + 1",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("at", INDICES)
-def test_a_number_as_an_index_takes_a_view_as_in_numpy(at: str) -> None:
+@pytest.mark.parametrize("key", INDICES)
+def test_a_number_as_an_index_takes_a_view_as_in_numpy(key: str) -> None:
     def cases() -> Iterator[str]:
         for use, number in [*((use, int) for use in USES), *((use, np.int64) for use in USES[:2])]:
             names: dict[str, Any] = {"np": np}
-            body = ("x = x.copy()", f"row = x[{at}]", use.format(at=at), "return x, row")
+            body = ("x = x.copy()", f"row = x[{key}]", use.format(key=key), "return x, row")
             exec("\n    ".join(("def f(x, n, m):", *body)), names)
             f, x = names["f"], np.arange(24.0).reshape(2, 3, 4)
             graph = ef.trace(f, x, number(1), number(0))
@@ -37,7 +37,7 @@ def test_a_number_as_an_index_takes_a_view_as_in_numpy(at: str) -> None:
             for n, m in ((1, 0), (0, 1), (-1, -2), (1, 2), (2, 5)):
                 wanted, got = outcome(f, x, number(n), number(m)), outcome(run, x, number(n), number(m))
                 if not (isinstance(got, IndexError) if isinstance(wanted, Exception) else same(got, wanted)):
-                    yield f"{at}, {use}, {(n, m)}: {got!r}, NumPy gives {wanted!r}"
+                    yield f"{key}, {use}, {(n, m)}: {got!r}, NumPy gives {wanted!r}"
 
     report(cases())
 
@@ -46,9 +46,10 @@ def test_a_number_as_an_index_takes_a_view_as_in_numpy(at: str) -> None:
 def test_an_index_of_every_kind_gives_a_scalar_or_an_array_of_rank_0_as_numpy_does(number: Any) -> None:
     def cases() -> Iterator[str]:
         keys = ("n", "n, ...", "..., n", ":, n", "n, n", "n, n, ...", "n, None")
-        for shape, at in product(((4,), (3, 4), (2, 3, 4)), keys):
+        for shape, key in product(((4,), (3, 4), (2, 3, 4)), keys):
             x = np.arange(np.prod(shape)).reshape(shape)
-            yield from (f"{shape}, {at}: {text}" for text in misfits(eval(f"lambda x, n: x[{at}]"), (x,), [(number,)]))
+            function = eval(f"lambda x, n: x[{key}]")
+            yield from (f"{shape}, {key}: {text}" for text in misfits(function, (x,), [(number,)]))
 
     report(cases())
 
@@ -96,12 +97,12 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("made", LAID)
-def test_what_a_number_makes_lies_in_memory_as_in_numpy(made: str) -> None:
+@pytest.mark.parametrize("expression", LAID)
+def test_what_a_number_makes_lies_in_memory_as_in_numpy(expression: str) -> None:
     def cases() -> Iterator[str]:
         names: dict[str, Any] = {"np": np}
         body = (
-            f"made = {made}", "seen = made.copy('K').ravel('A'), made.ravel('K')",
+            f"made = {expression}", "seen = made.copy('K').ravel('A'), made.ravel('K')",
             "made.reshape(-1)[...] = 1",  # where it is a view, the array changes with it
             "return seen, made, x",
         )  # fmt: skip
@@ -111,6 +112,6 @@ def test_what_a_number_makes_lies_in_memory_as_in_numpy(made: str) -> None:
             given = [tuple(map(laid, (x, x.astype("u8"), x.astype("f2")))) for _ in range(2)]
             wanted, got = outcome(names["f"], *given[0], n), outcome(run, *given[1], n)
             if not same(got, wanted) or not same(given[0], given[1]):
-                yield f"{made}, {lay}, {n}: {got!r}, NumPy gives {wanted!r}"
+                yield f"{expression}, {lay}, {n}: {got!r}, NumPy gives {wanted!r}"
 
     report(cases())

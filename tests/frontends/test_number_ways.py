@@ -56,11 +56,11 @@ def program(way: str, folder: Path, function: Callable[..., Any], n: Any = 1, m:
             pytest.skip(cudasim.available())
         plan = ef.extract(ef.saturate(ef.trace(function, X, U, n, m)), target="cuda:h100")
         return program_on(plan, EmulatedGpu())
-    made = ef.compile(function, X, U, n, m, **OPTIONS.get(way, {}))
+    compiled = ef.compile(function, X, U, n, m, **OPTIONS.get(way, {}))
     if way == "save":
-        made.save(folder / "program")
+        compiled.save(folder / "program")
         return ef.load(folder / "program")
-    return made
+    return compiled
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -124,11 +124,11 @@ def test_a_plan_that_computes_values_again_computes_with_the_numbers_of_each_cal
     x = np.random.default_rng(0).normal(size=(40, 25))
 
     def chain(x: Any, n: Any, m: Any) -> Any:
-        made = [x * m]
+        values = [x * m]
         for i in range(4):
-            made.append(np.cumsum(np.tanh(made[-1] * (n + i)), axis=i % 2))
-        total = made[-1]
-        for value in reversed(made):
+            values.append(np.cumsum(np.tanh(values[-1] * (n + i)), axis=i % 2))
+        total = values[-1]
+        for value in reversed(values):
             total = np.cumsum(total * value, axis=0) / (n * n)
         return total
 

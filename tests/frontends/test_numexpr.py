@@ -93,6 +93,6 @@ def test_a_section_compiled_as_one_program_gives_numpys_numbers(section: str, dt
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_expression_compiled_alone_gives_numpys_numbers(section: str, dtype: str) -> None:
     """In one dtype and numerics, by turns: whole sections are compiled under all of them above."""
-    for at, expression in enumerate(SECTIONS[section]):
-        if DTYPES[(at + at // 8) % len(DTYPES)] == dtype and defined(expression, dtype):
-            compiled_agrees([expression], dtype, NUMERICS[at % len(NUMERICS)])
+    for i, expression in enumerate(SECTIONS[section]):
+        if DTYPES[(i + i // 8) % len(DTYPES)] == dtype and defined(expression, dtype):
+            compiled_agrees([expression], dtype, NUMERICS[i % len(NUMERICS)])

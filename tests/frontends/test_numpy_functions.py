@@ -59,9 +59,9 @@ REDUCTIONS = {
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_a_reduction_agrees_with_numpy_for_every_axis(name):
     function = REDUCTIONS[name]
-    for (at, dtype), shape in product(enumerate(DTYPES), SHAPES):
+    for (i, dtype), shape in product(enumerate(DTYPES), SHAPES):
         axes = [None, (), -1, 0, (0, -1)] if len(shape) > 1 else [None, -1]
-        for turn, axis in enumerate(axes, at):
+        for turn, axis in enumerate(axes, i):
             agrees(lambda a, ax=axis, k=bool(turn % 2): function(a, axis=ax, keepdims=k), sample(shape, dtype))
 
 

@@ -45,9 +45,9 @@ def test_a_path_and_a_model_give_the_same_graph(tmp_path: Path) -> None:
 def test_a_loaded_model_compiles_and_saves(tmp_path: Path) -> None:
     program = ef.compile(ef.from_onnx(model(SOFTMAX)))
     program.save(tmp_path / "program")
-    for made in (program, ef.load(tmp_path / "program")):
-        np.testing.assert_allclose(made(X), np.exp(X) / np.exp(X).sum(-1, keepdims=True), rtol=1e-6)
-        np.testing.assert_array_equal(made(x=X), made(X))
+    for version in (program, ef.load(tmp_path / "program")):
+        np.testing.assert_allclose(version(X), np.exp(X) / np.exp(X).sum(-1, keepdims=True), rtol=1e-6)
+        np.testing.assert_array_equal(version(x=X), version(X))
 
 
 TWO = "main (float[3, 4] b, float[3, 4] a) => (float[3, 4] difference, float[3, 4] total) { total = Add (a, b) \
@@ -80,11 +80,11 @@ def test_initialisers_become_constants() -> None:
 
 def test_data_in_other_files_is_read(tmp_path: Path) -> None:
     weights = onnx.numpy_helper.from_array(np.arange(4, dtype=F), "w")
-    made = model("main (float[3, 4] x, float[4] w) => (float[3, 4] y) { y = Mul (x, w) }")
-    del made.graph.input[1]
-    made.graph.initializer.append(weights)
+    proto = model("main (float[3, 4] x, float[4] w) => (float[3, 4] y) { y = Mul (x, w) }")
+    del proto.graph.input[1]
+    proto.graph.initializer.append(weights)
     path = tmp_path / "large.onnx"
-    onnx.save(made, path, save_as_external_data=True, location="large.data", size_threshold=0)
+    onnx.save(proto, path, save_as_external_data=True, location="large.data", size_threshold=0)
     np.testing.assert_array_equal(ef.meaning(ef.from_onnx(path), X), X * np.arange(4, dtype=F))
     (tmp_path / "large.data").unlink()
     with pytest.raises(EqfuseError, match=r"large\.onnx"):

@@ -63,11 +63,11 @@ def stepped(count: int) -> tuple[np.ndarray, np.ndarray]:
     return v, np.stack(shown)
 
 
-@pytest.mark.parametrize(("count", "found"), [(3, []), (20, ["scan"])])
-def test_a_loop_of_many_known_steps_stays_one(count: int, found: list[str]):
+@pytest.mark.parametrize(("count", "kinds"), [(3, []), (20, ["scan"])])
+def test_a_loop_of_many_known_steps_stays_one(count: int, kinds: list[str]):
     text = f"main (float[4] x) => (float[4] y, float[{count}, 4] all) <int64 n = {{{count}}}, bool go = {{1}}>"
     graph = ef.from_onnx(model(f"{text} {{ y, all = Loop (n, go, x) < {STEP} > }}"))
-    assert operators(graph) == found
+    assert operators(graph) == kinds
     for got, wanted in zip(ef.meaning(graph, X), stepped(count), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-6)
 
@@ -121,10 +121,10 @@ def layer(op: str, steps: int, direction: str, lengths: bool) -> Any:
     arrays: dict[str, Any] = {name: rng.normal(size=shape).astype(F) for name, shape in shapes.items()}
     if lengths:
         arrays["lengths"] = rng.integers(1, steps + 1, 4).astype(np.int32)
-    made = helper.make_node(op, ["x", *arrays], ["y", "h"], hidden_size=3, direction=direction)
+    cell = helper.make_node(op, ["x", *arrays], ["y", "h"], hidden_size=3, direction=direction)
     results = [("y", ["a", "b", "c", "d"]), ("h", ["b", "c", "d"])]
     graph = helper.make_graph(
-        [made], "main", [helper.make_tensor_value_info("x", real, [steps, 4, 2])],
+        [cell], "main", [helper.make_tensor_value_info("x", real, [steps, 4, 2])],
         [helper.make_tensor_value_info(name, real, shape) for name, shape in results],
         [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
     )  # fmt: skip

@@ -58,20 +58,20 @@ def compiled(case: OnnxTest) -> None:
 
 
 def test_every_node_test_passes_or_is_refused_for_a_reason_of_the_table_and_one_in_sixty_when_compiled() -> None:
-    found = Counter()
+    verdicts = Counter()
     wrong = []
-    for at, case in enumerate(node_cases().values()):
+    for i, case in enumerate(node_cases().values()):
         try:
-            found[verdict(case, lambda graph: lambda *args: ef.meaning(graph, *args))] += 1
-            if at % 60 == 0:
+            verdicts[verdict(case, lambda graph: lambda *args: ef.meaning(graph, *args))] += 1
+            if i % 60 == 0:
                 compiled(case)
         except AssertionError as error:
             wrong.append(f"{case.name}: {error}")
     assert not wrong, "\n".join(wrong)
     if onnx.__version__ == "1.23.2":
-        assert found == {"passes": PASSES, **{why: count for why, (_, count) in REASONS.items()}}, "REASONS above"
+        assert verdicts == {"passes": PASSES, **{why: count for why, (_, count) in REASONS.items()}}, "REASONS above"
     else:
-        assert found["passes"] >= 0.85 * found.total()
+        assert verdicts["passes"] >= 0.85 * verdicts.total()
 
 
 def test_the_readme_says_how_many_pass() -> None:
@@ -86,12 +86,12 @@ DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
 
 def tensors(folder: Path, kind: str) -> list[np.ndarray]:
-    found = []
+    arrays = []
     for i in range(len(list(folder.glob(f"{kind}_*.pb")))):
         proto = onnx.TensorProto()
         proto.ParseFromString((folder / f"{kind}_{i}.pb").read_bytes())
-        found.append(onnx.numpy_helper.to_array(proto))
-    return found
+        arrays.append(onnx.numpy_helper.to_array(proto))
+    return arrays
 
 
 @pytest.mark.parametrize("kind, passing", [("simple", 14), ("pytorch-operator", 35), ("pytorch-converted", 81)])

@@ -110,11 +110,11 @@ def judge(table: list[Any], kind: str, dtype: str, check: Callable[..., None], s
         if type(op).__name__ != kind or not supports(op, dtype):
             continue
         reason = UNTRACEABLE.get(title(op)) or UNTRACEABLE.get(f"{title(op)} {dtype}")
-        found = verdict(op, dtype, check, 1 if reason else step)
-        if reason is None and found is not None:
-            wrong.append(f"{title(op)}: {found}")
-        elif reason is not None and (found is None or not found.startswith("refused")):
-            wrong.append(f"{title(op)}: {found or 'agrees on every sample: take it out of the table'}")
+        answer = verdict(op, dtype, check, 1 if reason else step)
+        if reason is None and answer is not None:
+            wrong.append(f"{title(op)}: {answer}")
+        elif reason is not None and (answer is None or not answer.startswith("refused")):
+            wrong.append(f"{title(op)}: {answer or 'agrees on every sample: take it out of the table'}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -50,7 +50,7 @@ def table(n: int) -> Any:
 
 
 class Layer:
-    made = 0
+    calls = 0
 
     def __init__(self) -> None:
         self.count, self.w, self.inner = 0, np.ones(3), types.SimpleNamespace(h=0.0)
@@ -86,7 +86,7 @@ class Layer:
         return x * self.w
 
     def changes_the_class(self, x: Any) -> Any:
-        Layer.made += 1
+        Layer.calls += 1
         return x
 
     def fills_caches(self, x: Any) -> Any:
@@ -204,9 +204,9 @@ def keeps_a_generator(x: Any) -> Any:
     def rows() -> Iterator[Any]:
         yield from (x, x)
 
-    made = rows()
-    next(made)
-    BY_NAME["rows"] = made
+    iterator = rows()
+    next(iterator)
+    BY_NAME["rows"] = iterator
     return x
 
 
@@ -236,7 +236,7 @@ REFUSED = [
     (keeps_a_function, "KEPT|kept"), (keeps_a_generator, "BY_NAME|kept"), (nonlocal_counter(), r"changes n\b"),
     (LAYER.counts, "self.count"), (LAYER.keeps_a_constant, "self.cache"), (LAYER.keeps_what_it_computes, "self.h"),
     (LAYER.keeps_deep_inside, "self.inner.h"), (LAYER.changes_its_array, "self.w"),
-    (LAYER.changes_the_class, "Layer.made"), (lambda x: LAYER.counts(x), "LAYER.count"),
+    (LAYER.changes_the_class, "Layer.calls"), (lambda x: LAYER.counts(x), "LAYER.count"),
 ]  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def state() -> list[str]:
     return list(map(repr, (
         STEP, TABLE, LAZY, KEPT, BY_NAME, RECENT, NAMES, STATE, SLOTTED.n, counts_itself.calls, layer, LAYER.inner,
          # type: ignore[attr-defined]
-        LAYER.rng.bit_generator.state, Layer.made, has_a_default.__defaults__,
+        LAYER.rng.bit_generator.state, Layer.calls, has_a_default.__defaults__,
     )))  # fmt: skip
 
 

@@ -60,11 +60,11 @@ def outcome(fn: Callable[..., Any], *args: Any) -> Any:
 def meaning_as_typed(fn: Callable[..., Any], *args: Any) -> Any:
     """What the graph of `fn` means, whose results have the types that the graph says."""
     graph = ef.trace(fn, *args)
-    found = ef.meaning(graph, *args)
-    leaves = flatten(found)[0]
+    result = ef.meaning(graph, *args)
+    leaves = flatten(result)[0]
     if len(leaves) == len(graph.outputs) and all(isinstance(leaf, (np.ndarray, np.generic)) for leaf in leaves):
         assert [(leaf.dtype, leaf.shape) for leaf in leaves] == [(o.dtype, o.shape) for o in graph.outputs]
-    return found
+    return result
 
 
 def agrees(fn: Callable[..., Any], *args: Any, exact: bool = False, run: Callable[..., Any] | None = None) -> bool:
@@ -80,9 +80,9 @@ def agrees(fn: Callable[..., Any], *args: Any, exact: bool = False, run: Callabl
                 pytest.fail("NumPy refuses this")
             return False
         got = run(fn, *args)
-    wanted, found = flatten(expected)[0], flatten(got)[0]
-    assert len(wanted) == len(found)
-    for w, g in zip(wanted, found, strict=True):
+    wanted, results = flatten(expected)[0], flatten(got)[0]
+    assert len(wanted) == len(results)
+    for w, g in zip(wanted, results, strict=True):
         same(w, g, exact)
     return True
 
@@ -190,9 +190,9 @@ def test_each_use_of_a_function_agrees_where_there_are_no_elements(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_agrees_for_every_dtype_and_every_shape(name):
-    for at, case in enumerate(CASES[name]):
-        for turn, shape in enumerate(SHAPES, at):  # dtypes by turns: of other uses fewer
-            for dtype in DTYPES[turn % 3 :: 3] if at == 0 else DTYPES[turn % 6 :: 6]:
+    for i, case in enumerate(CASES[name]):
+        for turn, shape in enumerate(SHAPES, i):  # dtypes by turns: of other uses fewer
+            for dtype in DTYPES[turn % 3 :: 3] if i == 0 else DTYPES[turn % 6 :: 6]:
                 agrees(case, np.array(sample(shape, dtype)), exact=name in EXACT)
 
 

@@ -146,8 +146,8 @@ def written(text: str) -> Callable[..., Any]:
     names: dict[str, Any] = {"np": np}
     exec(f"def f(x, n):\n    x = x.copy()\n    {text}\n    return x" if text in STATEMENTS
          else f"def f(x, n):\n    return {text}", names)  # fmt: skip
-    made: Callable[..., Any] = names["f"]
-    return made
+    function: Callable[..., Any] = names["f"]
+    return function
 
 
 def undefined(text: str, dtype: np.dtype, n: Any) -> bool:

@@ -106,9 +106,9 @@ def test_what_cannot_be_drawn_is_refused(tmp_path):
         ef.compile(draws, X, default_rng(0)).save(tmp_path / "p")
 
 
-@pytest.mark.parametrize("made", [default_rng, np.random.RandomState, lambda: np.random.default_rng(None)])
-def test_a_generator_without_a_seed_draws_anew_at_each_call(made: Any) -> None:
-    function = ef.jit(lambda x: x + made().normal(size=4))
+@pytest.mark.parametrize("maker", [default_rng, np.random.RandomState, lambda: np.random.default_rng(None)])
+def test_a_generator_without_a_seed_draws_anew_at_each_call(maker: Any) -> None:
+    function = ef.jit(lambda x: x + maker().normal(size=4))
     assert not np.array_equal(function(X), function(X))
 
 
@@ -124,25 +124,25 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_takes_its_seed_from_the_system_is_refused_and_with_a_seed_is_known(source: str) -> None:
-    made = SOURCES[source]
+    maker = SOURCES[source]
     with pytest.raises(ef.TraceError, match="takes its seed from the system"):
-        ef.trace(lambda x: x + made(None).normal(size=4), X)
-    np.testing.assert_array_equal(ef.jit(lambda x: x + made(3).normal(size=4))(X), X + made(3).normal(size=4))
+        ef.trace(lambda x: x + maker(None).normal(size=4), X)
+    np.testing.assert_array_equal(ef.jit(lambda x: x + maker(3).normal(size=4))(X), X + maker(3).normal(size=4))
 
 
-@pytest.mark.parametrize("made", [default_rng, np.random.RandomState, *SOURCES.values()])
-def test_a_seed_that_is_traced_is_refused_with_what_to_do(made: Any) -> None:
+@pytest.mark.parametrize("maker", [default_rng, np.random.RandomState, *SOURCES.values()])
+def test_a_seed_that_is_traced_is_refused_with_what_to_do(maker: Any) -> None:
     with pytest.raises(ef.TraceError, match="seed of a random generator is a traced value: name the argument"):
-        ef.trace(lambda x, seed: x + made(seed).normal(size=4), X, 7)
-    known = ef.jit(lambda x, seed: x + made(seed).normal(size=4), static_argnames="seed")
-    np.testing.assert_array_equal(known(X, 7), X + made(7).normal(size=4))
+        ef.trace(lambda x, seed: x + maker(seed).normal(size=4), X, 7)
+    known = ef.jit(lambda x, seed: x + maker(seed).normal(size=4), static_argnames="seed")
+    np.testing.assert_array_equal(known(X, 7), X + maker(7).normal(size=4))
 
 
 def test_classes_of_generators_are_themselves_in_a_traced_function() -> None:
     def program(x: Any) -> Any:
-        found = np.random.RandomState(3), np.random.PCG64(3), np.random.default_rng(3)
+        generators = np.random.RandomState(3), np.random.PCG64(3), np.random.default_rng(3)
         kinds = np.random.RandomState, np.random.PCG64, np.random.Generator
-        return x + sum(map(isinstance, found, kinds))
+        return x + sum(map(isinstance, generators, kinds))
 
     np.testing.assert_array_equal(ef.jit(program)(X), X + 3)
     assert np.random.RandomState is type(np.random.RandomState(0))
@@ -162,7 +162,7 @@ HOLDERS = [
     lambda held: SimpleNamespace(held=held),
 ]  # fmt: skip
 HELD = [
-    *(lambda held, made=made: using(made(held)) for made in HOLDERS),
+    *(lambda held, holder=holder: using(holder(held)) for holder in HOLDERS),
     lambda held: lambda x: x + held(),
     lambda held: lambda x, held=held: x + held(),
     lambda held: partial(lambda held, x: x + held(), held),
@@ -191,8 +191,8 @@ def test_numbers_are_drawn_anew_at_each_call_wherever_the_function_that_draws_is
 @pytest.mark.parametrize("maker", [np.random.default_rng, np.random.RandomState, random.Random, random.SystemRandom])
 @pytest.mark.parametrize("held", range(len(HELD)))
 def test_makers_of_generators_may_be_held_anywhere(held: int, maker: Any) -> None:
-    made = HELD[held](maker)
-    function = ef.jit(lambda x: x + made(Nothing()).uniform(0, 1), target="numpy")
+    source = HELD[held](maker)
+    function = ef.jit(lambda x: x + source(Nothing()).uniform(0, 1), target="numpy")
     assert not np.array_equal(function(X), function(X))
 
 
@@ -222,11 +222,11 @@ def test_generators_within_containers_and_objects_are_drawn_from_at_each_call() 
     def using(holder: Holder) -> Any:
         return lambda x: x + holder.held[0]["rng"].normal(size=4) + holder.held[1][0].random()
 
-    def made() -> Holder:
+    def new_holder() -> Holder:
         return Holder([{"rng": default_rng(4)}, (random.Random(5),)])
 
-    ours = made()
-    function, plain = ef.jit(using(ours)), using(made())
+    ours = new_holder()
+    function, plain = ef.jit(using(ours)), using(new_holder())
     for _ in range(3):
         np.testing.assert_array_equal(function(X), plain(X))
     assert type(ours.held[0]["rng"]) is np.random.Generator
@@ -298,7 +298,7 @@ def test_scipys_distributions_take_traced_parameters_and_generators() -> None:
     np.testing.assert_allclose(ef.jit(noisy)(X, default_rng(1)), noisy(X, default_rng(1)), rtol=1e-14)
 
 
-@pytest.mark.parametrize("made", [
+@pytest.mark.parametrize("maker", [
     lambda: default_rng(0), lambda: np.random.RandomState(0), lambda: np.random.Generator(np.random.PCG64(0)),
 ])  # fmt: skip
 @pytest.mark.parametrize("drawn", [
@@ -307,9 +307,9 @@ def test_scipys_distributions_take_traced_parameters_and_generators() -> None:
     lambda x, rng: float(rng.normal()) * x, lambda x, rng: x if rng.random() > 0.5 else -x,
     lambda x, rng: rng.bytes(1)[0] + x, lambda x, rng: x[(rng.shuffle(rows := [0, 1, 2]), rows)[1]],
 ])  # fmt: skip
-def test_a_generator_seeded_inside_takes_traced_arrays(made: Callable[[], Any], drawn: Callable[..., Any]) -> None:
+def test_a_generator_seeded_inside_takes_traced_arrays(maker: Callable[[], Any], drawn: Callable[..., Any]) -> None:
     def function(x: Any) -> Any:
-        return drawn(x, made())
+        return drawn(x, maker())
 
     changed, wanted = X.copy(), X.copy()
     result, plain = ef.jit(function)(changed), function(wanted)

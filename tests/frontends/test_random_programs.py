@@ -31,10 +31,10 @@ def run(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Results:
 
 def alternatives(program: Statements) -> list[Results]:
     """What the program gives in other precisions, and when last bits of its arguments change: what rounding may do."""
-    found = []
+    results = []
     for real, complex in (("longdouble", "clongdouble"), ("float64", "complex128")):
         try:
-            found.append(run(*program.build(real, complex)))
+            results.append(run(*program.build(real, complex)))
         except REFUSED:
             continue
     rng = np.random.default_rng(0)
@@ -44,8 +44,8 @@ def alternatives(program: Statements) -> list[Results]:
             if a.dtype.kind in "fc":
                 with np.errstate(all="ignore"):
                     a *= (1 + rng.integers(-1, 2, a.shape) * np.finfo(a.dtype).eps).astype(a.dtype)
-        found.append(run(function, arguments))
-    return found
+        results.append(run(function, arguments))
+    return results
 
 
 def judge(got: Any, wanted: Results, others: list[Results], rounding: float) -> None:

@@ -20,10 +20,10 @@ def rolled_graph(fn, *args, turn: float = 0.0, exactly: bool = False) -> ef.Grap
     """The graph of `fn` with its loops, after a look at what it computes. `turn`: of a step, what it takes to the
     next."""
     graph = ef.trace(fn, *args)
-    made = rolled(graph, Costs(lambda _: 1.0, lambda _: turn, 1 << 20), exactly)
-    for got, wanted in zip(*(flatten(ef.meaning(g, *args))[0] for g in (made, graph)), strict=True):
+    looped = rolled(graph, Costs(lambda _: 1.0, lambda _: turn, 1 << 20), exactly)
+    for got, wanted in zip(*(flatten(ef.meaning(g, *args))[0] for g in (looped, graph)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11)
-    return made
+    return looped
 
 
 def operators(graph: ef.Graph) -> Counter[str]:
@@ -64,9 +64,9 @@ def fibonacci(x, w):
 
 
 def test_a_recurrence_of_order_three_carries_three_values():
-    made = rolled_graph(fibonacci, RNG.normal(size=(3, 4)), RNG.normal(size=30))
-    assert made.rolled == ("30 alike steps were rolled into a loop",)
-    assert operators(made)["scan"] == 1 and len(made.operators) < 15
+    graph = rolled_graph(fibonacci, RNG.normal(size=(3, 4)), RNG.normal(size=30))
+    assert graph.rolled == ("30 alike steps were rolled into a loop",)
+    assert operators(graph)["scan"] == 1 and len(graph.operators) < 15
 
 
 def euler(f, y, t, h):
@@ -108,8 +108,8 @@ def test_what_only_the_last_step_lacks_and_what_only_the_first_has_stay_outside(
             q = q * np.cos(p) + x[i]  # the last of these is read by nothing
         return p
 
-    made = rolled_graph(f, RNG.normal(size=(20, 4)), RNG.normal(size=4))
-    assert operators(made)["scan"] == 1 and operators(made)["cos"] <= 1
+    graph = rolled_graph(f, RNG.normal(size=(20, 4)), RNG.normal(size=4))
+    assert operators(graph)["scan"] == 1 and operators(graph)["cos"] <= 1
 
 
 def test_rows_are_read_forwards_backwards_by_columns_in_strides_and_as_windows():
@@ -131,9 +131,9 @@ def test_values_of_all_steps_are_stacked_by_the_loop():
         return np.stack(all_of_them), s
 
     for turn in (0.0, 0.2):  # one step, and several in one
-        made = rolled_graph(f, RNG.normal(size=(20, 4)), turn=turn)
-        assert operators(made)["scan"] == 1 and not operators(made).keys() & {"tanh", "concat"}
-    assert made.rolled is not None and made.rolled[0] == "20 alike steps were rolled into a loop of 5, 4 in each"
+        graph = rolled_graph(f, RNG.normal(size=(20, 4)), turn=turn)
+        assert operators(graph)["scan"] == 1 and not operators(graph).keys() & {"tanh", "concat"}
+    assert graph.rolled is not None and graph.rolled[0] == "20 alike steps were rolled into a loop of 5, 4 in each"
 
 
 def test_products_of_the_inputs_of_all_steps_are_one_before_the_loop():
@@ -143,8 +143,8 @@ def test_products_of_the_inputs_of_all_steps_are_one_before_the_loop():
             h = np.tanh(x @ w + h @ u)
         return h
 
-    made = rolled_graph(f, *(RNG.normal(size=s) for s in ((16, 3), (3, 5), (5, 5))))
-    assert operators(made)["matmul"] == 1 and operators(made)["scan"] == 1
+    graph = rolled_graph(f, *(RNG.normal(size=s) for s in ((16, 3), (3, 5), (5, 5))))
+    assert operators(graph)["matmul"] == 1 and operators(graph)["scan"] == 1
 
 
 def test_loops_in_loops_are_rolled_from_the_inside():
@@ -154,8 +154,8 @@ def test_loops_in_loops_are_rolled_from_the_inside():
                 x = np.tanh(x * a[i] + b[j])
         return x
 
-    made = rolled_graph(f, RNG.normal(size=4), RNG.normal(size=16), RNG.normal(size=(17, 4)))
-    (outer,) = [n for n in made.nodes if n.op == "scan"]
+    graph = rolled_graph(f, RNG.normal(size=4), RNG.normal(size=16), RNG.normal(size=(17, 4)))
+    (outer,) = [n for n in graph.nodes if n.op == "scan"]
     assert [n.op for n in outer.attr("body").graph.nodes].count("scan") == 1
 
 
@@ -216,9 +216,9 @@ def test_a_chain_of_few_operators_stays_one_kernel(monkeypatch):
 @pytest.mark.parametrize("join", [np.stack, np.concatenate, np.vstack])
 def test_alike_pieces_that_are_joined_are_computed_at_once(join):
     x, w = RNG.normal(size=(20, 4)), RNG.normal(size=(4, 3))
-    made = rolled_graph(lambda x, w: join([(x[i] * i + 1.0) @ w for i in range(20)]), x, w)
-    assert made.rolled == ("20 alike pieces are computed at once",)
-    assert operators(made)["matmul"] == 1 and not operators(made)["concat"]
+    graph = rolled_graph(lambda x, w: join([(x[i] * i + 1.0) @ w for i in range(20)]), x, w)
+    assert graph.rolled == ("20 alike pieces are computed at once",)
+    assert operators(graph)["matmul"] == 1 and not operators(graph)["concat"]
 
 
 def test_pieces_that_differ_are_joined_around_those_that_are_alike():
@@ -227,18 +227,18 @@ def test_pieces_that_differ_are_joined_around_those_that_are_alike():
         pieces[3] = x[0] + 1
         return np.stack([*pieces, x[5], *(x[i] * 2 for i in range(18))])
 
-    made = rolled_graph(f, RNG.normal(size=(20, 4)))
-    assert made.rolled == ("16 alike pieces are computed at once", "18 alike pieces are computed at once")
+    graph = rolled_graph(f, RNG.normal(size=(20, 4)))
+    assert graph.rolled == ("16 alike pieces are computed at once", "18 alike pieces are computed at once")
 
 
-@pytest.mark.parametrize("at", ["[i]", "[19 - i]", "[2 * i + 1]", "[:, i]", "[40 + 2 * i : 42 + 2 * i, :10]"])
-def test_rows_that_are_written_one_by_one_are_written_at_once(at):
+@pytest.mark.parametrize("key", ["[i]", "[19 - i]", "[2 * i + 1]", "[:, i]", "[40 + 2 * i : 42 + 2 * i, :10]"])
+def test_rows_that_are_written_one_by_one_are_written_at_once(key):
     scope: dict = {"np": np}
-    shape = {"[:, i]": ":, i", "[40 + 2 * i : 42 + 2 * i, :10]": "2 * i : 2 * i + 2, :10"}.get(at, "i")
-    exec(f"def f(x):\n y = x * 0.5\n for i in range(20):\n  y{at} = np.exp(x[{shape}]) * i\n return y", scope)
-    made = rolled_graph(scope["f"], RNG.normal(size=(100, 50)))
-    assert made.rolled == ("20 alike pieces are computed at once",)
-    assert operators(made)["exp"] == 1
+    shape = {"[:, i]": ":, i", "[40 + 2 * i : 42 + 2 * i, :10]": "2 * i : 2 * i + 2, :10"}.get(key, "i")
+    exec(f"def f(x):\n y = x * 0.5\n for i in range(20):\n  y{key} = np.exp(x[{shape}]) * i\n return y", scope)
+    graph = rolled_graph(scope["f"], RNG.normal(size=(100, 50)))
+    assert graph.rolled == ("20 alike pieces are computed at once",)
+    assert operators(graph)["exp"] == 1
 
 
 def test_writes_that_overlap_keep_their_order():
@@ -257,14 +257,14 @@ def test_what_python_adds_up_or_compares_one_by_one_is_one_reduction(how):
         terms = [np.cos(x[i]) for i in range(40)]
         if how == "sum":
             return sum(terms)
-        found = terms[0]
+        extreme = terms[0]
         for term in terms[1:]:
-            found = (np.maximum if how == "largest" else np.minimum)(found, term)
-        return found
+            extreme = (np.maximum if how == "largest" else np.minimum)(extreme, term)
+        return extreme
 
-    made = rolled_graph(f, RNG.normal(size=(40, 4)))
-    assert operators(made)[{"sum": "sum", "largest": "max", "smallest": "min"}[how]] == 1
-    assert operators(made)["cos"] <= 2 and not operators(made)["scan"]
+    graph = rolled_graph(f, RNG.normal(size=(40, 4)))
+    assert operators(graph)[{"sum": "sum", "largest": "max", "smallest": "min"}[how]] == 1
+    assert operators(graph)["cos"] <= 2 and not operators(graph)["scan"]
 
 
 def test_strict_numerics_add_in_the_order_of_the_program(monkeypatch):

@@ -69,9 +69,9 @@ def test_a_result_of_one_number_is_a_scalar_or_an_array_as_in_numpy(function: An
     call = CALLS.get(function, function)
     for x in (*VALUES, *map(np.asarray, VALUES)):
         wanted = by_numpy(call, x)
-        found = wanted and traced(call, x)
-        if found:
-            assert found == wanted, repr(x)
+        ours = wanted and traced(call, x)
+        if ours:
+            assert ours == wanted, repr(x)
 
 
 @pytest.mark.parametrize("function", sorted(_NO_SCALARS, key=str), ids=lambda f: f.__name__)

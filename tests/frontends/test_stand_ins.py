@@ -167,11 +167,11 @@ def test_buffers_can_be_written_to_wherever_the_function_that_makes_them_is_held
     table = {"make": (np.zeros, [np.ones])}
 
     def function(x: Any, make: Any = np.empty, *, ones: Any = np.ones) -> Any:
-        made = [make(4), ones(4), table["make"][0](4), table["make"][1][0](4), SETTINGS.make(4)]
-        for buffer in made:
+        buffers = [make(4), ones(4), table["make"][0](4), table["make"][1][0](4), SETTINGS.make(4)]
+        for buffer in buffers:
             buffer[:] = x[0]
             buffer[1] = x.sum()
-        return made
+        return buffers
 
     for got, wanted in zip(ef.jit(function)(X), function(X), strict=True):
         np.testing.assert_array_equal(got, wanted)
@@ -196,9 +196,9 @@ def classes(x: Any, n: Any, flag: Any) -> Any:
         isinstance(other, type), isinstance(Kind, type), issubclass(Kind, type),
     ]  # fmt: skip
     by_class = {np.ndarray: "array"}[type(x)] + {int: " and number"}[type(n)]
-    made = type("made", (), {"size": n})
+    sized = type("made", (), {"size": n})
     names = " ".join(kind.__name__ for kind in kinds)
-    return {"kinds": names, "instances": instances, "by class": by_class}, made.size * x
+    return {"kinds": names, "instances": instances, "by class": by_class}, sized.size * x
 
 
 def test_what_a_function_sees_as_the_class_of_a_value_is_the_class_without_a_trace() -> None:

@@ -53,8 +53,8 @@ def _outcome(call: Callable[[], Any]) -> Any:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_number_is_stored_or_refused_as_in_numpy(way: str, dtype: str) -> None:
     def f(x: np.ndarray, v: Any) -> Any:
-        found = WAYS[way](x, v)
-        return x if found is None else found
+        result = WAYS[way](x, v)
+        return x if result is None else result
 
     values: list[Any] = [BEYOND[dtype], -3, 5.0]
     if BEYOND[dtype] < 2**63:

@@ -33,10 +33,10 @@ REFUSED: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("function", TAKEN)
 def test_arrays_take_a_verdict_as_numpys_bool_and_callers_get_pythons(function: Callable[..., Any]) -> None:
     agrees(function, X, S)
-    found, wanted = ef.jit(function)(X, S), function(X, S)
-    assert type(found) is type(wanted)
-    if isinstance(found, dict):
-        assert type(found["near"]) is bool
+    result, wanted = ef.jit(function)(X, S), function(X, S)
+    assert type(result) is type(wanted)
+    if isinstance(result, dict):
+        assert type(result["near"]) is bool
 
 
 @pytest.mark.parametrize("function", REFUSED)

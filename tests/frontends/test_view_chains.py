@@ -19,9 +19,9 @@ def test_random_chains_of_views_show_the_same_elements(seed):
 
     def viewed(x):
         kept = None
-        for at, step in enumerate(steps):
+        for i, step in enumerate(steps):
             x = STEPS[step](x)
-            kept = x * 2.0 if at == 15 else kept
+            kept = x * 2.0 if i == 15 else kept
         return x, kept
 
     x = np.arange(61.0 * 67).reshape(61, 67)

@@ -57,19 +57,19 @@ def written(array: Any) -> bool:
 
 
 def result_is_written(f: Case, x: Any) -> Any:
-    made = arrays_of(f(x))
-    return made, [written(array) for array in made]
+    results = arrays_of(f(x))
+    return results, [written(array) for array in results]
 
 
 def argument_is_written(f: Case, x: Any) -> Any:
-    made = arrays_of(f(x))
+    results = arrays_of(f(x))
     x[...] = 1
-    return made, []
+    return results, []
 
 
 def result_is_reshaped_and_written(f: Case, x: Any) -> Any:
-    made = arrays_of(f(x))
-    return made, [written(array.reshape(-1)[:1]) for array in made]
+    results = arrays_of(f(x))
+    return results, [written(array.reshape(-1)[:1]) for array in results]
 
 
 def result_is_read_as_it_lies(f: Case, x: Any) -> Any:
@@ -125,8 +125,8 @@ def sharing(name: str, x: np.ndarray, layouts: Iterable[str]) -> list[str]:
 def test_what_a_function_gives_shares_the_memory_that_it_does_in_numpy(name: str) -> None:
     """Of arrays in C order, and in one of two others by turns."""
     others = ("Fortran order", "every other column")
-    found = sharing(name, X, ("C order", others[list(CASES).index(name) % 2]))
-    assert found.count("refused") <= len(found) / 2
+    answers = sharing(name, X, ("C order", others[list(CASES).index(name) % 2]))
+    assert answers.count("refused") <= len(answers) / 2
 
 
 @pytest.mark.slow

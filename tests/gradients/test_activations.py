@@ -44,10 +44,10 @@ def test_derivatives_are_right_where_exponentials_overflow(name: str, dtype: typ
         derivative = DERIVATIVES[name](x.astype(np.longdouble))
     for jitted in (False, True):
         slope = ef.grad(lambda x: function(x).sum(dtype=np.float64))
-        found = (ef.jit(slope, target="numpy") if jitted else slope)(x)
-        assert found.dtype == dtype
+        values = (ef.jit(slope, target="numpy") if jitted else slope)(x)
+        assert values.dtype == dtype
         eps = np.finfo(dtype).eps  # of what comes from values near one, such as 1 - t * t, that much is lost
-        np.testing.assert_allclose(found, derivative, rtol=50 * eps, atol=2 * eps)
+        np.testing.assert_allclose(values, derivative, rtol=50 * eps, atol=2 * eps)
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "silu", "elu"])

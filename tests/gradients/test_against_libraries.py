@@ -27,14 +27,14 @@ def _programs(part: int = 0) -> Iterator[DifferentiableProgram]:
 
 def _ours(program: DifferentiableProgram) -> list[Any]:
     """Value and gradients, operator by operator."""
-    at = program.arguments
-    value, gradients = ef.value_and_grad(program.build(), tuple(range(len(at))))(*at)
+    arguments = program.arguments
+    value, gradients = ef.value_and_grad(program.build(), tuple(range(len(arguments))))(*arguments)
     return [value, *gradients]
 
 
-def _alike(program: DifferentiableProgram, found: list[Any], wanted: list[Any]) -> None:
+def _alike(program: DifferentiableProgram, results: list[Any], wanted: list[Any]) -> None:
     largest = 1 + max(float(np.abs(w).max()) for w in wanted)
-    for f, w in zip(found, wanted, strict=True):
+    for f, w in zip(results, wanted, strict=True):
         np.testing.assert_allclose(f, w, rtol=1e-7, atol=1e-9 * largest, err_msg=program.text)
 
 
@@ -68,9 +68,9 @@ def test_many_random_programs_have_the_gradients_that_torch_gives(part: int) -> 
 @pytest.mark.slow
 def test_compiled_gradients_of_random_programs_are_those_of_the_evaluator() -> None:
     for program in islice(_programs(), 0, many(160), 40):
-        at = program.arguments
-        compiled = ef.compile(ef.value_and_grad(program.build(), tuple(range(len(at)))), *at)
-        value, gradients = compiled(*at)
+        arguments = program.arguments
+        compiled = ef.compile(ef.value_and_grad(program.build(), tuple(range(len(arguments)))), *arguments)
+        value, gradients = compiled(*arguments)
         _alike(program, [value, *gradients], _ours(program))
 
 
@@ -84,7 +84,8 @@ def test_random_programs_have_the_gradients_that_jax_gives() -> None:
     pure = (program for program in _programs() if not program.writes)
     with jax.enable_x64(True):
         for program in islice(pure, many(5)):
-            at = program.arguments
+            arguments = program.arguments
             function = program.build(jax.numpy, functions)
-            value, gradients = jax.value_and_grad(function, tuple(range(len(at))))(*map(jax.numpy.asarray, at))
+            differentiated = jax.value_and_grad(function, tuple(range(len(arguments))))
+            value, gradients = differentiated(*map(jax.numpy.asarray, arguments))
             _alike(program, _ours(program), [value, *gradients])

@@ -39,8 +39,8 @@ def total(x: Any, y: Any) -> Any:
 
 def test_a_rule_takes_the_place_of_the_derivative() -> None:
     np.testing.assert_array_equal(tenfold(X, Y), np.sin(X) * Y)
-    for made in (ef.grad(total, (0, 1)), ef.jit(ef.grad(total, (0, 1)), target="numpy")):
-        gx, gy = made(X, Y)
+    for gradient in (ef.grad(total, (0, 1)), ef.jit(ef.grad(total, (0, 1)), target="numpy")):
+        gx, gy = gradient(X, Y)
         np.testing.assert_allclose(gx, 10 * np.cos(X) * Y)
         np.testing.assert_allclose(gy, np.sin(X))
     result, pullback = ef.vjp(lambda x: 2 * tenfold(x, Y), X)
@@ -60,11 +60,11 @@ def test_steps_of_loops_and_branches_have_rules() -> None:
         return (loop(lambda h, x: (tenfold(h, w) + x, tenfold(x, h)), np.ones(5), np.ones((3, 5)))[1] ** 2).sum()
 
     def unrolled(step: Any, h: Any, xs: Any) -> Any:
-        made = []
+        rows = []
         for x in xs:
             h, y = step(h, x)
-            made.append(y)
-        return h, np.stack(made)
+            rows.append(y)
+        return h, np.stack(rows)
 
     gradients = [ef.grad(functools.partial(steps, loop))(Y) for loop in (ef.scan, unrolled)]
     np.testing.assert_allclose(*gradients, rtol=1e-12)
@@ -94,14 +94,14 @@ def test_what_a_rule_computes_in_a_loop_or_a_branch_is_differentiated_again_in_b
     cubed.defvjp(lambda x: (x**3, x), lambda x, ct: (3 * x * x * ct,))
 
     def total(f: Any, x: Any) -> Any:
-        made = around(f)(x)
-        return sum((y**2).sum() for y in (made if isinstance(made, tuple) else (made,)))
+        results = around(f)(x)
+        return sum((y**2).sum() for y in (results if isinstance(results, tuple) else (results,)))
 
     ruled, plain = (functools.partial(total, f) for f in (cubed, lambda x: x**3))
     np.testing.assert_allclose(ef.hessian(ruled)(X), ef.hessian(plain)(X), rtol=1e-12, atol=1e-12)
     ways = [ef.jvp(ef.value_and_grad(f), (X,), (Y,)) for f in (ruled, plain)]
-    for found, wanted in zip(*([*values, *changes] for values, changes in ways), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    for value, wanted in zip(*([*values, *changes] for values, changes in ways), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_arguments_nest_may_be_left_alone_and_may_have_no_cotangent() -> None:
@@ -119,8 +119,8 @@ def test_arguments_nest_may_be_left_alone_and_may_have_no_cotangent() -> None:
     applied.defvjp(fwd, bwd)
 
     def loss(params: Any, x: Any) -> Any:
-        made = applied(np.tanh, params, x, np.array([0, 1]))
-        return made["y"].sum() + made["n"].sum()
+        result = applied(np.tanh, params, x, np.array([0, 1]))
+        return result["y"].sum() + result["n"].sum()
 
     gp, gx = ef.grad(loss, (0, 1))({"w": 0.5}, X)
     np.testing.assert_allclose(gp["w"], 2 * X.sum())
@@ -225,16 +225,16 @@ def block(x: Any, w: Any) -> Any:
 
 
 def test_a_policy_says_what_a_pullback_keeps_and_changes_no_gradient() -> None:
-    x, found = RNG.normal(size=(64, 8)), {}
+    x, by_policy = RNG.normal(size=(64, 8)), {}
     for policy in ("nothing_saveable", "dots_saveable", "everything_saveable"):
         marked = ef.checkpoint(block, policy=getattr(POLICIES, policy))
         named = ef.checkpoint(block, policy=policy)
         result, pullback = ef.vjp(lambda x, f=marked, g=named: f(g(x, W), W), x)
         np.testing.assert_allclose(pullback(np.ones_like(result))[0], _plain(x), rtol=1e-10)
         product, kept = x @ W[0], [r for r in pullback.residuals if r.shape == x.shape]
-        found[policy] = len(kept), any(np.allclose(r, product) for r in kept)
-    assert found["nothing_saveable"][0] <= found["dots_saveable"][0] < found["everything_saveable"][0]
-    assert [found[p][1] for p in ("nothing_saveable", "dots_saveable")] == [False, True]
+        by_policy[policy] = len(kept), any(np.allclose(r, product) for r in kept)
+    assert by_policy["nothing_saveable"][0] <= by_policy["dots_saveable"][0] < by_policy["everything_saveable"][0]
+    assert [by_policy[p][1] for p in ("nothing_saveable", "dots_saveable")] == [False, True]
     for policy in ("dots", False):
         with pytest.raises(ef.EqfuseError, match=f"the policy is {policy!r}: give one of"):
             ef.checkpoint(block, policy=policy)

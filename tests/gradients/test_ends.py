@@ -48,14 +48,14 @@ def _arguments(op: str, x: float, place: int) -> tuple[float, ...]:
 
 
 def _value(op: str, xs: tuple[float, ...]) -> float | None:
-    found = float(TABLE[op].meaning(*xs))
-    return None if math.isnan(found) else found
+    value = float(TABLE[op].meaning(*xs))
+    return None if math.isnan(value) else value
 
 
-def _slope(op: str, xs: tuple[float, ...], at: int) -> float:
-    changes = [np.asarray(1.0) if i == at else None for i in range(len(xs))]
-    found = tangent(op, [np.asarray(x) for x in xs], changes)
-    return 0.0 if found is None else float(found)
+def _slope(op: str, xs: tuple[float, ...], position: int) -> float:
+    changes = [np.asarray(1.0) if i == position else None for i in range(len(xs))]
+    slope = tangent(op, [np.asarray(x) for x in xs], changes)
+    return 0.0 if slope is None else float(slope)
 
 
 def _limit(slopes: list[float]) -> float | None:
@@ -67,29 +67,30 @@ def _limit(slopes: list[float]) -> float | None:
     return math.copysign(math.inf, third) if grows and first * second > 0 and second * third > 0 else None
 
 
-def _limits(op: str, end: float, place: int, at: int) -> set[float | None]:
+def _limits(op: str, end: float, place: int, position: int) -> set[float | None]:
     """What slopes go to from each side on which there are values; None where that is not seen."""
-    found: set[float | None] = set()
+    limits: set[float | None] = set()
     for side in ENDS[end]:
         near = [math.copysign(1 / step, end) if not side else end + side * step for step in STEPS]
-        slopes = [_slope(op, x, at) for x in (_arguments(op, x, place) for x in near) if _value(op, x) is not None]
+        inputs = [_arguments(op, x, place) for x in near]
+        slopes = [_slope(op, xs, position) for xs in inputs if _value(op, xs) is not None]
         if len(slopes) == len(near):
-            found.add(_limit(slopes))
-    return found
+            limits.add(_limit(slopes))
+    return limits
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("op", OPERATORS)
 def test_at_an_end_the_derivative_is_its_limit(op: str) -> None:
     arity = UFUNCS[op].nin
-    for place, at, end in itertools.product(range(arity), range(arity), ENDS):
+    for place, position, end in itertools.product(range(arity), range(arity), ENDS):
         xs = _arguments(op, end, place)
         if (op, end) in KINKED | FAR or _value(op, xs) is None:
             continue
-        limits = _limits(op, end, place, at)
+        limits = _limits(op, end, place, position)
         if len(limits) == 1 and None not in limits:
             (limit,) = limits
-            assert _slope(op, xs, at) == pytest.approx(limit, rel=1e-3, abs=1e-3), f"{xs}, in argument {at}"
+            assert _slope(op, xs, position) == pytest.approx(limit, rel=1e-3, abs=1e-3), f"{xs}, in argument {position}"
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -102,7 +103,7 @@ def test_the_second_derivative_at_a_point_is_its_limit(op: str) -> None:
         near = [_arguments(op, x + step, place) for step in (-1e-3, -1e-4, 1e-4, 1e-3)]
         if (op, x) in KINKED_TWICE or any(_value(op, each) is None for each in (xs, *near)):
             continue
-        found = [curvature(op, each, first, second) for each in near]
-        if np.ptp(found) < 0.02 * max(1, abs(found[1])):
-            at = curvature(op, xs, first, second)
-            assert at == pytest.approx(np.mean(found), rel=0.02, abs=0.02), f"{xs}, in {first} and {second}"
+        curvatures = [curvature(op, each, first, second) for each in near]
+        if np.ptp(curvatures) < 0.02 * max(1, abs(curvatures[1])):
+            value = curvature(op, xs, first, second)
+            assert value == pytest.approx(np.mean(curvatures), rel=0.02, abs=0.02), f"{xs}, in {first} and {second}"

@@ -34,10 +34,10 @@ def test_the_gradient_of_a_formula_of_a_view_is_that_of_its_values(name: str, vi
     loss = lambda x: (formula(x) ** 2).sum()  # noqa: E731
     x = SQUARE if name == "cond by sums" else TALL
     (wanted,) = ef.vjp(seen, x)[1](ef.grad(loss)(np.array(seen(x))))
-    found = ef.grad(lambda x: loss(seen(x)))(x)
-    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    gradient = ef.grad(lambda x: loss(seen(x)))(x)
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-9, atol=1e-9)
     _, along = ef.jvp(lambda x: loss(seen(x)), (x,), (B[0] * np.ones_like(x),))
-    np.testing.assert_allclose(along, (found * B[0]).sum(), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(along, (gradient * B[0]).sum(), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("zeros", [(), (1,), (1, 3), (0, 1, 2)])

@@ -22,11 +22,11 @@ def loss(x: Any, w: Any, b: Any) -> Any:
 
 def checked(fn: Any, *args: np.ndarray) -> None:
     """The gradient in every argument, along random directions."""
-    found = ef.grad(fn, argnums=tuple(range(len(args))))(*args)
-    for at, (x, g) in enumerate(zip(args, found, strict=True)):
+    gradients = ef.grad(fn, argnums=tuple(range(len(args))))(*args)
+    for position, (x, g) in enumerate(zip(args, gradients, strict=True)):
         assert (g.shape, g.dtype) == (x.shape, x.dtype)
-        step = np.random.default_rng(at).uniform(-1, 1, x.shape)
-        wanted = difference(fn, args, [step if i == at else None for i in range(len(args))])
+        step = np.random.default_rng(position).uniform(-1, 1, x.shape)
+        wanted = difference(fn, args, [step if i == position else None for i in range(len(args))])
         np.testing.assert_allclose(np.sum(g * step), wanted, rtol=1e-8, atol=1e-9)
 
 
@@ -82,14 +82,14 @@ def test_gradients_have_gradients() -> None:
 
 def test_the_three_ways_in_give_one_answer() -> None:
     wanted = ef.grad(loss, (0, 1))(X, W, B)
-    for found in (
+    for gradients in (
         ef.jit(ef.grad(loss, (0, 1)), target="numpy")(X, W, B),
         ef.compile(ef.grad(loss, (0, 1)), X, W, B, target="numpy")(X, W, B),
         ef.meaning(ef.trace(ef.grad(loss, (0, 1)), ef.spec((4, 3)), ef.spec((3, 5)), ef.spec(5)), X, W, B),
         ef.grad(ef.jit(loss), (0, 1))(X, W, B),
         ef.grad(ef.trace(loss, X, W, B), (0, 1))(X, W, B),
     ):
-        for f, w in zip(found, wanted, strict=True):
+        for f, w in zip(gradients, wanted, strict=True):
             np.testing.assert_allclose(f, w, rtol=1e-12)
 
 
@@ -232,8 +232,8 @@ def test_random_numbers_are_drawn_once_for_both_passes() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_cotangents_of_narrow_floats_are_added_up_in_float32(dtype: str) -> None:
     x, ones = np.array(1.0, dtype), np.full(20_000, 0.1, dtype)
-    found = ef.grad(lambda x: np.sum((x * ones).astype(np.float32)))(x)
-    assert found.dtype == dtype and abs(float(found) - 2000) < 2
+    gradient = ef.grad(lambda x: np.sum((x * ones).astype(np.float32)))(x)
+    assert gradient.dtype == dtype and abs(float(gradient) - 2000) < 2
 
 
 def test_what_is_stopped_counts_as_a_constant_for_derivatives_of_every_order() -> None:

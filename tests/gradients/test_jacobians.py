@@ -39,9 +39,9 @@ def test_the_hessian_is_the_matrix_of_second_derivatives() -> None:
     def f(x: Any, y: Any) -> Any:
         return np.sum(x**3) + np.prod(x) * y
 
-    found = ef.hessian(f)(X, 2.0)
+    hessian = ef.hessian(f)(X, 2.0)
     wanted = 6 * np.diag(X) + 2 * (np.prod(X) / np.outer(X, X)) * (1 - np.eye(4))
-    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    np.testing.assert_allclose(hessian, wanted, rtol=1e-10)
     np.testing.assert_allclose(ef.jit(ef.hessian(f), target="numpy")(X, 2.0), wanted, rtol=1e-10)
     (_, xy), (yx, yy) = ef.hessian(f, (0, 1))(X, 2.0)
     np.testing.assert_allclose(xy, np.prod(X) / X)

@@ -91,16 +91,16 @@ def test_the_gradient_is_that_of(op: str, dtype: str) -> None:
             return x + 1j * rng.normal(size=shape) if dtype == "complex128" else x
 
         a, step = drawn() + 2 * np.eye(*shape[-2:]), drawn()
-        found = ef.grad(loss)(a)
+        gradient = ef.grad(loss)(a)
         wanted = difference(loss, [a], [step])
-        np.testing.assert_allclose((found * step).sum().real, wanted, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose((gradient * step).sum().real, wanted, rtol=1e-6, atol=1e-8)
 
 
 def test_the_triangular_factor_has_the_derivative_of_its_lower_and_upper_form() -> None:
     a = np.array([[4.0, 1, 0.5], [1, 3, 0.2], [0.5, 0.2, 2]])
     lower, upper = (ef.grad(lambda a, u=u: weighed(np.linalg.cholesky(a, upper=u)))(a) for u in (False, True))
-    for found, is_upper in ((lower, False), (upper, True)):
-        np.testing.assert_allclose(found, found.T, rtol=1e-12)
+    for gradient, is_upper in ((lower, False), (upper, True)):
+        np.testing.assert_allclose(gradient, gradient.T, rtol=1e-12)
         step = hermitian(np.arange(9.0).reshape(3, 3))
         wanted = difference(lambda a, u=is_upper: weighed(np.linalg.cholesky(a, upper=u)), [a], [step])
-        np.testing.assert_allclose((found * step).sum(), wanted, rtol=1e-8)
+        np.testing.assert_allclose((gradient * step).sum(), wanted, rtol=1e-8)

@@ -86,10 +86,10 @@ def test_a_transpose_keeps_the_pairing_of(op: str, dtype: str) -> None:
         if dtype == "complex128" and (op in REAL or (op == "cast" and attrs[0].kind != "c")):
             continue
         row = DERIVATIVES[op]
-        for at in range(len(xs)) if row.linear is None else row.linear:
-            if xs[at].dtype.kind not in "fc" or (at == 2 and "multiply" in attrs):
+        for position in range(len(xs)) if row.linear is None else row.linear:
+            if xs[position].dtype.kind not in "fc" or (position == 2 and "multiply" in attrs):
                 continue
             result = TABLE[op].type([TensorType(x.dtype, x.shape) for x in xs], attrs)
             y = whole_numbers(result, rng)
-            left, right = pairing(op, at, xs, y, attrs)
-            assert left == right, f"{op}{attrs} in argument {at}: {left} and {right}"
+            left, right = pairing(op, position, xs, y, attrs)
+            assert left == right, f"{op}{attrs} in argument {position}: {left} and {right}"

@@ -31,8 +31,8 @@ def unrolled(w: Any, h: Any, xs: Any, reverse: bool = False) -> Any:
     return (h * h).sum() + total
 
 
-def alike(found: Any, wanted: Any) -> None:
-    for f, w in zip(found, wanted, strict=True):
+def alike(results: Any, wanted: Any) -> None:
+    for f, w in zip(results, wanted, strict=True):
         assert f.dtype == w.dtype
         np.testing.assert_allclose(f, w, rtol=1e-9, atol=1e-12)
 

@@ -33,25 +33,25 @@ def _changes_as_it_says(program: RandomProgram, seed: int) -> None:
 
     def loss(*floats: Any) -> Any:
         every: dict[int, Any] = dict(enumerate(xs)) | dict(zip(places, floats, strict=True))
-        found = [y for y in fn(*every.values()) if kind(np.asarray(y).dtype) == "f"]
-        return sum([np.sum(y * np.cos(np.arange(np.size(y)).reshape(np.shape(y)))) for y in found], np.float64(0))
+        results = [y for y in fn(*every.values()) if kind(np.asarray(y).dtype) == "f"]
+        return sum([np.sum(y * np.cos(np.arange(np.size(y)).reshape(np.shape(y)))) for y in results], np.float64(0))
 
-    at = [xs[i] for i in places]
-    step = [rng.uniform(-1, 1, x.shape) for x in at]
-    wanted, again = (_difference(loss, at, step, h) for h in (1e-4, 1e-5))
+    points = [xs[i] for i in places]
+    step = [rng.uniform(-1, 1, x.shape) for x in points]
+    wanted, again = (_difference(loss, points, step, h) for h in (1e-4, 1e-5))
     scale = program.scale**2
     if not np.isclose(wanted, again, rtol=1e-6, atol=1e-9 * scale):
         return  # a kink is between the places that are compared
-    gradients = ef.grad(loss, tuple(range(len(at))))(*at)
-    found = sum(np.sum(g * s) for g, s in zip(gradients, step, strict=True))
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-8 * scale, err_msg=program.reproducer)
-    forward = ef.jvp(loss, tuple(at), tuple(step))[1]
-    np.testing.assert_allclose(forward, found, rtol=1e-9, atol=1e-11 * scale, err_msg=program.reproducer)
+    gradients = ef.grad(loss, tuple(range(len(points))))(*points)
+    slope = sum(np.sum(g * s) for g, s in zip(gradients, step, strict=True))
+    np.testing.assert_allclose(slope, wanted, rtol=1e-5, atol=1e-8 * scale, err_msg=program.reproducer)
+    forward = ef.jvp(loss, tuple(points), tuple(step))[1]
+    np.testing.assert_allclose(forward, slope, rtol=1e-9, atol=1e-11 * scale, err_msg=program.reproducer)
 
 
-def _difference(loss: Callable[..., Any], at: list[Any], step: list[Any], h: float) -> Any:
+def _difference(loss: Callable[..., Any], points: list[Any], step: list[Any], h: float) -> Any:
     with np.errstate(all="ignore"):
-        return difference(loss, at, step, h)
+        return difference(loss, points, step, h)
 
 
 @pytest.mark.slow

@@ -25,13 +25,13 @@ WEIGHTS = (-25 / 12, 4, -3, 4 / 3, -1 / 4)  # of a one-sided difference of the f
 
 def _results(ufunc: np.ufunc, *args: Any) -> list[float]:
     with np.errstate(all="ignore"):
-        found = ufunc(*args)
-    return [float(y) for y in (found if ufunc.nout > 1 else (found,))]
+        result = ufunc(*args)
+    return [float(y) for y in (result if ufunc.nout > 1 else (result,))]
 
 
-def _from_one_side(ufunc: np.ufunc, args: tuple[float, ...], at: int, step: float) -> Any:
-    """What the results change by in the argument `at`, by differences from one side."""
-    moved = [[*args[:at], args[at] + i * step, *args[at + 1 :]] for i in range(len(WEIGHTS))]
+def _from_one_side(ufunc: np.ufunc, args: tuple[float, ...], position: int, step: float) -> Any:
+    """What the results change by in the argument `position`, by differences from one side."""
+    moved = [[*args[:position], args[position] + i * step, *args[position + 1 :]] for i in range(len(WEIGHTS))]
     values = np.array([_results(ufunc, *xs) for xs in moved])
     return np.array(WEIGHTS) @ values / step
 
@@ -54,12 +54,13 @@ CHECKED = [u for u in UFUNCS if _of_floats(u) and (u in NUMPY or u not in OPERAT
 @pytest.mark.parametrize("ufunc", CHECKED, ids=lambda ufunc: ufunc.__name__)
 def test_where_both_sides_agree_the_derivative_is_theirs(ufunc: np.ufunc) -> None:
     for args in itertools.product(POINTS, repeat=ufunc.nin):
-        for at in range(ufunc.nin):
-            above, *others = (_from_one_side(ufunc, args, at, step) for step in (STEP, -STEP, STEP / 4, -STEP / 4))
+        for position in range(ufunc.nin):
+            steps = (STEP, -STEP, STEP / 4, -STEP / 4)
+            above, *others = (_from_one_side(ufunc, args, position, step) for step in steps)
             smooth = np.all([np.isclose(above, other, rtol=1e-6, atol=1e-6) for other in others], axis=0)
             for place in np.flatnonzero(smooth):
-                found = _derivative(ufunc, args, at, int(place))
-                assert np.isclose(found, above[place], rtol=1e-4, atol=1e-4), f"{args}, in argument {at}: {found}"
+                slope = _derivative(ufunc, args, position, int(place))
+                assert np.isclose(slope, above[place], rtol=1e-4, atol=1e-4), f"{args}, in argument {position}: {slope}"
 
 
 @pytest.mark.parametrize(
@@ -87,16 +88,16 @@ def test_at_ends_and_poles_derivatives_are_limits_and_not_nan(ufunc: Any, args: 
 )  # fmt: skip
 def test_second_derivatives_at_points_where_slopes_are_limits(function: Any, x: float, curvature: float) -> None:
     xs = np.full(3, x)
-    found = ef.hessian(lambda x: function(x).sum())(xs)
-    assert found[1, 1] == pytest.approx(curvature)
+    hessian = ef.hessian(lambda x: function(x).sum())(xs)
+    assert hessian[1, 1] == pytest.approx(curvature)
 
 
-def _derivative(ufunc: np.ufunc, args: tuple[float, ...], at: int, place: int) -> Any:
+def _derivative(ufunc: np.ufunc, args: tuple[float, ...], position: int, place: int) -> Any:
     def result(x: Any) -> Any:
-        found = ufunc(*args[:at], x, *args[at + 1 :])
-        return found[place] if ufunc.nout > 1 else found
+        values = ufunc(*args[:position], x, *args[position + 1 :])
+        return values[place] if ufunc.nout > 1 else values
 
     try:
-        return ef.jvp(result, (args[at],), (1.0,))[1]
+        return ef.jvp(result, (args[position],), (1.0,))[1]
     except DtypeError:  # a whole number
         return 0.0

@@ -31,8 +31,8 @@ def test_every_partition_gives_the_gradient_and_says_what_it_keeps() -> None:
     kept = {}
     for partition in PARTITIONS:
         split = ef.split_vjp(layer, X, params, np.float64(2.0), argnums=(0, 1), partition=partition, target="numpy")
-        found, residuals = split.forward(X, params, np.float64(2.0))
-        np.testing.assert_allclose(found["y"], result["y"], rtol=1e-10)
+        output, residuals = split.forward(X, params, np.float64(2.0))
+        np.testing.assert_allclose(output["y"], result["y"], rtol=1e-10)
         gx, gp = split.backward(residuals, ct)
         wx, wp = pullback(ct)
         for got, wanted in ((gx, wx), (gp["w"], wp["w"]), (gp["b"], wp["b"])):
@@ -82,14 +82,14 @@ def test_the_cut_costs_least_of_all_choices() -> None:
         nodes: list[Node] = [input_node(f"x{i}", TensorType(np.dtype(np.float64), (3,))) for i in range(2)]
         for _ in range(7):
             a, b = rng.integers(len(nodes), size=2)
-            made = node("multiply", (nodes[a], nodes[b])) if a != b else node("exp", (nodes[a],))
-            nodes += [made] if made not in nodes else []
+            operator = node("multiply", (nodes[a], nodes[b])) if a != b else node("exp", (nodes[a],))
+            nodes += [operator] if operator not in nodes else []
         read = [nodes[i] for i in {*rng.integers(len(nodes), size=2).tolist(), len(nodes) - 1}]
         keep = {n: float(rng.integers(1, 9)) if n.args else float(rng.integers(3)) for n in nodes}
         again = {n: float(rng.integers(6)) for n in nodes}
         inner = [n for n in nodes if n.args]
-        found = computed_again(read, keep.__getitem__, again.__getitem__)
-        assert _cost(keep, again, found, read) == _costs_least(keep, again, inner, read)
+        cut = computed_again(read, keep.__getitem__, again.__getitem__)
+        assert _cost(keep, again, cut, read) == _costs_least(keep, again, inner, read)
 
 
 def test_wrong_options_are_refused() -> None:

@@ -56,13 +56,13 @@ def test_an_operator_changes_as_its_row_says(op: str) -> None:
     rng = np.random.default_rng(1)
     for given, attrs in CASES[op]:
         xs = [g if isinstance(g, np.ndarray) else apart(g, rng) for g in given]
-        for at, x in enumerate(xs):
+        for position, x in enumerate(xs):
             if x.dtype.kind != "f":
                 continue
-            steps = [rng.uniform(-1, 1, x.shape) if i == at else None for i in range(len(xs))]
+            steps = [rng.uniform(-1, 1, x.shape) if i == position else None for i in range(len(xs))]
             wanted = difference(lambda *a, op=op, attrs=attrs: TABLE[op].meaning(*a, *attrs), xs, steps)
-            found = tangent(op, xs, steps, attrs)
-            np.testing.assert_allclose(0 * wanted if found is None else found, wanted, rtol=1e-7, atol=1e-9)
+            change = tangent(op, xs, steps, attrs)
+            np.testing.assert_allclose(0 * wanted if change is None else change, wanted, rtol=1e-7, atol=1e-9)
 
 
 KINKS: list[tuple[Any, float, float]] = [
@@ -83,10 +83,10 @@ KINKS: list[tuple[Any, float, float]] = [
 ]
 
 
-@pytest.mark.parametrize("fn, at, wanted", KINKS)
-def test_at_a_kink_the_derivative_is_what_jax_chooses(fn: Any, at: float, wanted: float) -> None:
+@pytest.mark.parametrize("fn, point, wanted", KINKS)
+def test_at_a_kink_the_derivative_is_what_jax_chooses(fn: Any, point: float, wanted: float) -> None:
     with np.errstate(all="ignore"):
-        assert ef.grad(fn)(at) == wanted
+        assert ef.grad(fn)(point) == wanted
 
 
 @pytest.mark.parametrize("count", [64, 65, 71, 90])

@@ -51,9 +51,9 @@ def test_steps_are_those_of_the_papers(optimiser: Any) -> None:
         value, params, state = step(params, state, X, Y)
         losses.append(value)
     assert losses[-1] < losses[0] and losses[0] == pytest.approx(float(loss(PARAMS, X, Y)), rel=1e-5)
-    for found, wanted in zip([params["b"], *params["w"]], by_hand(optimiser, 5), strict=True):
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
+    for parameter, wanted in zip([params["b"], *params["w"]], by_hand(optimiser, 5), strict=True):
+        assert parameter.dtype == np.float32
+        np.testing.assert_allclose(parameter, wanted, rtol=1e-3, atol=1e-5)
 
 
 def test_a_step_is_a_plain_function_too_and_carries_aux() -> None:

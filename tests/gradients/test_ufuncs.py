@@ -46,28 +46,28 @@ def _types(op: str, dtype: Any) -> list[np.dtype]:
 def _drawn(op: str, dtypes: list[np.dtype], shapes: tuple[Any, ...]) -> list[np.ndarray]:
     rng = np.random.default_rng(len(op))
     within = WITHIN.get(op, NEAR)
-    found = []
+    arrays = []
     for i, (t, shape) in enumerate(zip(dtypes, (*shapes, (), ()), strict=False)):
         lower, upper = within[min(i, len(within) - 1)]
         x = rng.uniform(lower, upper, shape)
         x = np.ceil(x) if t.kind == "i" else x + 1j * rng.uniform(0.2, 0.8, shape) if t.kind == "c" else x
-        found.append(np.asarray(x).astype(t))
-    return found
+        arrays.append(np.asarray(x).astype(t))
+    return arrays
 
 
 def _smooth_in(op: str, xs: list[np.ndarray]) -> list[list[np.ndarray | None]]:
     """Changes of one argument at a time, of those in which `op` has a derivative."""
-    found = []
-    for at, x in enumerate(xs):
+    all_changes = []
+    for position, x in enumerate(xs):
         step = np.random.default_rng(9).uniform(-1, 1, x.shape)
         step = np.asarray(step * (1 + 0.5j) if x.dtype.kind == "c" else step).astype(x.dtype)
-        changes = [step if i == at else None for i in range(len(xs))]
+        changes = [step if i == position else None for i in range(len(xs))]
         try:
             if kind(x.dtype) in "fc" and tangent(op, xs, changes) is not None:
-                found.append(changes)
+                all_changes.append(changes)
         except UnsupportedOp as error:
             assert "has no derivative" in str(error)
-    return found
+    return all_changes
 
 
 @pytest.mark.parametrize("op", SMOOTH)
@@ -91,9 +91,9 @@ def test_the_derivative_of_a_ufunc_is_the_same_in_every_dtype(op: str) -> None:
         precise = [x.astype({"c": "complex128", "f": "float64"}.get(kind(x.dtype), x.dtype)) for x in xs]
         for changes in _smooth_in(op, xs):
             exact = [None if c is None else c.astype(precise[i].dtype) for i, c in enumerate(changes)]
-            found, wanted = tangent(op, xs, changes), tangent(op, precise, exact)
-            assert found is not None and found.dtype == TABLE[op].meaning(*xs).dtype
-            if found.dtype.kind == "c":
+            change, wanted = tangent(op, xs, changes), tangent(op, precise, exact)
+            assert change is not None and change.dtype == TABLE[op].meaning(*xs).dtype
+            if change.dtype.kind == "c":
                 np.testing.assert_allclose(wanted, difference(TABLE[op].meaning, precise, exact), rtol=1e-7, atol=1e-9)
-            rtol = 40 * epsilon(found.dtype)
-            np.testing.assert_allclose(found.astype(wanted.dtype), wanted, rtol=rtol, atol=rtol)
+            rtol = 40 * epsilon(change.dtype)
+            np.testing.assert_allclose(change.astype(wanted.dtype), wanted, rtol=rtol, atol=rtol)

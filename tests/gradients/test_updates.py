@@ -39,9 +39,9 @@ def test_what_is_joined_in_places_has_the_gradient_of_its_steps(mode: str, zeros
         wanted = ef.grad(lambda x, v, p=places: one_by_one(mode, x, p, v), (0, 1))(*given)
         known = ef.grad(lambda x, v, p=places: by_at(mode, x, p, v), (0, 1))(*given)
         by_data = ef.grad(lambda x, v, p: by_at(mode, x, p, v), (0, 1))(*given, places)
-        for found in (known, by_data):
-            np.testing.assert_allclose(found[0], wanted[0], rtol=1e-10, atol=1e-12)
-            np.testing.assert_allclose(found[1], wanted[1], rtol=1e-10, atol=1e-12)
+        for gradients in (known, by_data):
+            np.testing.assert_allclose(gradients[0], wanted[0], rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(gradients[1], wanted[1], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -62,10 +62,10 @@ def exported(model: Model, program: Any, numerics: str) -> str:
     if proto is None:
         graph = program.plan.graph
         parts = [ef.compile(Graph(graph.inputs, (o,)), laws="none", extractor="unfused") for o in graph.outputs]
-        found = [at for at, part in enumerate(parts) if written(part) is not None]
-        outputs = [outputs[at] for at in found]
-        rest = Graph(graph.inputs, tuple([graph.outputs[at] for at in found]))
-        proto = written(ef.compile(rest, numerics=numerics, laws="none", extractor="unfused")) if found else None
+        places = [place for place, part in enumerate(parts) if written(part) is not None]
+        outputs = [outputs[place] for place in places]
+        rest = Graph(graph.inputs, tuple([graph.outputs[place] for place in places]))
+        proto = written(ef.compile(rest, numerics=numerics, laws="none", extractor="unfused")) if places else None
     if proto is None:
         return ""
     try:
@@ -120,8 +120,8 @@ def differs(got: np.ndarray, output: DrawnValue, strict: bool, slack: float) -> 
         fine |= ~same_bits(doubted, right)
     if fine.all():
         return ""
-    at = tuple(int(i) for i in np.argwhere(~fine)[0])
-    return f"{(~fine).sum()} of {fine.size} elements, {got[at]} instead of {right[at]} ± {free[at]:.2g} at {at}"
+    key = tuple(int(i) for i in np.argwhere(~fine)[0])
+    return f"{(~fine).sum()} of {fine.size} elements, {got[key]} instead of {right[key]} ± {free[key]:.2g} at {key}"
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:

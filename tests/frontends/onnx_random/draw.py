@@ -40,7 +40,7 @@ class Draw:
         self.inputs: list[str] = []
         self.initialisers: list[str] = []
         self.pool: list[str] = []  # what nodes may read
-        self.made: list[str] = []  # what nodes have made
+        self.results: list[str] = []  # what nodes have made
         self.unread: set[str] = set()
         self.depth = 0  # of graphs within graphs
         self._count = 0
@@ -116,16 +116,16 @@ class Draw:
                 and (shape is None or v.shape == shape) and (ok is None or bool(ok(v)))
             )  # fmt: skip
 
-        found = [v for v in map(self.run.values.__getitem__, self.pool) if fits(v)]
-        unread = [v for v in found if v.name in self.unread]
+        candidates = [v for v in map(self.run.values.__getitem__, self.pool) if fits(v)]
+        unread = [v for v in candidates if v.name in self.unread]
         if unread and self.chance(0.7):
             return self.of(unread)
-        if found and self.chance(0.8):
-            return self.of(found)
+        if candidates and self.chance(0.8):
+            return self.of(candidates)
         if shape is None and self.chance(0.8):
-            made = self._adapted(types, ranks, ok)
-            if made is not None:
-                return made
+            adapted = self._adapted(types, ranks, ok)
+            if adapted is not None:
+                return adapted
         for _ in range(200):
             of_rank = shape if shape is not None else self.shape(None if ranks is None else self.of(ranks))
             kind = self.of(types, [WEIGHTS.get(d, 1) for d in types])
@@ -137,15 +137,15 @@ class Draw:
     def _adapted(self, types: Sequence[np.dtype], ranks: Sequence[int] | None, ok: Test | None) -> DrawnValue | None:
         """A value that there is in a shape and a dtype that fit."""
         tensors = [v for v in map(self.run.values.__getitem__, self.pool) if v.is_tensor]
-        found = [v for v in tensors if v.name in self.unread] or tensors
-        for _ in range(10 if found else 0):
-            v = self.of(found)
+        candidates = [v for v in tensors if v.name in self.unread] or tensors
+        for _ in range(10 if candidates else 0):
+            v = self.of(candidates)
             shape = v.shape if ranks is None or v.rank in ranks else self.factors(v.size, self.of(ranks))
             dtype = v.dtype if v.dtype in types else self.of(types, [WEIGHTS.get(t, 1) for t in types])
             if shape is None or not holds(v.array, dtype) or not castable(dtype, v.dtype, self.opset):
                 continue
-            made = v.array.reshape(shape).astype(dtype)
-            if ok is None or ok(DrawnValue("", made, ())):
+            array = v.array.reshape(shape).astype(dtype)
+            if ok is None or ok(DrawnValue("", array, ())):
                 return self._converted(v, shape, dtype)
         return None
 
@@ -187,14 +187,14 @@ class Draw:
         """A value that is known while the model is loaded: an initialiser, or what a node Constant gives."""
         array = np.asarray(array)
         if not plain and self.chance(0.2) and array.dtype in self._constants():
-            made = self.name("c")
-            n = onnx.helper.make_node("Constant", [], [made], value=onnx.numpy_helper.from_array(array))
+            name = self.name("c")
+            n = onnx.helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(array))
             self.nodes.append(n)
         else:
-            made = self.name("w")
-            self.initialisers.append(made)
-        self.pool.append(made)
-        return self.run.give(made, array, known=True)
+            name = self.name("w")
+            self.initialisers.append(name)
+        self.pool.append(name)
+        return self.run.give(name, array, known=True)
 
     def _constants(self) -> list[np.dtype]:
         schema = onnx.defs.get_schema("Constant", self.opset, "")
@@ -215,21 +215,21 @@ class Draw:
         if kind in "iu":
             info = np.iinfo(dtype)
             low = max(-9 if low is None else low, info.min)
-            made = np.asarray(self.rng.integers(int(low), int(9 if high is None else high) + 1, shape)).astype(dtype)
+            array = np.asarray(self.rng.integers(int(low), int(9 if high is None else high) + 1, shape)).astype(dtype)
             edges: list[Any] = [info.min, info.max]
         else:
             low, high = -4 if low is None else low, 4 if high is None else high
-            made = self.rng.uniform(low, high, shape)
+            array = self.rng.uniform(low, high, shape)
             if self.chance(0.5):
-                made = np.clip(np.rint(made * 2) / 2, low, high)
-            made = np.asarray(made).astype(dtype)
+                array = np.clip(np.rint(array * 2) / 2, low, high)
+            array = np.asarray(array).astype(dtype)
             edges = [np.nan, np.inf, -np.inf, -0.0, 0.0, float(ml_dtypes.finfo(dtype).max), 1e-5]
         wanted = self.special if special is None else special
-        if wanted and made.size and self.chance(0.5):
-            flat = made.reshape(-1)
-            for at in self.rng.integers(0, flat.size, max(1, flat.size // 6)):
-                flat[at] = np.asarray(self.of(edges)).astype(dtype)
-        return made
+        if wanted and array.size and self.chance(0.5):
+            flat = array.reshape(-1)
+            for place in self.rng.integers(0, flat.size, max(1, flat.size // 6)):
+                flat[place] = np.asarray(self.of(edges)).astype(dtype)
+        return array
 
     # ---- nodes
 
@@ -241,22 +241,22 @@ class Draw:
         self.op = op
         before = self._state()
         try:
-            made = row.draw(self)
-            if made is not None:
-                self.node(op, made)
+            spec = row.draw(self)
+            if spec is not None:
+                self.node(op, spec)
                 return True
         except Refused:
             pass
         self._back_to(before)
         return False
 
-    def node(self, op: str, made: NodeSpec, graphs: Sequence[str] = ()) -> list[DrawnValue]:
+    def node(self, op: str, spec: NodeSpec, graphs: Sequence[str] = ()) -> list[DrawnValue]:
         """The node that a row has drawn, run by the judges. Refused where its results are not worth having."""
-        names = [self.name("v") for _ in range(made.outputs)]
-        inputs = [i.name if i is not None else "" for i in made.inputs]
+        names = [self.name("v") for _ in range(spec.outputs)]
+        inputs = [i.name if i is not None else "" for i in spec.inputs]
         while inputs and not inputs[-1]:
             inputs.pop()
-        n = onnx.helper.make_node(op, inputs, names, **made.attributes)
+        n = onnx.helper.make_node(op, inputs, names, **spec.attributes)
         deprecated = op == "GroupNormalization" and self.opset < 21
         if not deprecated and not any(a.HasField("g") for a in n.attribute):
             onnx.checker.check_node(n, self._context())
@@ -267,7 +267,7 @@ class Draw:
             raise Refused("too large, or too far from finite")
         self.nodes.append(n)
         self.pool += names
-        self.made += names
+        self.results += names
         self.unread = (self.unread - set(reads(n))) | {r.name for r in results if r.is_tensor}
         return results
 
@@ -292,13 +292,13 @@ class Draw:
     def _state(self) -> Any:
         values = dict(self.run.values), self.run.onnxruntime
         return (
-            [list(x) for x in (self.nodes, self.inputs, self.initialisers, self.pool, self.made)],
+            [list(x) for x in (self.nodes, self.inputs, self.initialisers, self.pool, self.results)],
             values,
             self.unread,
         )
 
     def _back_to(self, state: Any) -> None:
-        (self.nodes, self.inputs, self.initialisers, self.pool, self.made), values, self.unread = state
+        (self.nodes, self.inputs, self.initialisers, self.pool, self.results), values, self.unread = state
         self.run.values, self.run.onnxruntime = values
 
 

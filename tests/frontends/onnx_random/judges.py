@@ -78,10 +78,10 @@ def reference(model: onnx.ModelProto) -> Any:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
-                made = evaluator.run(None, {name: copied(x) for name, x in inputs.items()})
+                outputs = evaluator.run(None, {name: copied(x) for name, x in inputs.items()})
             except Exception as error:
                 raise Refused(f"reference: {type(error).__name__}: {error}") from error
-        return [m if m is None or isinstance(m, list) else np.asarray(m) for m in made]
+        return [m if m is None or isinstance(m, list) else np.asarray(m) for m in outputs]
 
     return run
 

@@ -65,7 +65,7 @@ def random_model(seed: Any, least: int = 20, most: int = 40) -> Model:
             continue
         d.step(name)
     read = {name for n in d.nodes for name in reads(n)}
-    tensors = [name for name in d.made if d.run.values[name].is_tensor]
+    tensors = [name for name in d.results if d.run.values[name].is_tensor]
     outputs = [name for name in tensors if name not in read]
     outputs += [name for name in tensors if name in read and d.chance(0.05)]
     return assembled(d.run, d.nodes, d.inputs, d.initialisers, outputs, symbolic=d.chance(0.3), outlined=d.chance(0.3))
@@ -115,10 +115,10 @@ def _outline(model: onnx.ModelProto, first: int, last: int) -> None:
     inside = list(graph.node)[first:last]
     if not inside or any(a.HasField("g") for n in inside for a in n.attribute):
         return
-    made = [o for n in inside for o in n.output if o]
-    inputs = _distinct(name for n in inside for name in reads(n) if name not in made)
+    names = [o for n in inside for o in n.output if o]
+    inputs = _distinct(name for n in inside for name in reads(n) if name not in names)
     after = {name for n in list(graph.node)[last:] for name in reads(n)} | {o.name for o in graph.output}
-    outputs = [name for name in made if name in after]
+    outputs = [name for name in names if name in after]
     if not outputs:
         return
     imports = list(model.opset_import)

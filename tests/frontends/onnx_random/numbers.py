@@ -52,8 +52,8 @@ def special(x: Array) -> bool:
 def safe(x: Array) -> Array:
     """`x` with NaN where it is neither zero nor in the range whose products and sums are finite and normal."""
     if isinstance(x, list):
-        made = [safe(y) for y in x]
-        return x if all(a is b for a, b in zip(x, made, strict=True)) else made
+        elements = [safe(y) for y in x]
+        return x if all(a is b for a, b in zip(x, elements, strict=True)) else elements
     if x is None or dtypes.kind(x.dtype) != "f":
         return x
     far = {2: 16.0, 4: 60.0, 8: 500.0}.get(x.dtype.itemsize, 8.0)
@@ -75,14 +75,14 @@ def moderate(x: Array) -> bool:
 
 def largest(xs: Iterable[Array]) -> float:
     """The largest finite number among floats, by magnitude."""
-    found = 0.0
+    magnitude = 0.0
     for x in xs:
         if isinstance(x, list):
-            found = max(found, largest(x))
+            magnitude = max(magnitude, largest(x))
         elif x is not None and dtypes.kind(x.dtype) == "f" and x.size:
             wide = np.abs(x.astype(np.float64))
-            found = max(found, float(wide[np.isfinite(wide)].max(initial=0)))
-    return found
+            magnitude = max(magnitude, float(wide[np.isfinite(wide)].max(initial=0)))
+    return magnitude
 
 
 # ---- comparing
@@ -99,15 +99,15 @@ def misses(
         if not isinstance(got, list) or len(got) != len(right):
             return f"{describe(got)} instead of {describe(right)}"
         each = [[None if d is None or len(d) != len(right) else d[i] for d in disturbed] for i in range(len(right))]
-        found = (misses(g, r, e, rounding, scale) for g, r, e in zip(got, right, each, strict=True))
-        return "; ".join(filter(None, found))
+        reasons = (misses(g, r, e, rounding, scale) for g, r, e in zip(got, right, each, strict=True))
+        return "; ".join(filter(None, reasons))
     if isinstance(got, list) or (got.dtype, got.shape) != (right.dtype, right.shape):
         return f"{describe(got)} instead of {describe(right)}"
     wrong = ~within(got, right, room(right, disturbed, rounding, scale))
     if not wrong.any():
         return ""
-    at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return f"{wrong.sum()} of {wrong.size} elements, {got[at]} instead of {right[at]} at {at}"
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{wrong.sum()} of {wrong.size} elements, {got[place]} instead of {right[place]} at {place}"
 
 
 def describe(x: Array) -> str:
@@ -119,20 +119,20 @@ def room(right: np.ndarray, disturbed: Sequence[Array | None], rounding: Toleran
     if any(d is None or isinstance(d, list) or d.shape != right.shape for d in disturbed):
         return np.full(right.shape, np.inf)
     if dtypes.kind(right.dtype) != "f":
-        found = np.zeros(right.shape)
+        distance = np.zeros(right.shape)
         for d in disturbed:
-            found = np.where(d == right, found, np.inf)
-        return found
+            distance = np.where(d == right, distance, np.inf)
+        return distance
     r = right.astype(np.float64)
     with np.errstate(all="ignore"):
-        found = rounding.step(right.dtype) * np.maximum(np.abs(r), scale)
-        found = np.where(np.isfinite(r), found + (least(right.dtype) if rounding.ulps else 0), 0)
+        distance = rounding.step(right.dtype) * np.maximum(np.abs(r), scale)
+        distance = np.where(np.isfinite(r), distance + (least(right.dtype) if rounding.ulps else 0), 0)
         for d in disturbed:
             wide = d.astype(np.float64)
             away = np.abs(wide - r)
             equal = (d == right) | (np.isnan(r) & np.isnan(wide))
-            found = np.maximum(found, np.where(equal, 0, np.where(np.isfinite(away), SLACK * away, np.inf)))
-    return found
+            distance = np.maximum(distance, np.where(equal, 0, np.where(np.isfinite(away), SLACK * away, np.inf)))
+    return distance
 
 
 def least(dtype: np.dtype) -> float:

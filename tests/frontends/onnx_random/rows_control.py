@@ -23,15 +23,15 @@ class Subgraph:
 
     def __init__(self, d: Draw, inputs: Sequence[np.ndarray] = ()) -> None:
         self.d = d
-        self._outer = d.nodes, d.initialisers, d.pool, d.made, d.op
-        d.nodes, d.initialisers, d.pool, d.made = [], [], list(d.pool), []
+        self._outer = d.nodes, d.initialisers, d.pool, d.results, d.op
+        d.nodes, d.initialisers, d.pool, d.results = [], [], list(d.pool), []
         d.depth += 1
         self.inputs = [d.run.give(d.name("i"), x, known=False) for x in inputs]
 
     def close(self, outputs: Sequence[DrawnValue]) -> onnx.GraphProto:
         d = self.d
         nodes, initialisers = d.nodes, d.initialisers
-        d.nodes, d.initialisers, d.pool, d.made, d.op = self._outer
+        d.nodes, d.initialisers, d.pool, d.results, d.op = self._outer
         d.depth -= 1
         own = {o for n in nodes for o in n.output}
         results = []
@@ -121,9 +121,9 @@ def scan(d: Draw) -> NodeSpec:
 
 
 def sequence(d: Draw) -> DrawnValue:
-    found = [v for v in map(d.run.values.__getitem__, d.pool) if isinstance(v.array, list) and v.array]
-    if found and d.chance(0.7):
-        return d.of(found)
+    candidates = [v for v in map(d.run.values.__getitem__, d.pool) if isinstance(v.array, list) and v.array]
+    if candidates and d.chance(0.7):
+        return d.of(candidates)
     x = number(d)
     return d.node("SequenceConstruct", NodeSpec([x, *(d.like(x, x.shape) for _ in range(d.integer(0, 2)))], {}))[0]
 
@@ -153,8 +153,8 @@ def sequence_at(d: Draw) -> NodeSpec:
 def sequence_insert(d: Draw) -> NodeSpec:
     xs = sequence(d)
     x = d.value(dtype=xs.array[0].dtype, rank=(1, 2))
-    at = d.const(np.asarray(d.integer(-len(xs.array), len(xs.array)))) if d.chance(0.6) else None
-    return NodeSpec([xs, x, at], {})
+    position = d.const(np.asarray(d.integer(-len(xs.array), len(xs.array)))) if d.chance(0.6) else None
+    return NodeSpec([xs, x, position], {})
 
 
 @row("SequenceErase", rounding=EXACT)

@@ -130,10 +130,10 @@ def beside(d: Draw, a: DrawnValue, dtype: np.dtype | None = None, **numbers: Any
         return all(m == n or 1 in (m, n) for m, n in zip(v.shape[::-1], a.shape[::-1], strict=False))
 
     if d.chance(0.6):
-        found = [v for v in map(d.run.values.__getitem__, d.pool) if v.is_tensor and v.dtype == (dtype or a.dtype)]
-        found = [v for v in found if fits(v) and np.broadcast(v.array, a.array).size <= 800]
-        if found:
-            return d.of(found)
+        candidates = [v for v in map(d.run.values.__getitem__, d.pool) if v.is_tensor and v.dtype == (dtype or a.dtype)]
+        candidates = [v for v in candidates if fits(v) and np.broadcast(v.array, a.array).size <= 800]
+        if candidates:
+            return d.of(candidates)
     shape = [n if d.chance(0.7) else 1 for n in a.shape]
     shape = shape[d.integer(0, len(shape)) :] if d.chance(0.4) else shape
     if d.chance(0.1):

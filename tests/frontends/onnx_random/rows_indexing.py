@@ -45,8 +45,8 @@ def gather_elements(d: Draw) -> NodeSpec:
 def many(d: Draw, x: DrawnValue, lead: Shape, batch: int = 0) -> np.ndarray:
     """Index tuples of some length into the axes of `x` after the first `batch`."""
     length = d.integer(1, x.rank - batch)
-    made = [d.rng.integers(-n if d.opset >= 11 else 0, n, lead) for n in x.shape[batch : batch + length]]
-    return np.stack(made, -1).astype(np.int64)
+    indices = [d.rng.integers(-n if d.opset >= 11 else 0, n, lead) for n in x.shape[batch : batch + length]]
+    return np.stack(indices, -1).astype(np.int64)
 
 
 @row("GatherND", rounding=EXACT)
@@ -76,11 +76,11 @@ def scatter_elements(d: Draw) -> NodeSpec:
     if reduction == "none":  # each place once
         order = np.argsort(d.rng.random((*shape, n)), -1)
         flat = np.stack([order.reshape(-1, n)[0][: shape[axis]]], 0)
-        at = np.broadcast_to(flat.reshape([-1 if a == axis % x.rank else 1 for a in range(x.rank)]), shape)
+        positions = np.broadcast_to(flat.reshape([-1 if a == axis % x.rank else 1 for a in range(x.rank)]), shape)
     else:
-        at = d.rng.integers(0, n, shape)
-    at = np.where(d.rng.random(shape) < 0.3, at - n, at) if d.opset >= 11 else at
-    indices = d.new(np.ascontiguousarray(at).astype(d.of((I64, I32))))
+        positions = d.rng.integers(0, n, shape)
+    positions = np.where(d.rng.random(shape) < 0.3, positions - n, positions) if d.opset >= 11 else positions
+    indices = d.new(np.ascontiguousarray(positions).astype(d.of((I64, I32))))
     options = {"axis": axis} if axis or d.chance(0.5) else {}
     options |= {} if reduction == "none" else {"reduction": reduction}
     return NodeSpec([x, indices, d.like(x, tuple(shape))], options)
@@ -100,11 +100,12 @@ def scatter_nd(d: Draw) -> NodeSpec:
         flat = d.rng.permutation(room)[:count]
     else:
         flat = d.rng.integers(0, room, count)
-    at = np.stack(np.unravel_index(flat.reshape(lead), x.shape[:length]), -1)
+    positions = np.stack(np.unravel_index(flat.reshape(lead), x.shape[:length]), -1)
     if d.opset >= 11:
-        at = np.where(d.rng.random(at.shape) < 0.3, at - np.array(x.shape[:length]), at)
+        positions = np.where(d.rng.random(positions.shape) < 0.3, positions - np.array(x.shape[:length]), positions)
     updates = d.like(x, (*lead, *x.shape[length:]))
-    return NodeSpec([x, d.new(at.astype(np.int64)), updates], {} if reduction == "none" else {"reduction": reduction})
+    options = {} if reduction == "none" else {"reduction": reduction}
+    return NodeSpec([x, d.new(positions.astype(np.int64)), updates], options)
 
 
 @row("TensorScatter", rounding=EXACT)

@@ -85,10 +85,10 @@ def matmul_integer(d: Draw) -> NodeSpec:
 @row("ConvInteger", rounding=EXACT)
 def conv_integer(d: Draw) -> NodeSpec | None:
     x = image(d, most=2, dtype=U8)
-    found = window(d, x, True)
-    if found is None:
+    choice = window(d, x, True)
+    if choice is None:
         return None
-    kernel, options = found
+    kernel, options = choice
     filters = d.integer(1, 3)
     w = byte(d, (filters, x.shape[1], *kernel), U8)
     x_zero = zero_point(d, x) if d.chance(0.6) else None
@@ -108,10 +108,10 @@ def qlinear_matmul(d: Draw) -> NodeSpec:
 @row("QLinearConv", rounding=QUANTISED, judge="onnxruntime")
 def qlinear_conv(d: Draw) -> NodeSpec | None:
     x = image(d, most=2, dtype=d.of(BYTES))
-    found = window(d, x, True)
-    if found is None:
+    choice = window(d, x, True)
+    if choice is None:
         return None
-    kernel, options = found
+    kernel, options = choice
     filters = d.integer(1, 3)
     w = byte(d, (filters, x.shape[1], *kernel), x.dtype)
     w_scale = scales(d, d.of(((), (filters,))), F32)

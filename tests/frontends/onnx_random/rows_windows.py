@@ -71,10 +71,10 @@ def window(d: Draw, x: DrawnValue, dilated: bool, pooled: bool = False) -> tuple
 @row("Conv", finite=True)
 def conv(d: Draw) -> NodeSpec | None:
     x = image(d)
-    found = window(d, x, True)
-    if found is None:
+    choice = window(d, x, True)
+    if choice is None:
         return None
-    kernel, options = found
+    kernel, options = choice
     group = d.of([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
     filters = group * d.integer(1, 2)
     w = d.like(x, (filters, x.shape[1] // group, *kernel))
@@ -114,20 +114,20 @@ def conv_transpose(d: Draw) -> NodeSpec | None:
 def pooling(d: Draw, dilated: int, ceiling: int) -> tuple[DrawnValue, Options] | None:
     """An image and options of a pooling operator that has dilations and ceil_mode since these opsets."""
     x = image(d)
-    found = window(d, x, d.opset >= dilated, pooled=True)
-    if found is None:
+    choice = window(d, x, d.opset >= dilated, pooled=True)
+    if choice is None:
         return None
-    kernel, options = found
+    kernel, options = choice
     options |= d.optional(0.4, ceil_mode=d.integer(0, 1)) if d.opset >= ceiling else {}
     return x, {"kernel_shape": kernel, **options}
 
 
 @row("MaxPool", rounding=EXACT, finite=True, judge="onnxruntime")  # the indices of the reference count one image
 def max_pool(d: Draw) -> NodeSpec | None:
-    found = pooling(d, dilated=10, ceiling=10)
-    if found is None:
+    choice = pooling(d, dilated=10, ceiling=10)
+    if choice is None:
         return None
-    x, options = found
+    x, options = choice
     outputs = d.of((1, 1, 2))
     options |= d.optional(0.3, storage_order=d.integer(0, 1))
     return NodeSpec([x], options, outputs)
@@ -135,19 +135,19 @@ def max_pool(d: Draw) -> NodeSpec | None:
 
 @row("AveragePool", finite=True, judge="onnxruntime")  # the reference loses dilations
 def average_pool(d: Draw) -> NodeSpec | None:
-    found = pooling(d, dilated=19, ceiling=10)
-    if found is None:
+    choice = pooling(d, dilated=19, ceiling=10)
+    if choice is None:
         return None
-    x, options = found
+    x, options = choice
     return NodeSpec([x], options | d.optional(count_include_pad=d.integer(0, 1)))
 
 
 @row("LpPool", finite=True, judge=lambda *_, ceil_mode=0, **__: "onnxruntime" if ceil_mode else None)
 def lp_pool(d: Draw) -> NodeSpec | None:
-    found = pooling(d, dilated=18, ceiling=18)
-    if found is None:
+    choice = pooling(d, dilated=18, ceiling=18)
+    if choice is None:
         return None
-    x, options = found
+    x, options = choice
     return NodeSpec([x], options | d.optional(p=d.integer(1, 3)))
 
 
@@ -169,10 +169,10 @@ def max_unpool(d: Draw) -> NodeSpec:
     kernel, strides = [d.integer(1, 3) for _ in range(rank)], [d.integer(1, 3) for _ in range(rank)]
     strides = strides if d.chance(0.7) else [1] * rank
     shape = (*x.shape[:2], *((n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, kernel, strict=True)))
-    at = d.rng.permutation(math.prod(shape))[: x.size].reshape(x.shape)
+    places = d.rng.permutation(math.prod(shape))[: x.size].reshape(x.shape)
     options: Options = {"kernel_shape": kernel}
     options |= {"strides": strides} if strides != [1] * rank or d.chance(0.3) else {}
-    return NodeSpec([x, d.new(at.astype(np.int64))], options)
+    return NodeSpec([x, d.new(places.astype(np.int64))], options)
 
 
 @row("Col2Im", judge="reference")

@@ -99,14 +99,14 @@ class ModelRun:
         cautious = self._cautious(n, row, inputs, right, judge)
         self.onnxruntime &= agreed
         known = all(v.known for v in inputs.values()) or n.op_type in ("Shape", "Size")
-        made = []
-        for at, (name, array) in enumerate(zip(n.output, right, strict=True)):
-            others = tuple(None if d is None else d[at] for d in disturbed)
-            doubted = None if cautious is None else cautious[at]
-            made.append(DrawnValue(name, array, others, doubted, known, is_option=n.op_type == "Optional"))
+        outputs = []
+        for i, (name, array) in enumerate(zip(n.output, right, strict=True)):
+            others = tuple(None if d is None else d[i] for d in disturbed)
+            doubted = None if cautious is None else cautious[i]
+            outputs.append(DrawnValue(name, array, others, doubted, known, is_option=n.op_type == "Optional"))
             if name:
-                self.values[name] = made[-1]
-        return made
+                self.values[name] = outputs[-1]
+        return outputs
 
     def _cautious(
         self, n: onnx.NodeProto, row: Any, inputs: Mapping[str, DrawnValue], right: list[Array], judge: Any
@@ -131,11 +131,11 @@ class ModelRun:
         if not row.defined(n, given):
             return None
         try:
-            made = judge(given)
+            outputs = judge(given)
         except Refused:
             return None
-        scale = largest([*given.values(), *made]) if rounding.absolute else 0
-        return [self._noisy(x, rounding, scale, i) for x in made] if rounding.ulps else made
+        scale = largest([*given.values(), *outputs]) if rounding.absolute else 0
+        return [self._noisy(x, rounding, scale, i) for x in outputs] if rounding.ulps else outputs
 
     def _noisy(self, x: Array, rounding: Tolerance, scale: float, i: int) -> Array:
         """`x` with every float a few units in the last place away, of itself or of `scale`; what may be zero then is
@@ -153,8 +153,8 @@ class ModelRun:
                 noise = np.abs(noise)
             noise *= sign
             small = np.where((wide != 0) & (np.abs(wide) < least(x.dtype)), least(x.dtype), 0)
-            made = wide + noise * (step * np.maximum(np.abs(wide), scale) + small)
-            return np.where((np.abs(wide) < step * scale) & (noise < -0.5), 0, made).astype(x.dtype)
+            noisy = wide + noise * (step * np.maximum(np.abs(wide), scale) + small)
+            return np.where((np.abs(wide) < step * scale) & (noise < -0.5), 0, noisy).astype(x.dtype)
 
     def _judged(self, n: onnx.NodeProto, row: Any, inputs: Mapping[str, Array]) -> tuple[list[Array], Any, bool]:
         """The right outputs; who gives them; and whether onnxruntime does."""
@@ -226,8 +226,8 @@ def _all_outputs(n: onnx.NodeProto, run: Any, arrays: Mapping[str, Array], opset
     likes = _dtypes(n, arrays, opset)
 
     def complete(inputs: Mapping[str, Array]) -> list[Array]:
-        made = iter(run(inputs))
-        results = [next(made) if o else None for o in n.output]
+        outputs = iter(run(inputs))
+        results = [next(outputs) if o else None for o in n.output]
         for x, dtype in zip(results, likes, strict=False):
             if dtype is not None and isinstance(x, np.ndarray) and x.dtype != dtype:
                 raise Refused(f"a result is {x.dtype} instead of {dtype}")
@@ -239,8 +239,8 @@ def _all_outputs(n: onnx.NodeProto, run: Any, arrays: Mapping[str, Array], opset
 def _dtypes(n: onnx.NodeProto, arrays: Mapping[str, Array], opset: int) -> list[np.dtype | None]:
     """The dtypes of the outputs that are those of an input."""
     schema = onnx.defs.get_schema(n.op_type, opset)
-    found = {}
+    by_type = {}
     for formal, name in zip(schema.inputs, n.input, strict=False):
         if name and isinstance(arrays[name], np.ndarray):
-            found.setdefault(formal.type_str, arrays[name].dtype)
-    return [found.get(o.type_str) for o in schema.outputs]
+            by_type.setdefault(formal.type_str, arrays[name].dtype)
+    return [by_type.get(o.type_str) for o in schema.outputs]
