@@ -35,8 +35,8 @@ def convolved(
     """The contraction of `a` and `b` over the letters `over`, if one of them is windows and the other weights."""
     for x, letters, w, others in ((a, letters_a, b, letters_b), (b, letters_b, a, letters_a)):
         windows = windows_of(x.node)
-        if windows is not None and (result := _convolved(windows, list(letters), w, list(others), over)) is not None:
-            return result
+        if windows is not None and (product := _convolved(windows, list(letters), w, list(others), over)) is not None:
+            return product
     return None
 
 

@@ -323,16 +323,16 @@ def tile(A: Any, reps: Any) -> Tracer:
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tracer:
     x, along = one_axis(lift(a), axis)
     counts = constant_of(repeats, "the count given to np.repeat")
-    place = x.ndim + along
+    position = x.ndim + along
     if counts.dtype.kind not in "biu" or (counts < 0).any():
         raise ShapeError("np.repeat: counts must be integers, and not negative")
     if counts.size == 1:
         count = int(counts.item())
-        spread = broadcast_to(expand_dims(x, place + 1), (*x.shape[: place + 1], count, *x.shape[place + 1 :]))
-        return spread.reshape((*x.shape[:place], x.shape[place] * count, *x.shape[place + 1 :])).copy()
-    if counts.shape != (x.shape[place],):
-        raise ShapeError(f"np.repeat: counts of shape {counts.shape} do not fit the extent {x.shape[place]}")
-    return lazy.take(x, np.repeat(np.arange(x.shape[place]), counts), along)
+        spread = broadcast_to(expand_dims(x, position + 1), (*x.shape[: position + 1], count, *x.shape[position + 1 :]))
+        return spread.reshape((*x.shape[:position], x.shape[position] * count, *x.shape[position + 1 :])).copy()
+    if counts.shape != (x.shape[position],):
+        raise ShapeError(f"np.repeat: counts of shape {counts.shape} do not fit the extent {x.shape[position]}")
+    return lazy.take(x, np.repeat(np.arange(x.shape[position]), counts), along)
 
 
 @implements(np.roll)

@@ -31,9 +31,9 @@ def together(graph: Graph) -> tuple[Graph, list[str]]:
     for n in graph.nodes:
         args = [new[a] for a in n.args]
         rewrite = _REWRITES.get(n.op) if len(args) >= FEWEST else None
-        outcome = None if rewrite is None else rewrite(n, args)
-        new[n] = outcome[0] if outcome is not None else n if args == [*n.args] else n.over(args)
-        said += [f"{count(len(run), 'alike piece')} are computed at once" for run in (outcome[1] if outcome else ())]
+        joined = None if rewrite is None else rewrite(n, args)
+        new[n] = joined[0] if joined is not None else n if args == [*n.args] else n.over(args)
+        said += [f"{count(len(run), 'alike piece')} are computed at once" for run in (joined[1] if joined else ())]
     return replace(graph, outputs=tuple([new[o] for o in graph.outputs])), said
 
 

@@ -49,8 +49,8 @@ def rolled(graph: Graph, costs: Costs, exactly: bool = False) -> Graph:
     if graph.rolled is not None:
         return graph
     said: list[str] = []
-    while len(said) < MOST and (outcome := _once(graph, costs, exactly)):
-        graph, text = outcome
+    while len(said) < MOST and (replacement := _once(graph, costs, exactly)):
+        graph, text = replacement
         said.append(text)
     graph, more = together(graph)
     return replace(graph, rolled=(*said, *more))
