@@ -21,6 +21,7 @@ from numpy import asarray  # itself: while a function is traced, np.asarray is w
 from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError
 from eqfuse.ops import row
+from eqfuse.ops.index_map import IndexMap
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.summary import ROWS, Summarised, Summary, count, cut, listed
@@ -47,6 +48,13 @@ class Node:
     def attr(self, name: str) -> Any:
         """The attribute that the operator's row calls `name`."""
         return row(self.op).attr(self.attrs, name)
+
+    @property
+    def index_map(self) -> IndexMap | None:
+        """Where this view finds its elements in its argument; None where no sums of indices say so."""
+        places = row(self.op).index_map
+        assert places is not None, f"{self.op} is no view"
+        return places(self.args[0].shape, self.attrs)
 
     @property
     def literal(self) -> Literal:

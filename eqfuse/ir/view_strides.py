@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -21,20 +22,36 @@ def contiguous(shape: Shape) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-@lru_cache(maxsize=4096)
+class Lying(NamedTuple):
+    """Where the elements of a view lie in its array: the first one, how many there are, and how far apart, by axis."""
+
+    first: int
+    shape: Shape
+    strides: tuple[int, ...]
+
+
 def view_strides(op: str, attrs: tuple, shape: Shape, strides: tuple[int, ...]) -> tuple[int, ...] | None:
     """Element strides after a view operator, or None when NumPy would have to copy."""
+    view = behind(shape, ((op, attrs),), strides)
+    return view and view.strides
+
+
+@lru_cache(maxsize=8192)
+def behind(shape: Shape, chain: tuple[tuple[str, tuple], ...], strides: tuple[int, ...] | None = None) -> Lying | None:
+    """The views of `chain` (operators and attributes), one after the other, of an array that lies so, in C order where
+    no strides say otherwise. None where NumPy would have to copy."""
+    strides = contiguous(shape) if strides is None else strides
     if math.prod(shape) == 0:
-        return contiguous(row(op).type([TensorType(np.dtype(np.int8), shape)], attrs).shape)
-    array = as_strided(np.empty(1, np.int8), shape, strides)
-    if op == "reshape":
-        try:
-            return np.reshape(array, *attrs, copy=False).strides
-        except ValueError:
-            return None
-    return row(op).meaning(array, *attrs).strides
-
-
-def moves_units(before: Shape, after: Shape) -> bool:
-    """Does a reshape from one shape to the other only add and drop axes of extent 1?"""
-    return [n for n in before if n != 1] == [n for n in after if n != 1]
+        for op, attrs in chain:
+            shape = row(op).type([TensorType(np.dtype(np.int8), shape)], attrs).shape
+        return Lying(0, shape, contiguous(shape))
+    first = array = as_strided(np.empty(1, np.int8), shape, strides)
+    for op, attrs in chain:
+        if op == "reshape":
+            try:
+                array = np.reshape(array, *attrs, copy=False)
+            except ValueError:
+                return None
+        elif array.ndim or op == "broadcast_to":  # others do nothing to a number, of which `np.flip` copies
+            array = row(op).meaning(array, *attrs)
+    return Lying(array.ctypes.data - first.ctypes.data, array.shape, array.strides)

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node, topological
 from eqfuse.ir.pieces import joined, viewed
-from eqfuse.ir.view_strides import contiguous, moves_units, view_strides
+from eqfuse.ir.view_strides import contiguous, view_strides
 from eqfuse.ops import Role, row
+from eqfuse.ops.index_map import moves_units
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.updates import Ranges
 

@@ -17,6 +17,7 @@ from eqfuse.cost.work import touches
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.pieces import within
 from eqfuse.ops import Role, row
+from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
 
 # of their arguments, they may need a part
@@ -203,56 +204,32 @@ def _aligned(region: Box, shape: Shape) -> Box:
 
 def _viewed(n: Node, region: Box) -> Region:
     """Where in its argument a view finds `region`."""
-    source = n.args[0]
-    if n.op == "transpose":
-        back = dict(zip(n.attr("axes"), region, strict=True))
-        return tuple(back[a] for a in range(len(region)))
-    if n.op == "broadcast_to":
-        return _aligned(region, source.shape)
-    if n.op == "slice":
-        pairs = zip(region, n.attr("ranges"), strict=True)
-        return tuple(_taken(range(*ends), r) for r, ends in pairs)
-    if n.op == "flip":
-        rank, axes = len(region), n.attr("axes")
-        return tuple(
-            _taken(range(m - 1, -1, -1), r) if a - rank in axes else r
-            for a, (r, m) in enumerate(zip(region, source.shape, strict=True))
-        )
-    if n.op == "sliding_window":
-        return _slid(n, region)
-    return _reshaped(region, n.shape, source.shape)
+    source = n.args[0].type
+    if not all(region):
+        return (range(0),) * source.rank
+    places = n.index_map
+    axes = [_places(place, region) for place in places or ()]
+    if places is not None and None not in axes:
+        return tuple(axes)  # type: ignore[arg-type]
+    whole = all(len(r) == extent for r, extent in zip(region, n.shape, strict=True))
+    return _whole(source.shape) if places is None and whole else min(source.size, math.prod(map(len, region)))
 
 
-def _taken(axis: range, places: range) -> range:
-    found = axis[places.start : places.stop : places.step]
-    return found if found.step > 0 else found[::-1]
-
-
-def _slid(n: Node, region: Box) -> Region:
-    """The elements under the windows of `n` in `region`."""
-    rank = n.args[0].type.rank
-    found, dense = list(region[:rank]), True
-    for (axis, _), window in zip(n.attr("windows"), region[rank:], strict=True):
-        places = found[axis]
-        if not places or not window:
-            found[axis] = range(0)
-        elif len(window) == 1:
-            found[axis] = range(places.start + window[0], places.stop + window[0], places.step)
+def _places(place: Place, region: Box) -> range | None:
+    """The indices along one axis of its argument at which a view finds `region`; None where these are no range."""
+    taken = range(place.start, place.start + 1)
+    for axis, step in place.terms:
+        r = region[axis]
+        first, last = sorted((step * r[0], step * r[-1]))
+        added = range(first, last + 1, abs(step) * r.step)
+        if len(taken) == 1 or len(added) == 1:
+            longer = max(taken, added, key=len)
+            taken = range(taken[0] + added[0], taken[-1] + added[-1] + 1, longer.step)
+        elif added.step == 1 and taken.step <= len(added):  # windows without gaps between them
+            taken = range(taken[0] + added[0], taken[-1] + added[-1] + 1)
         else:
-            dense = dense and (len(places) == 1 or places.step <= len(window) * window.step) and window.step == 1
-            found[axis] = range(places[0] + window[0], places[-1] + window[-1] + 1)
-    return tuple(found) if dense else min(n.args[0].type.size, math.prod(map(len, region)))
-
-
-def _reshaped(region: Box, shape: Shape, source: Shape) -> Region:
-    """A reshape that adds or drops axes of one element keeps boxes; others keep those that are whole."""
-    if all(len(r) == n for r, n in zip(region, shape, strict=True)):
-        return _whole(source)
-    if [n for n in shape if n != 1] == [n for n in source if n != 1]:
-        rest = iter([r for r, n in zip(region, shape, strict=True) if n != 1])
-        some = all(region)
-        return tuple(range(int(some)) if n == 1 else next(rest) for n in source)
-    return math.prod(map(len, region))
+            return None
+    return taken
 
 
 def _windows(n: Node) -> int:

@@ -6,11 +6,12 @@ import math
 from dataclasses import replace
 
 from eqfuse.cost.targets import is_compiled
-from eqfuse.ir.view_strides import contiguous, moves_units
+from eqfuse.ir.view_strides import contiguous
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.product import widened
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
+from eqfuse.ops.index_map import keeps_order
 
 NAME = "map"
 MAPS = "eqfuse.emit.cuda.scheduling.map:map_schedule"
@@ -30,13 +31,13 @@ def accept(call: Call) -> State | str | None:
         return State(NAME, shape, shape, dense=dense, exact=widened(call.row.name, call.types[0].dtype, call.out.dtype))
     if call.is_a(Role.VIEW) and not call.states[0].at_leaf:
         (source,) = call.states
-        if call.row.name == "sliding_window":
+        places = call.index_map
+        if any(len(place.terms) > 1 for place in places or ()):
             return "the windows of a value overlap: a kernel would compute it once for each of them"
-        if call.row.name == "reshape":
-            if not source.dense and not moves_units(source.shape, shape):
-                return "a reshape of values that are broadcast or strided cannot be taken on the arrays read"
-            return State(NAME, shape, shape, dense=source.dense, exact=source.exact)
-        return State(NAME, shape, shape, dense=False, exact=source.exact)
+        if places is None and not source.dense:
+            return "a reshape of values that are broadcast or strided cannot be taken on the arrays read"
+        dense = source.dense and math.prod(shape) == math.prod(source.shape) and keeps_order(places)
+        return State(NAME, shape, shape, dense=dense, exact=source.exact)
     return None
 
 

@@ -55,19 +55,14 @@ def _padded(call: Call) -> Seams:
 
 
 def _viewed(call: Call, seams: Seams) -> Seams:
-    before, after, name = call.types[0].shape, call.out.shape, call.row.name
-    if name == "transpose":
-        order = call.attr("axes")
-        return frozenset((order.index(len(order) + a) - len(order), place) for a, place in seams)
-    if name == "flip":
-        flipped = call.attr("axes")
-        return frozenset((a, before[a] - place if a in flipped else place) for a, place in seams)
-    if name == "slice":
-        ranges = call.attr("ranges")
-        moved = [(a, -((ranges[a][0] - place) // ranges[a][2])) for a, place in seams]
-        return frozenset((a, place) for a, place in moved if 0 < place < after[a])
-    if name == "reshape":  # which only adds and drops axes of extent 1
-        kept = [[a for a in range(-len(shape), 0) if shape[a] != 1] for shape in (before, after)]
-        new = dict(zip(*kept, strict=False))
-        return frozenset((new[a], place) for a, place in seams if a in new)
-    return seams
+    """Along each axis that the view shares with its argument: the first of its indices beyond the seam."""
+    places, shape = call.index_map, call.out.shape
+    if places is None:
+        return frozenset()  # no kernel takes such a reshape of joined arrays
+    found = set()
+    for a, seam in seams:
+        start = places[a].start
+        for axis, step in places[a].terms[:1]:
+            beyond = -((start - seam) // step) if step > 0 else (start - seam) // -step + 1
+            found.add((axis - len(shape), beyond))
+    return frozenset((a, place) for a, place in found if 0 < place < shape[a])

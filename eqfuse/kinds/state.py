@@ -13,6 +13,7 @@ from eqfuse.kinds.kind import Kind, kind_of
 from eqfuse.kinds.product import Product
 from eqfuse.kinds.seams import Seams
 from eqfuse.ops import Op, Role
+from eqfuse.ops.index_map import IndexMap
 from eqfuse.ops.types import Shape, TensorType
 
 
@@ -104,6 +105,12 @@ class Call:
         """The attribute that the operator's row calls `name`."""
         return self.row.attr(self.attrs, name)
 
+    @property
+    def index_map(self) -> IndexMap | None:
+        """Of a view, as `Node.index_map`."""
+        assert self.row.index_map is not None
+        return self.row.index_map(self.types[0].shape, self.attrs)
+
     def is_a(self, role: Role) -> bool:
         return self.row.role is role
 
@@ -132,12 +139,10 @@ def runs_of(call: Call) -> tuple[int, ...]:
     if call.is_a(Role.VIEW):
         if math.prod(shape) > math.prod(before.shape) or not before.runs:
             return ()
-        if call.row.name == "transpose":
-            order = call.attr("axes")
-            return tuple(sorted(order.index(len(shape) + a) - len(shape) for a in before.runs))
-        if call.row.name == "reshape":
+        places = call.index_map
+        if places is None:
             return (_last(shape),) if shape and before.runs == (_last(before.shape),) else ()
-        return before.runs
+        return tuple(sorted({axis - len(shape) for a in before.runs for axis, _ in places[a].terms}))
     if call.is_a(Role.ELEMENTWISE):
         size = math.prod(call.anchors[0].space if call.anchors else shape)
         whole = [s for s in call.states if not s.pointwise or math.prod(s.shape) == size]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from eqfuse.ir.view_strides import contiguous, view_strides
 from eqfuse.kinds.kind import BY_NUMPY, EMITTERS, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
@@ -19,8 +21,7 @@ def accept(call: Call) -> State | str | None:
     if strides is None:
         return None  # this reshape copies: `library` takes it
     shape = call.out.shape
-    is_whole = call.row.name == "reshape" or shape == source.shape
-    dense = source.dense and is_whole and strides == contiguous(shape)
+    dense = source.dense and math.prod(shape) == math.prod(source.shape) and strides == contiguous(shape)
     return State(NAME, shape, shape, strides=strides, dense=dense)
 
 

@@ -9,7 +9,8 @@ from enum import Enum
 from typing import Any
 
 from eqfuse.errors import ShapeError
-from eqfuse.ops.types import TensorType
+from eqfuse.ops.index_map import IndexMap
+from eqfuse.ops.types import Shape, TensorType
 
 Types = Sequence[TensorType]
 
@@ -102,6 +103,8 @@ class Op:
     domain: tuple[float, float] = REALS  # where a function of one argument is defined
     joined_by: str | None = None  # of a reduction: the operator that joins the results of two parts
     values_from: int = 0  # the first argument that holds values: before them is the condition of `where`
+    # of a view, from the shape of its argument and its attributes; None where no sums of indices express the view
+    index_map: Callable[[Shape, tuple], IndexMap | None] | None = None
 
     def attr(self, attrs: Sequence[Any], name: str) -> Any:
         """The attribute `name` among the `attrs` of one application."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from eqfuse.dtypes import moved
+from eqfuse.ops import index_map
+from eqfuse.ops.index_map import IndexMap
 from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need, no_flops
-from eqfuse.ops.types import TensorType
+from eqfuse.ops.types import Shape, TensorType
 
 
 def _transpose(types: Types, attrs: tuple) -> TensorType:
@@ -128,13 +132,20 @@ def _row(
     return Op(name, role, arity, attrs, rule, meaning, no_flops, price, Rounding.NEVER)  # type: ignore[arg-type]
 
 
+def _view(
+    name: str, attr: str, rule: object, meaning: object, places: Callable[[Shape, tuple], IndexMap | None],
+    price: PriceClass = PriceClass.FREE,
+) -> Op:  # fmt: skip
+    return replace(_row(name, Role.VIEW, 1, (attr,), rule, meaning, price), index_map=places)
+
+
 ROWS = [
-    _row("transpose", Role.VIEW, 1, ("axes",), _transpose, np.transpose, PriceClass.TRANSPOSE),
-    _row("reshape", Role.VIEW, 1, ("shape",), _reshape, np.reshape, PriceClass.FREE),
-    _row("broadcast_to", Role.VIEW, 1, ("shape",), _broadcast_to, np.broadcast_to, PriceClass.FREE),
-    _row("slice", Role.VIEW, 1, ("ranges",), _slice, _do_slice, PriceClass.FREE),
-    _row("flip", Role.VIEW, 1, ("axes",), _flip, np.flip, PriceClass.FREE),
-    _row("sliding_window", Role.VIEW, 1, ("windows",), _sliding_window, _do_sliding_window, PriceClass.FREE),
+    _view("transpose", "axes", _transpose, np.transpose, index_map.transposed, PriceClass.TRANSPOSE),
+    _view("reshape", "shape", _reshape, np.reshape, index_map.reshaped),
+    _view("broadcast_to", "shape", _broadcast_to, np.broadcast_to, index_map.broadcast),
+    _view("slice", "ranges", _slice, _do_slice, index_map.sliced),
+    _view("flip", "axes", _flip, np.flip, index_map.flipped),
+    _view("sliding_window", "windows", _sliding_window, _do_sliding_window, index_map.windowed),
     _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE),
     _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE),
     _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE),

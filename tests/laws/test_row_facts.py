@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from eqfuse.ops import TABLE
+from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.index_map import Place
 from eqfuse.ops.row import REALS, Rounding
 from eqfuse.rewrites import book
 
@@ -123,3 +124,28 @@ def test_it_rounds_as_often_as_it_says(op: str) -> None:
         once = wide.astype(np.float32)
     np.testing.assert_array_equal(called(op, *arguments), once)
     assert TABLE[op].rounding is Rounding.ONCE or np.array_equal(once, wide, equal_nan=True)
+
+
+VIEWS = {
+    "transpose": [((2, 3, 1, 4), (3, 0, 2, 1)), ((5,), (0,)), ((), ())],
+    "reshape": [((2, 1, 3), (1, 2, 3, 1)), ((2, 6), (3, 4)), ((1, 1), ()), ((4,), (4,))],
+    "broadcast_to": [((3, 1), (2, 3, 4)), ((), (2, 2)), ((1, 3), (1, 3))],
+    "slice": [((6, 1, 5), ((1, 6, 2), (0, 1, 1), (0, 5, 3))), ((7,), ((2, 5, 1),))],
+    "flip": [((3, 1, 4), (-3, -2)), ((5,), (-1,)), ((2, 3), ())],
+    "sliding_window": [((5, 4), ((-2, 2),)), ((6, 1), ((-2, 3), (-1, 1), (-2, 2)))],
+}
+
+
+@pytest.mark.parametrize("op", [name for name, op in TABLE.items() if op.role is Role.VIEW])
+def test_each_element_of_a_view_is_the_one_of_its_argument_that_the_index_map_names(op: str) -> None:
+    assert TABLE[op].index_map is not None
+    for shape, attr in VIEWS[op]:
+        x = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+        view, places = TABLE[op].meaning(x, attr), TABLE[op].index_map(shape, (attr,))
+        if places is None:
+            assert op == "reshape" and shape == (2, 6)
+            continue
+        index = np.indices(view.shape)
+        taken = tuple(place.start + sum(step * index[a] for a, step in place.terms) for place in places)
+        np.testing.assert_array_equal(x[taken] if shape else np.broadcast_to(x, view.shape), view)
+        assert all(place == Place() for place, extent in zip(places, shape, strict=True) if extent == 1)

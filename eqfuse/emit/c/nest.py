@@ -8,17 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
-
-import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
-from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.view_strides import behind
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import row
 from eqfuse.ops.types import Shape
 
 SHORT = 16  # elements: a shorter dimension is no loop of vectors
@@ -64,33 +60,16 @@ def where(n: Node) -> Access:
     if not n.type.size:  # nothing is read, wherever loops along its empty axes stand
         return Access(0, tuple([int(extent == 0) for extent in n.shape]))
     leaf, chain = leaf_chain(n)
-    place = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
-    if place is None:
+    view = behind(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
+    if view is None:
         raise UnsupportedOp(f"the views of {leaf.type} that give {n.type} have no strides: store that array first")
-    return place
+    return Access(view.first, view.strides)
 
 
 def aligned(offset: int, strides: Sequence[int], shape: Shape, space: Shape) -> Access:
     """The access of an array of `shape` that broadcasts to `space`."""
     own = [0 if n == 1 else s for n, s in zip(shape, strides, strict=True)]
     return Access(offset, (*[0] * (len(space) - len(shape)), *own))
-
-
-@lru_cache(maxsize=4096)
-def _place(shape: Shape, chain: tuple[tuple[str, tuple], ...]) -> Access | None:
-    """Where views of an array in C order begin and how they go on: asked of NumPy, on an array without data."""
-    if not chain:
-        return Access(0, contiguous(shape))
-    first = array = as_strided(np.empty(1, np.int8), shape, contiguous(shape))
-    for op, attrs in chain:
-        if op == "reshape":
-            try:
-                array = np.reshape(array, *attrs, copy=False)
-            except ValueError:
-                return None
-        else:
-            array = row(op).meaning(array, *attrs)
-    return Access(array.__array_interface__["data"][0] - first.__array_interface__["data"][0], array.strides)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from eqfuse.emit.cuda.pieces import chosen, pieces_at
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
+from eqfuse.ops.index_map import Place
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.row import Rounding
 from eqfuse.ops.types import Shape
@@ -277,33 +278,11 @@ class Elements:
         return f"const {kind} {name} = *(const {kind}*)({array} + {first});"
 
     def _source(self, n: Node, index: Index) -> Index:
-        """Where in its argument the view or gather `n` finds its element `index`."""
-        source = n.args[0]
-        if n.op == "transpose":
-            back = dict(zip(n.attr("axes"), index, strict=True))
-            return tuple(back[a] for a in range(len(index)))
-        if n.op == "reshape":
-            return self.indices.split(self._short(self.indices.join(index, n.shape)), source.shape)
-        if n.op == "broadcast_to":
-            return aligned(index, source.shape)
-        if n.op == "slice":
-            return tuple(
-                "0" if m == 1 else text if (start, step) == (0, 1) else _shifted(text, start, step)
-                for text, (start, _, step), m in zip(index, n.attr("ranges"), source.shape, strict=True)
-            )
-        if n.op == "flip":
-            rank, axes = len(index), n.attr("axes")
-            return tuple(
-                f"({m - 1} - {text})" if a - rank in axes else text
-                for a, (text, m) in enumerate(zip(index, source.shape, strict=True))
-            )
-        if n.op == "sliding_window":
-            rank = source.type.rank
-            found = list(index[:rank])
-            for (axis, _), text in zip(n.attr("windows"), index[rank:], strict=True):
-                found[axis] = f"({found[axis]} + {text})"
-            return tuple(found)
-        raise UnsupportedOp(f"the cuda target cannot take the view {n.op} inside a kernel; run it as a library call")
+        """Where in its argument the view `n` finds its element `index`."""
+        places = n.index_map
+        if places is None:
+            return self.indices.split(self._short(self.indices.join(index, n.shape)), n.args[0].shape)
+        return tuple(_placed(place, index) for place in places)
 
     def _piece(self, n: Node, index: Index) -> Recursion:
         """`n[index]`, of the piece that it lies in: one value at a place that depends on the piece, where all are
@@ -372,6 +351,17 @@ class Elements:
             self.short_here.add(name)
             self.define(f"const {self.parameters.integer}", name, text, varies)
         return name
+
+
+def _placed(place: Place, index: Index) -> str:
+    """Where the element `index` of a view lies along one axis of its argument."""
+    if len(place.terms) != 1:
+        terms = [index[axis] if step == 1 else f"{index[axis]} * {step}" for axis, step in place.terms]
+        return f"({' + '.join([*terms, str(place.start)] if place.start else terms)})" if terms else str(place.start)
+    ((axis, step),) = place.terms
+    if step == -1:
+        return f"({place.start} - {index[axis]})"
+    return index[axis] if (place.start, step) == (0, 1) else _shifted(index[axis], place.start, step)
 
 
 def _shifted(text: str, start: int, step: int) -> str:

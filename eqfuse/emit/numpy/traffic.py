@@ -15,9 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.view_strides import behind
 from eqfuse.ir.views import computes, leaf_chain
-from eqfuse.ops import row
 from eqfuse.ops.types import Shape
 
 MARKED = 1 << 16  # elements of an array up to which several views are laid over each other; beyond, their sum
@@ -70,24 +69,18 @@ def _marked(size: int, places: frozenset[tuple[Place, int]]) -> int:
 def _place(shape: Shape, chain: tuple[tuple[str, tuple], ...]) -> Place | None:
     """Where the elements of an array of `shape` behind the views of `chain` lie. None where a reshape copies it, and
     reads all."""
-    base = np.empty(1, np.int8)
-    array = as_strided(base, shape, contiguous(shape))
-    for op, attrs in chain:
-        if op == "reshape":
-            try:
-                array = np.reshape(array, *attrs, copy=False)
-            except ValueError:
-                return None
-        else:
-            array = row(op).meaning(array, *attrs)
-    if not array.size:
+    view = behind(shape, chain)
+    if view is None:
+        return None
+    size = math.prod(view.shape)
+    if not size:
         return 0, ((0, 0),)
     if not chain:
-        return 0, ((1, array.size),) if array.size > 1 else ()
-    first = array.ctypes.data - base.ctypes.data
-    first += sum(s * (e - 1) for s, e in zip(array.strides, array.shape, strict=True) if s < 0)
+        return 0, ((1, size),) if size > 1 else ()
+    axes = list(zip(view.strides, view.shape, strict=True))
+    first = view.first + sum(s * (e - 1) for s, e in axes if s < 0)
     runs: list[Run] = []
-    for stride, extent in sorted((abs(s), e) for s, e in zip(array.strides, array.shape, strict=True) if s and e > 1):
+    for stride, extent in sorted((abs(s), e) for s, e in axes if s and e > 1):
         if runs and stride % runs[-1][0] == 0 and stride // runs[-1][0] <= runs[-1][1]:  # no gap between them
             inner, length = runs.pop()
             runs.append((inner, stride // inner * (extent - 1) + length))

@@ -16,6 +16,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous, view_strides
 from eqfuse.kinds.product import Product
 from eqfuse.ops import Role, row
+from eqfuse.ops.index_map import ORIGIN
 from eqfuse.ops.types import Shape, TensorType
 
 ACCESS = 16  # bytes that a thread reads at once, at most
@@ -123,12 +124,8 @@ def _seen(view: Node, a: Lying) -> Lying | None:
     """`a`, of the argument of `view`, as the view has it; None where strides do not express it."""
     (x,) = view.args
     strides = view_strides(view.op, view.attrs, x.shape, a.strides)
-    starts = [0] * x.type.rank
-    if view.op == "slice":
-        starts = [start for start, _, _ in view.attr("ranges")]
-    if view.op == "flip":
-        starts = [n - 1 if axis - x.type.rank in view.attr("axes") else 0 for axis, n in enumerate(x.shape)]
-    offset = a.offset + sum(start * s for start, s in zip(starts, a.strides, strict=True))
+    places = view.index_map or (ORIGIN,) * x.type.rank
+    offset = a.offset + sum(place.start * s for place, s in zip(places, a.strides, strict=True))
     return None if strides is None else Lying(a.node, strides, offset)
 
 

@@ -255,10 +255,7 @@ def _axes(n: Node, arguments: Sequence[frozenset[int]]) -> frozenset[int]:
         return arguments[0] & long
     if role is not Role.VIEW:
         return long
-    source = arguments[0]
-    if n.op == "transpose":
-        order = n.attr("axes")
-        return frozenset(i - len(order) for i, a in enumerate(order) if a - len(order) in source)
-    if n.op in ("slice", "flip", "broadcast_to"):
-        return source & long
-    return long if source else frozenset()
+    source, places = arguments[0], n.index_map
+    if places is None:
+        return long if source else frozenset()
+    return long & {axis - n.type.rank for a in source for axis, _ in places[a].terms}

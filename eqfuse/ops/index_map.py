@@ -1,0 +1,86 @@
+"""Where a view finds its elements: along each axis of its argument, at a sum of its own indices.
+
+In: the shape of the argument, and the attributes of the view. Out: a `Place` for each axis of the argument. Whoever
+follows an index through a view, a range of them or a stride, does it by these, and knows no view by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eqfuse.ops.types import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An index along one axis of the argument: `start`, and for each (axis, step) of `terms` the view's index along
+    that axis, counted from its first one, times `step`. Of an axis of extent 1 it is 0."""
+
+    start: int = 0
+    terms: tuple[tuple[int, int], ...] = ()
+
+
+IndexMap = tuple[Place, ...]
+ORIGIN = Place()
+
+
+def along(axis: int, start: int = 0, step: int = 1) -> Place:
+    """From `start` on, every so many elements, one for each index of the view along `axis`."""
+    return Place(start, ((axis, step),))
+
+
+def transposed(shape: Shape, attrs: tuple) -> IndexMap:
+    (axes,) = attrs
+    return _places(shape, [along(axes.index(a)) for a in range(len(shape))])
+
+
+def reshaped(shape: Shape, attrs: tuple) -> IndexMap | None:
+    """None where a reshape does more than to add and drop axes of extent 1."""
+    (new,) = attrs
+    if not moves_units(shape, new):
+        return None
+    kept = iter([a for a, n in enumerate(new) if n != 1])
+    return tuple([ORIGIN if n == 1 else along(next(kept)) for n in shape])
+
+
+def broadcast(shape: Shape, attrs: tuple) -> IndexMap:
+    (new,) = attrs
+    return _places(shape, [along(a) for a in range(len(new) - len(shape), len(new))])
+
+
+def sliced(shape: Shape, attrs: tuple) -> IndexMap:
+    (ranges,) = attrs
+    return _places(shape, [along(a, start, step) for a, (start, _, step) in enumerate(ranges)])
+
+
+def flipped(shape: Shape, attrs: tuple) -> IndexMap:
+    (axes,) = attrs
+    rank = len(shape)
+    return _places(shape, [along(a, n - 1, -1) if a - rank in axes else along(a) for a, n in enumerate(shape)])
+
+
+def windowed(shape: Shape, attrs: tuple) -> IndexMap:
+    """The place of a window, and that in the window."""
+    (windows,) = attrs
+    terms = [[(a, 1)] for a in range(len(shape))]
+    for window, (axis, _) in enumerate(windows, len(shape)):
+        terms[axis].append((window, 1))
+    return _places(shape, [Place(0, tuple(each)) for each in terms])
+
+
+def keeps_order(places: IndexMap | None) -> bool:
+    """Does a view of as many elements as its argument has them in the same order, as every reshape does?"""
+    if places is None:
+        return True
+    terms = [place.terms for place in places if place.terms]
+    axes = [axis for ((axis, step),) in terms if step == 1]
+    return len(axes) == len(terms) and axes == sorted(axes)
+
+
+def moves_units(before: Shape, after: Shape) -> bool:
+    """Does a reshape from one shape to the other only add and drop axes of extent 1?"""
+    return [n for n in before if n != 1] == [n for n in after if n != 1]
+
+
+def _places(shape: Shape, places: list[Place]) -> IndexMap:
+    return tuple([ORIGIN if n == 1 else place for n, place in zip(shape, places, strict=True)])
