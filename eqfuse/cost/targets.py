@@ -101,7 +101,8 @@ class Target:
     `estimates`: the module by which candidates are chosen whose schedules the search then makes (`Estimates`); without
     one it makes those of all. `meanwhile`: the target on which a program may run while its kernels are compiled.
     `in_place`: updates of a loop's carries write where these lie. `copies_overlap`: a copy is right where what it reads
-    and what it writes overlap."""
+    and what it writes overlap. `reads_blocks`: what kernels read again from main memory may be read once, block by
+    block, by a loop over blocks that stay in a cache."""
 
     package: str
     names: tuple[str, ...]
@@ -112,13 +113,14 @@ class Target:
     meanwhile: str = ""
     in_place: bool = False
     copies_overlap: bool = False
+    reads_blocks: bool = False
 
 
 TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost", in_place=True,
-                    copies_overlap=True),
+                    copies_overlap=True, reads_blocks=True),
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
-                meanwhile="numpy", in_place=True, copies_overlap=True),
+                meanwhile="numpy", in_place=True, copies_overlap=True, reads_blocks=True),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True),
 }
 OURS = frozenset(TARGETS)
@@ -168,6 +170,11 @@ def writes_in_place(device: Device) -> bool:
 def copies_overlap(device: Device) -> bool:
     """Are copies on `device` right where what they read and what they write overlap?"""
     return _row(device.target).copies_overlap
+
+
+def reads_blocks(device: Device) -> bool:
+    """May programs for `device` read large arguments block by block, so that what reads them again finds them near?"""
+    return _row(device.target).reads_blocks
 
 
 def runs_meanwhile(device: Device) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eqfuse.cost.targets import reads_blocks
 from eqfuse.plan.plan import Plan
 
 ROOM = 2  # a block is to take one part in so many of the last level before main memory: other values lie there too
@@ -24,7 +25,7 @@ class Rereads:
 def rereads(plan: Plan) -> Rereads:
     """Of kernels that wait for memory alone: others hide what they read."""
     device = plan.device
-    if device.kind != "cpu" or len(device.levels) < 2:
+    if not reads_blocks(device) or len(device.levels) < 2:
         return Rereads(0.0, 1)
     near = device.levels[-2][0] // ROOM
     argument = {v: v for v in plan.inputs}  # of each view of one
