@@ -97,6 +97,10 @@ def _hidden(slices: Slices, later: Slices) -> bool:
     return any(_within(slices[0], ranges) is not None for ranges in later)
 
 
+def _none_hidden(slices: Slices, later: Slices) -> bool:
+    return not any(_hidden((ranges,), later) for ranges in slices)
+
+
 def _in_turn(slices: Slices, later: Slices) -> Slices:
     return (*slices, *later)
 
@@ -127,7 +131,8 @@ def _law_of_meeting(first: int, then: int) -> Law:
         f"{first}_and_{then}_updates_meet",
         update(update(x, *values[:first]), *values[first:], slices=t),
         update(x, *values, slices=computed(_in_turn, s, t)),
-        exactness=EXACT,
+        (guard("no later write hides an earlier one", _none_hidden, s, t),),
+        EXACT,
     )
 
 

@@ -34,8 +34,8 @@ _pushed: WeakKeyDictionary[Node, tuple[Node | None, int]] = WeakKeyDictionary()
 
 def push_views(body: Graph) -> Graph:
     """`body` with views on leaves only; UnsupportedOp when a view stands on something it does not commute with, and
-    `TooOften` when it would be many times as large. What is padded is joined of pieces, too. What bodies share is done
-    once, as long as one of them is there."""
+    `TooOften` when it would be many times as large. What is padded, or has slices replaced, is joined of pieces,
+    too. What bodies share is done once, as long as one of them is there."""
     new: dict[Node, Node] = {}
     left = _NodesLeft(REPEATS * len(body.nodes))
     for n in body.nodes:
@@ -61,6 +61,11 @@ def _pushed_over(n: Node, args: Sequence[Node], left: _NodesLeft) -> Node:
         return joined(args, n.attr("axis"))
     if n.op == "pad":
         return _padded(n, args[0], args[1], left)
+    if n.op == "slice_scatter":
+        base, *values = args
+        for value, ranges in zip(values, n.attr("slices"), strict=True):
+            base = _replaced(base, value, ranges, left)
+        return base
     return n.over(args)
 
 
@@ -71,7 +76,7 @@ def may_be_pushed(n: Node) -> bool:
         return computes(n.args[0])
     if role is Role.ELEMENTWISE:
         return any(a.op == "broadcast_to" for a in n.args) and _without_broadcasts(n, n.args) is not n
-    return n.op == "pad"
+    return n.op in ("pad", "slice_scatter")
 
 
 def leaf_chain(n: Node) -> tuple[Node, tuple[Node, ...]]:
@@ -177,6 +182,22 @@ def _padded(n: Node, source: Node, value: Node, left: _NodesLeft) -> Node:
             beside.append(_taken(wanted, value, left) if computes(value) else wanted)
         source = joined([beside[0], source, beside[1]], a - n.type.rank)
     return source
+
+
+def _replaced(base: Node, value: Node, ranges: Ranges, left: _NodesLeft) -> Node:
+    """`base` with `value` where the slice `ranges`, which has no steps, is: joined along one axis after the other."""
+    whole = [(0, extent, 1) for extent in base.shape]
+    axis = next((a for a, cut in enumerate(ranges) if (*cut,) != whole[a]), None)
+    if axis is None:
+        return value
+
+    def part(start: int, stop: int) -> Node:
+        cut = node("slice", (base,), ((*whole[:axis], (start, stop, 1), *whole[axis + 1 :]),))
+        return _taken(cut, base, left)
+
+    start, stop, _ = ranges[axis]
+    inner = _replaced(part(start, stop), value, (*ranges[:axis], (0, stop - start, 1), *ranges[axis + 1 :]), left)
+    return joined([part(0, start), inner, part(stop, base.shape[axis])], axis - base.type.rank)
 
 
 def _region(root: Node) -> list[Node]:

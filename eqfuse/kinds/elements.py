@@ -19,9 +19,10 @@ from eqfuse.ir.pieces import within
 from eqfuse.ops import Role, row
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
+from eqfuse.ops.updates import uncovered
 
 # of their arguments, they may need a part
-PARTIAL = ("slice", "sliding_window", "concat", "pad", "conv", "take", "take_along_axis")
+PARTIAL = ("slice", "sliding_window", "concat", "pad", "slice_scatter", "conv", "take", "take_along_axis")
 Box = tuple[range, ...]  # along each axis, ascending
 Region = Box | int  # a number of elements where they are no box
 MOST_REGIONS = 64  # of a value that is computed; beyond, all of it is
@@ -167,6 +168,8 @@ def _sources(n: Node, region: Region) -> list[tuple[Node, Region]]:
         return _pieces(n, region)
     if n.op == "pad":
         return [(n.args[0], _unpadded(n, region)), (n.args[1], ())]
+    if n.op == "slice_scatter":
+        return _replaced(n, region)
     if role is Role.GATHER:
         source, *indices = n.args
         lines = touches(n.op, n.attrs, source.type, n.type) // source.dtype.itemsize
@@ -185,6 +188,23 @@ def _pieces(n: Node, region: Region) -> list[tuple[Node, Region]]:
     for a in n.args:
         found.append((a, (*region[:axis], within(region[axis], start, a.shape[axis]), *region[axis + 1 :])))
         start += a.shape[axis]
+    return found
+
+
+def _replaced(n: Node, region: Region) -> list[tuple[Node, Region]]:
+    """What lies in `region` of the values that the update `n` writes, and of what it leaves of its array."""
+    if isinstance(region, int):
+        return [(a, min(region, a.type.size)) for a in n.args]
+    base, *values = n.args
+    found: list[tuple[Node, Region]] = [
+        (v, tuple(within(places, start, stop - start) for places, (start, stop, _) in zip(region, ranges, strict=True)))
+        if all(step == 1 for *_, step in ranges) else (v, _whole(v.shape))
+        for v, ranges in zip(values, n.attr("slices"), strict=True)
+    ]
+    for box in uncovered(base.shape, n.attr("slices")):
+        inside = [within(places, start, stop - start) for places, (start, stop, _) in zip(region, box, strict=True)]
+        starts = [start for start, _, _ in box]
+        found.append((base, tuple(range(r.start + s, r.stop + s, r.step) for r, s in zip(inside, starts, strict=True))))
     return found
 
 

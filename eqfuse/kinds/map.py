@@ -9,6 +9,7 @@ from eqfuse.cost.targets import is_compiled
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.product import widened
+from eqfuse.kinds.seams import pieces, seams_of
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 from eqfuse.ops.index_map import keeps_order
@@ -24,6 +25,8 @@ def accept(call: Call) -> State | str | None:
     shape = call.out.shape
     if call.is_a(Role.PIECES):
         return _joined(call)
+    if call.row.piecewise:
+        return _updated(call)
     if call.is_a(Role.GATHER):
         return _gathered(call)
     if call.is_a(Role.ELEMENTWISE):
@@ -45,6 +48,22 @@ def _joined(call: Call) -> State | str | None:
     if len(call.states) <= MOST_PIECES:
         return State(NAME, call.out.shape, call.out.shape, mapped=True)
     return None if all(s.at_leaf for s in call.states) else f"a kernel joins {MOST_PIECES} pieces at most"
+
+
+def _updated(call: Call) -> State | str | None:
+    """An array with slices replaced. In one kernel with what computes them, all of the array is written: an update in
+    place writes the slices alone."""
+    base, *values = call.states
+    if all(s.at_leaf for s in call.states) or not is_compiled(call.device):
+        return None
+    shape, slices = call.out.shape, call.attr("slices")
+    if any(step != 1 for ranges in slices for _, _, step in ranges):
+        return "a kernel computes slices without steps"
+    if base.at_leaf and 2 * sum(math.prod(v.shape) for v in values) < math.prod(shape):
+        return "most of the array stays as it is: its slices are replaced in place"
+    if math.prod(map(len, pieces(shape, seams_of(call)))) > MOST_PIECES:
+        return f"a kernel joins {MOST_PIECES} pieces at most"
+    return State(NAME, shape, shape, mapped=True)
 
 
 def _gathered(call: Call) -> State | str | None:

@@ -23,6 +23,8 @@ def seams_of(call: Call) -> Seams:
     """The seams of the value of `call`."""
     if call.is_a(Role.PIECES):
         return _padded(call) if call.row.name == "pad" else _joined(call)
+    if call.row.piecewise:
+        return _updated(call)
     seams: Seams = frozenset().union(*[s.seams for s in call.states])
     return _viewed(call, seams) if seams and call.is_a(Role.VIEW) else seams
 
@@ -52,6 +54,15 @@ def _padded(call: Call) -> Seams:
     for axis, (before, _) in enumerate(widths, -len(widths)):
         seams |= {(axis, before), (axis, before + shape[axis])}
     return frozenset(seams)
+
+
+def _updated(call: Call) -> Seams:
+    base, *values = call.states
+    found = set(base.seams)
+    for ranges, state in zip(call.attr("slices"), values, strict=True):
+        found |= {(a, ranges[a][0] + place) for a, place in state.seams}
+        found |= {(a, place) for a, (start, stop, _) in enumerate(ranges, -len(ranges)) for place in (start, stop)}
+    return frozenset((a, place) for a, place in found if 0 < place < call.out.shape[a])
 
 
 def _viewed(call: Call, seams: Seams) -> Seams:

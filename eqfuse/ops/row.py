@@ -103,6 +103,7 @@ class Op:
     domain: tuple[float, float] = REALS  # where a function of one argument is defined
     joined_by: str | None = None  # of a reduction: the operator that joins the results of two parts
     values_from: int = 0  # the first argument that holds values: before them is the condition of `where`
+    piecewise: bool = False  # each element is an argument's, of the one that its place says: kernels compute it there
     # of a view, from the shape of its argument and its attributes; None where no sums of indices express the view
     index_map: Callable[[Shape, tuple], IndexMap | None] | None = None
 

@@ -148,6 +148,8 @@ ROWS = [
     _view("sliding_window", "windows", _sliding_window, _do_sliding_window, index_map.windowed),
     _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE),
     _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE),
-    _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE),
-    _row("pad", Role.PIECES, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE),
+    *[replace(op, piecewise=True) for op in (
+        _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE),
+        _row("pad", Role.PIECES, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE),
+    )],
 ]

@@ -111,7 +111,7 @@ _BY_ONE = {
     "fmod": "eqf_left_over_{s}({0}, {1})",
 }  # fmt: skip
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
-MAPS = ("concat", "pad", "take", "take_along_axis")  # of which loops make where they read
+MAPS = ("concat", "pad", "slice_scatter", "take", "take_along_axis")  # of which loops make where they read
 SCANS = {"cumsum": "sum", "cumprod": "prod", "maximum": "max", "minimum": "min"}  # by operator, or ufunc
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 

@@ -141,7 +141,8 @@ def rounded(dtype: np.dtype, text: str) -> str:
     return load(dtype, store(dtype, text))
 
 
-INDEX_MAPS = ("concat", "pad", "take", "take_along_axis")  # no template: `element.py` finds the place
+# no template: `element.py` finds the place
+INDEX_MAPS = ("concat", "pad", "slice_scatter", "take", "take_along_axis")
 
 
 def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:

@@ -25,7 +25,7 @@ class PieceAt:
 
 def pieces_at(n: Node, index: Index) -> list[PieceAt]:
     """The pieces of `n` that have elements, each with its element for `index`; the last one has no condition."""
-    pieces = _padded(n, index) if n.op == "pad" else _joined(n, index)
+    pieces = _PIECES[n.op](n, index)
     return [*pieces[:-1], PieceAt("", pieces[-1].source, pieces[-1].index)]
 
 
@@ -48,6 +48,24 @@ def _padded(n: Node, index: Index) -> list[PieceAt]:
         source_index.append(_from(text, before, extent))
     outside = [PieceAt("", value, ())] if conditions else []
     return [PieceAt(" && ".join(conditions), source, tuple(source_index)), *outside] if source.type.size else outside
+
+
+def _replaced(n: Node, index: Index) -> list[PieceAt]:
+    base, *values = n.args
+    found = []
+    for value, ranges in reversed(list(zip(values, n.attr("slices"), strict=True))):
+        conditions, at = [], []
+        for text, (start, stop, _), extent in zip(index, ranges, base.shape, strict=True):
+            conditions += [f"{text} >= {start}"] * (start > 0) + [f"{text} < {stop}"] * (stop < extent)
+            at.append(_from(text, start, stop - start))
+        if value.type.size:
+            found.append(PieceAt(" && ".join(conditions), value, tuple(at)))
+        if value.type.size and not conditions:
+            return found
+    return [*found, PieceAt("", base, index)]
+
+
+_PIECES = {"concat": _joined, "pad": _padded, "slice_scatter": _replaced}
 
 
 def _from(text: str, start: int, extent: int) -> str:

@@ -111,7 +111,7 @@ def arrays_of(operand: Node) -> set[Lying]:
         elif row(n.op).role is Role.VIEW:
             (x,) = n.args
             lying[n] = {seen for a in lying[x] if (seen := _seen(n, a)) is not None}
-        elif row(n.op).role is Role.PIECES:  # each element has an array of its own
+        elif row(n.op).piecewise:  # each element has an array of its own
             lying[n] = set()
         else:  # what a gather takes does not lie in order, but the places may, where there is one for each element
             gathered = [a for a in n.args[1:] if a.shape == n.shape]
