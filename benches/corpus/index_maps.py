@@ -1,4 +1,4 @@
-"""Programs that read arrays through index maps: rolled, padded, joined of parts.
+"""Programs that read arrays through index maps: rolled, padded, joined of parts, with slices replaced.
 
 In: nothing. Out: `INDEX_MAPS`, cases like those of `suite.GRAPHS`. Other systems of kernels end one at each map.
 """
@@ -35,6 +35,18 @@ def reflecting_stencil(n: int) -> TypedFunction:
     return program, [f32(n, n)]
 
 
+def borders_step(n: int) -> TypedFunction:
+    def program(u: Any) -> Any:
+        v = u.copy()
+        inside = u[1:-1, 1:-1]
+        v[1:-1, 1:-1] += np.float32(0.1) * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * inside)
+        v[0], v[-1] = v[1], v[-2]
+        v[:, 0] = 0
+        return v
+
+    return program, [f32(n, n)]
+
+
 def rotary(s: int, h: int, d: int) -> TypedFunction:
     def program(q: Any, cosine: Any, sine: Any) -> Any:
         turned = np.concatenate([-q[..., d // 2 :], q[..., : d // 2]], -1)
@@ -51,5 +63,6 @@ INDEX_MAPS: dict[str, Case] = {
         Case("M2", fluid_step, {"n": 4096}, _N, "one kernel, of four neighbours around"),
         Case("M3", reflecting_stencil, {"n": 4096}, _N, "one kernel, whose boundary is reflected"),
         Case("M4", rotary, {"s": 8192, "h": 16, "d": 64}, {"s": 3, "h": 2, "d": 4}, "one kernel that swaps halves"),
+        Case("M5", borders_step, {"n": 4096}, _N, "one kernel, of the inside and of the borders written after it"),
     )
 }

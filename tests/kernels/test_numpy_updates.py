@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.ops.updates import uncovered
+from eqfuse.testing import cudasim
+from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C
+from tests.support.gpu import program_on
 
 Ranges = tuple[tuple[int, int, int], ...]
 
@@ -60,6 +63,14 @@ def test_values_that_c_computes_for_slices_are_found_there(drawn: Any, base: str
     check(C, drawn, base, laws)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@settings(max_examples=12, deadline=None)
+@given(slices(), BASES, LAWS)
+def test_values_that_cuda_computes_for_slices_are_found_there(drawn: Any, base: str, laws: str) -> None:
+    check(DEVICES["a100"], drawn, base, laws)
+
+
 def check(device: ef.Device, drawn: Any, base: str, laws: str) -> None:
     shape, written = drawn
 
@@ -72,6 +83,8 @@ def check(device: ef.Device, drawn: Any, base: str, laws: str) -> None:
 
     x = np.random.default_rng(0).standard_normal(shape)
     compiled = ef.compile(program, x, laws=laws, extractor="greedy-priority", target=device)
+    if device.kind == "gpu":
+        compiled = program_on(compiled.plan, EmulatedGpu())
     np.testing.assert_allclose(compiled(x), program(x), rtol=1e-12)
 
 
@@ -80,6 +93,20 @@ def heat(u: Any) -> Any:
     new[1:-1, 1:-1] += 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1])
     new[0], new[-1] = new[1], new[-2]
     return new
+
+
+@needs_compiler
+def test_a_stencil_and_its_borders_are_one_kernel_which_is_left_where_little_is_replaced() -> None:
+    def ends(u: Any) -> Any:
+        new = u.copy()
+        new[:2], new[-2:] = np.sin(u[:2]), np.cos(u[-2:])
+        return new
+
+    x = np.random.default_rng(0).standard_normal((300, 400))
+    for device in (C, DEVICES["a100"]):
+        assert [k.kind for k in ef.compile(heat, x, target=device).plan.kernels] == ["map"]
+        assert "library" in [k.kind for k in ef.compile(ends, x, target=device).plan.kernels]
+    np.testing.assert_array_equal(ef.compile(heat, x, target=C, numerics="strict")(x), heat(x))
 
 
 def turned_pairs(x: Any) -> Any:
@@ -104,7 +131,7 @@ def quick_functions(x: Any) -> Any:
 
 
 @needs_compiler
-@pytest.mark.parametrize("fn", [heat, turned_pairs, in_thirds])
+@pytest.mark.parametrize("fn", [turned_pairs, in_thirds])
 def test_c_writes_slices_with_gaps_where_they_stay(fn: Any) -> None:
     x = np.random.default_rng(0).standard_normal((300, 400))
     compiled = ef.compile(fn, x, target=C)
