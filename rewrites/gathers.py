@@ -45,8 +45,8 @@ def _list_of(ranges: Ranges, axis: int) -> Ranges:
 
 def _but_axis(t: TensorType, ranges: Ranges, axis: int) -> Ranges:
     """The slice before a gather along `axis`: all along it."""
-    at = len(ranges) + axis
-    return (*ranges[:at], (0, t.shape[axis], 1), *ranges[at + 1 :])
+    position = len(ranges) + axis
+    return (*ranges[:position], (0, t.shape[axis], 1), *ranges[position + 1 :])
 
 
 a_list = guard("i is a list", lambda i: i.rank == 1, i)

@@ -54,17 +54,17 @@ def beside(axis: object, *parts: Term) -> Term:
 def _columns_of(*weights: Term) -> Law:
     """x @ a, x @ b == the columns of x @ [a b]"""
     product = x @ beside(-1, *weights)
-    made = tuple(product.slice(computed(_columns, x, *weights[: at + 1])) for at in range(len(weights)))
+    columns = tuple(product.slice(computed(_columns, x, *weights[: i + 1])) for i in range(len(weights)))
     name = f"{'two' if len(weights) == 2 else 'three'}_products_of_one_left"
-    return Law(name, tuple(x @ w for w in weights), made, (in_program(*weights),), REASSOCIATES)
+    return Law(name, tuple(x @ w for w in weights), columns, (in_program(*weights),), REASSOCIATES)
 
 
 def _rows_of(*factors: Term) -> Law:
     """a @ x, b @ x == the rows of [a; b] @ x"""
     product = beside(-2, *factors) @ x
-    made = tuple(product.slice(computed(_rows, x, *factors[: at + 1])) for at in range(len(factors)))
+    rows = tuple(product.slice(computed(_rows, x, *factors[: i + 1])) for i in range(len(factors)))
     name = f"{'two' if len(factors) == 2 else 'three'}_products_of_one_right"
-    return Law(name, tuple(f @ x for f in factors), made, (in_program(*factors),), REASSOCIATES)
+    return Law(name, tuple(f @ x for f in factors), rows, (in_program(*factors),), REASSOCIATES)
 
 
 def _result(x: TensorType, w: TensorType) -> tuple[int, ...]:
@@ -84,9 +84,9 @@ def _stack(a: Term, b: Term) -> Term:
 def _in_one_batch() -> Law:
     """x @ a, y @ b == the layers of [x, y] @ [a, b], stacked"""
     product = _stack(x, y) @ _stack(a, b)
-    made = tuple(product.slice(computed(_layer(at), x, a)).reshape(computed(_result, x, a)) for at in (0, 1))
+    layers = tuple(product.slice(computed(_layer(i), x, a)).reshape(computed(_result, x, a)) for i in (0, 1))
     alike = guard("x and a have one rank", lambda x, a: x.rank == a.rank, x, a)
-    return Law("two_products_in_one_batch", (x @ a, y @ b), made, (alike, in_program(x, y, a, b)), REASSOCIATES)
+    return Law("two_products_in_one_batch", (x @ a, y @ b), layers, (alike, in_program(x, y, a, b)), REASSOCIATES)
 
 
 def conv(x: Term, w: Term) -> Term:

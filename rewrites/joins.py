@@ -61,8 +61,8 @@ def _part(number: int, count: int) -> Callable[..., Ranges | None]:
 
 
 def _with_entry(ranges: tuple, axis: int, value: Any) -> tuple:
-    at = len(ranges) + axis
-    return (*ranges[:at], value, *ranges[at + 1 :])
+    position = len(ranges) + axis
+    return (*ranges[:position], value, *ranges[position + 1 :])
 
 
 def _whole_along(t: TensorType, axis: int, ranges: Ranges, whole: int) -> Ranges | None:
@@ -88,17 +88,17 @@ def _both(a: Widths, b: Widths) -> Widths:
 
 def _inside(t: TensorType, widths: Widths, ranges: Ranges) -> Ranges | None:
     """The slice before padding; None when it takes of the padding."""
-    found = []
+    inner = []
     for (start, stop, step), (before, _), n in zip(ranges, widths, t.shape, strict=True):
         last = start + max(0, len(range(start, stop, step)) - 1) * step
         if not (before <= start and last < before + n):
             return None
-        found.append((start - before, min(stop - before, n), step))
-    return tuple(found)
+        inner.append((start - before, min(stop - before, n), step))
+    return tuple(inner)
 
 
 def _kept(widths: Widths, axes: tuple[int, ...]) -> Widths:
-    return tuple((0, 0) if at - len(widths) in axes else w for at, w in enumerate(widths))
+    return tuple((0, 0) if i - len(widths) in axes else w for i, w in enumerate(widths))
 
 
 def _padded_window(padding: Widths, widths: Widths) -> Widths | None:
@@ -142,9 +142,9 @@ def _laws_of_reduction(op: str) -> list[Law]:
 def _laws_of_slice(count: int) -> list[Law]:
     parts = (x, y, z, w)[:count]
     return [
-        Law(f"slice_of_part_{at + 1}_of_{count}", concat(*parts).slice(s),
-            part.slice(computed(_part(at, count), *parts, axis, s)), exactness=EXACT, everywhere=True)
-        for at, part in enumerate(parts)
+        Law(f"slice_of_part_{i + 1}_of_{count}", concat(*parts).slice(s),
+            part.slice(computed(_part(i, count), *parts, axis, s)), exactness=EXACT, everywhere=True)
+        for i, part in enumerate(parts)
     ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ def counts() -> dict[str, int] | None:
     usage = read()
     if usage is None:
         return None
-    by_program = [{law for laws in found.values() for law in laws} for found in usage.values()]
+    by_program = [{law for laws in by_circumstances.values() for law in laws} for by_circumstances in usage.values()]
     return {law.name: sum(law.name in laws for laws in by_program) for law in book()}
 
 

@@ -140,10 +140,10 @@ def _laws_of_broadcast_reduction(op: str) -> list[Law]:
         return apply(op, a.reshape(computed(views.leading_ones, x, s)), attrs=(q,))
 
     copies = computed(views.copies, x, s, q)
-    made = {"sum": lambda a: f(a) * copies, "prod": lambda a: f(a) ** copies}.get(op, f)
+    reduction = {"sum": lambda a: f(a) * copies, "prod": lambda a: f(a) ** copies}.get(op, f)
     return [
         Law(f"broadcast_out_of_{op}", apply(op, x.broadcast_to(s), attrs=(q,)),
-            made(x).broadcast_to(computed(views.reduced_copies, s, q)),
+            reduction(x).broadcast_to(computed(views.reduced_copies, s, q)),
             exactness=EXACT if op in ("any", "all") else REASSOCIATES)
     ]  # fmt: skip
 

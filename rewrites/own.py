@@ -37,9 +37,9 @@ def allowed(laws: Any, numerics: str) -> tuple[Law, ...]:
     """As `usable`, before any law is checked. LawError names one that is asked for by itself and not allowed."""
     chosen = admitted(select(laws), numerics)
     asked = _asked_for(laws)
-    found = {law.name for law in chosen} if asked else set()
+    names = {law.name for law in chosen} if asked else set()
     for law in asked:
-        if law.name not in found:
+        if law.name not in names:
             raise LawError(
                 f"numerics={numerics!r} does not allow the law {law.name!r}, which is {law.exactness.name}; leave it "
                 "out, or ask for numerics that allow it"

@@ -69,17 +69,17 @@ def _most(x: TensorType, ranges: Ranges) -> bool:
 
 def _within(inner: Ranges, outer: Ranges) -> Ranges | None:
     """The slice `inner` as one of what the slice `outer` holds; None where it holds more."""
-    found = []
+    ranges = []
     for (start, stop, step), (first, end, by) in zip(inner, outer, strict=True):
         positions, base = range(start, stop, step), range(first, end, by)
         if not positions:
-            found.append((0, 0, 1))
+            ranges.append((0, 0, 1))
             continue
         if positions[0] not in base or positions[-1] not in base or (len(positions) > 1 and step % by):
             return None
         jump = step // by if len(positions) > 1 else 1
-        found.append((base.index(positions[0]), base.index(positions[-1]) + 1, jump))
-    return tuple(found)
+        ranges.append((base.index(positions[0]), base.index(positions[-1]) + 1, jump))
+    return tuple(ranges)
 
 
 def _seen(number: int) -> Callable[[Slices, Ranges], Ranges | None]:
@@ -111,8 +111,8 @@ def _laws_of(count: int) -> list[Law]:
     return [
         Law(f"slice_beside_{count}_updates", updated.slice(r), x.slice(r),
             (guard("nothing written is seen", _apart, s, r),), EXACT),
-        *(Law(f"slice_of_update_{at + 1}_of_{count}", updated.slice(r), value.slice(computed(_seen(at), s, r)),
-              exactness=EXACT) for at, value in enumerate(values)),
+        *(Law(f"slice_of_update_{i + 1}_of_{count}", updated.slice(r), value.slice(computed(_seen(i), s, r)),
+              exactness=EXACT) for i, value in enumerate(values)),
         Law(f"update_under_{count}_updates", update(update(x, y), *values, slices=t), update(x, *values, slices=t),
             (guard("the later writes hide the first", _hidden, s, t),), EXACT),
     ]  # fmt: skip

@@ -114,12 +114,12 @@ def compare(case: LawCase, arrays: Arrays) -> Comparison | None:
         data = numbers_of(arrays)
         if case.claimed > EXACT and not data.finite and not all(n.type.size for n in case.graph.nodes):
             return None  # an empty sum is 0, whatever infinity or NaN it is scaled by
-        found = [agreement(*pair, data) for pair in bounds_of(different, values)]
-        looseness = [len(Exactness) if class_ is None else int(class_) for class_ in found]
+        classes = [agreement(*pair, data) for pair in bounds_of(different, values)]
+        looseness = [len(Exactness) if class_ is None else int(class_) for class_ in classes]
         worst = looseness.index(max(looseness))
-        if found[worst] == REASSOCIATES and all(same_bits(*pair) for pair in _along_memory(case, arrays)):
+        if classes[worst] == REASSOCIATES and all(same_bits(*pair) for pair in _along_memory(case, arrays)):
             return _compared(case, arrays, values, different[worst], EXACT, by_layout=True)
-    return _compared(case, arrays, values, different[worst], found[worst])
+    return _compared(case, arrays, values, different[worst], classes[worst])
 
 
 def _compared(
@@ -158,12 +158,12 @@ class NumberKinds:
 
 
 def numbers_of(arrays: Arrays) -> NumberKinds:
-    found = [a for a in arrays.values() if kind(a.dtype) in "fc"]
-    each = elements_of([parts(a) for a in found])
+    inexact = [a for a in arrays.values() if kind(a.dtype) in "fc"]
+    each = elements_of([parts(a) for a in inexact])
     finite, moderate = (all(bool(v.all()) for v in values) for values in (each.finite, each.moderate))
-    moderate &= finite or all(kind(a.dtype) == "f" for a in found)  # complex infinities have no arithmetic
-    ordinary = bool(found) and all(bool(v.all()) for v in each.ordinary)
-    return NumberKinds(finite, moderate, ordinary, _distinct(found))
+    moderate &= finite or all(kind(a.dtype) == "f" for a in inexact)  # complex infinities have no arithmetic
+    ordinary = bool(inexact) and all(bool(v.all()) for v in each.ordinary)
+    return NumberKinds(finite, moderate, ordinary, _distinct(inexact))
 
 
 def _distinct(arrays: Sequence[np.ndarray]) -> bool:

@@ -71,15 +71,15 @@ class LawCase:
                 raise Decline
             if without is not None and not without.about_values and holds((without,), types, self.attributes):
                 raise Decline
-            made = RightSide(types, self.attributes)
-            if [made.type(rhs) for rhs in law.rights] != lefts:
+            right = RightSide(types, self.attributes)
+            if [right.type(rhs) for rhs in law.rights] != lefts:
                 raise Decline
-        claimed = law.claims(t.dtype for t in (*types.values(), *matched.types.values(), *made.types.values()))
+        claimed = law.claims(t.dtype for t in (*types.values(), *matched.types.values(), *right.types.values()))
         if claimed is None:
             raise Decline
         self.claimed: Exactness = claimed
         self.inputs = {name: input_node(name, t) for name, t in self.types.items()}
-        outputs = [*self._nodes(law.lefts, matched.attrs), *self._nodes(law.rights, made.attrs)]
+        outputs = [*self._nodes(law.lefts, matched.attrs), *self._nodes(law.rights, right.attrs)]
         self.graph = Graph(tuple(self.inputs.values()), tuple(outputs))
 
     @contextmanager
@@ -136,14 +136,14 @@ class LawCase:
                 self.types[term.name] = self._type_of(term.name)
             return self.types[term.name]
         if term not in matched.types:
-            found = [self._left(a, matched) if a.op != LITERAL else None for a in term.args]
-            beside = [t.dtype for at, t in enumerate(found) if t is not None and not (term.op == "where" and at == 0)]
-            types = [matched.literal(a, beside[-1]) if t is None else t for a, t in zip(term.args, found, strict=True)]
+            own = [self._left(a, matched) if a.op != LITERAL else None for a in term.args]
+            beside = [t.dtype for i, t in enumerate(own) if t is not None and not (term.op == "where" and i == 0)]
+            types = [matched.literal(a, beside[-1]) if t is None else t for a, t in zip(term.args, own, strict=True)]
             attrs: list[Any] = []
-            for at, value in enumerate(term.attrs):
+            for i, value in enumerate(term.attrs):
                 if isinstance(value, Attr):
                     if value not in self.attributes:
-                        name = row(term.op).attrs[at]
+                        name = row(term.op).attrs[i]
                         self.attributes[value] = self._attribute_of(value, term.op, name, types, tuple(attrs))
                     value = self.attributes[value]
                 attrs.append(value)
@@ -252,9 +252,9 @@ class _CaseDraw:
         if "conv" in mine and rng.random() < 0.2:  # an even number of filters, for groups
             shape = (2 * shape[0], *shape[1:])
         if places and rank >= -self.axis_of_parts and rng.random() < 0.8:
-            at = rank + self.axis_of_parts
+            axis = rank + self.axis_of_parts
             n = rng.choice(self.parts) if rng.random() < 0.2 else self.parts[places[0]]
-            shape = (*shape[:at], n, *shape[at + 1 :])
+            shape = (*shape[:axis], n, *shape[axis + 1 :])
         if "piece" in mine:
             shape = tuple(n if rng.random() < 0.5 else rng.randint(0 if n == 0 else 1, n) for n in shape)
         if "condition" in mine:
@@ -269,8 +269,9 @@ class _CaseDraw:
         if name == "ranges" and len(self.piece) == types[0].rank >= -self.axis_of_parts and self.rng.random() < 0.5:
             start, stop, step = self.piece[self.axis_of_parts]
             after = start + len(range(start, stop, step)) * step
-            at = types[0].rank + self.axis_of_parts
-            return (*self.piece[:at], (min(after, types[0].shape[at]), types[0].shape[at], step), *self.piece[at + 1 :])
+            axis = types[0].rank + self.axis_of_parts
+            extent = types[0].shape[axis]
+            return (*self.piece[:axis], (min(after, extent), extent, step), *self.piece[axis + 1 :])
         if name == "dtype" and self.rng.random() < 0.3:
             return self.dtype
         if op == "broadcast_to" and types[0].rank == 0 and self.of_images:
@@ -284,27 +285,27 @@ class _CaseDraw:
 @lru_cache(maxsize=256)
 def roles(law: Law) -> dict[str, set[str]]:
     """What each variable is used as, to draw a fitting rank and dtype."""
-    found: dict[str, set[str]] = {}
+    uses: dict[str, set[str]] = {}
     for term in (t for side in (*law.lefts, *law.rights) for t in walk(side)):
-        for at, arg in enumerate(term.args):
+        for i, arg in enumerate(term.args):
             if arg.op != VARIABLE:
                 continue
-            mine = found.setdefault(arg.name, set())
+            mine = uses.setdefault(arg.name, set())
             if term.op in ("matmul", "conv", "cast"):
                 mine.add(term.op)
             elif term.op == "concat":
-                mine.add(f"part {at}")
+                mine.add(f"part {i}")
             elif term.op.startswith("window"):
                 mine.add("window")
-            elif term.op == "where" and at == 0:
+            elif term.op == "where" and i == 0:
                 mine.add("condition")
-            elif term.op.startswith("take") and at == 1:
+            elif term.op.startswith("take") and i == 1:
                 mine.add("indices")
-            elif term.op == "pad" and at == 1:
+            elif term.op == "pad" and i == 1:
                 mine.add("scalar")
-            elif term.op == "slice_scatter" and at > 0:
+            elif term.op == "slice_scatter" and i > 0:
                 mine.add("piece")
-    return found
+    return uses
 
 
 @lru_cache(maxsize=256)

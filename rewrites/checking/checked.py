@@ -54,13 +54,13 @@ def verdicts(laws: Iterable[Law]) -> Iterator[Verdict]:
     """Check laws of the book or of `refuted`, in order, in as many processes as there are cores; keep what is found."""
     names = [law.name for law in laws]
     workers = min(thread_count(), -(-len(names) // AT_ONCE))
-    found = []
+    judgements = []
     try:
         for verdict in map(_verdict, names) if workers < 2 else _in_processes(names, workers):
-            found.append(verdict)
+            judgements.append(verdict)
             yield verdict
     finally:  # even where it was interrupted
-        keep(found)
+        keep(judgements)
 
 
 def _in_processes(names: list[str], workers: int) -> Iterator[Verdict]:

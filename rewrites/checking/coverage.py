@@ -56,7 +56,7 @@ class Coverage:
     def remarks(self, law: Law) -> list[str]:
         """Where it holds on trifles alone, unless a guard is about the attributes that may say so."""
         said = any(isinstance(a, Attr) for g in law.when for a in g.args)
-        return [] if said else [f"it applies to {found}: a guard could say so" for found in self._trifles()]
+        return [] if said else [f"it applies to {trifle}: a guard could say so" for trifle in self._trifles()]
 
 
 def _extents(n: Node) -> Iterator[int]:

@@ -58,9 +58,9 @@ def _has_magnitudes(case: LawCase, t: TensorType) -> bool:
 def arrays(case: LawCase, style: str, rng: np.random.Generator) -> Arrays:
     """Random arrays of `style` in random memory layouts, as the law's guards about values want them where they can."""
     reach = 7 if style != PLAIN or rng.random() < 0.8 else 61  # now and then beyond the bounds that laws like to name
-    made = MAGNITUDES[style](case, rng) if style in MAGNITUDES else {}
-    made |= {name: _array(case, name, t, style, reach, rng) for name, t in case.types.items() if name not in made}
-    return _laid_out(case, {name: made[name] for name in case.types}, rng)
+    by_name = MAGNITUDES[style](case, rng) if style in MAGNITUDES else {}
+    by_name |= {name: _array(case, name, t, style, reach, rng) for name, t in case.types.items() if name not in by_name}
+    return _laid_out(case, {name: by_name[name] for name in case.types}, rng)
 
 
 def cancelling(case: LawCase, old: Arrays, rng: np.random.Generator) -> Arrays:
@@ -135,7 +135,7 @@ def _spread(case: LawCase, rng: np.random.Generator) -> Arrays:
     either sign, or all positive; some of them zeros."""
     share = rng.choice((0.03, 0.1, 0.3, 1.0))
     within, alike, zeros = rng.random() < 0.5, rng.random() < 0.5, rng.random() < 0.2
-    made = {}
+    by_name = {}
     for name, t in case.types.items():
         if not _has_magnitudes(case, t):
             continue
@@ -144,8 +144,8 @@ def _spread(case: LawCase, rng: np.random.Generator) -> Arrays:
         digits = np.where(rng.random(t.shape) < 0.5, rng.uniform(1, 2, t.shape), 1 + rng.integers(0, 4, t.shape) / 4)
         signs = 1 if alike else rng.choice((-1, 1), t.shape)
         value = np.ldexp(signs * digits, exponents) * (1 if not zeros else rng.random(t.shape) < 0.8)
-        made[name] = value.astype(t.dtype)
-    return made
+        by_name[name] = value.astype(t.dtype)
+    return by_name
 
 
 def _distinct(case: LawCase, rng: np.random.Generator) -> Arrays:
@@ -157,23 +157,23 @@ def _distinct(case: LawCase, rng: np.random.Generator) -> Arrays:
     least, most = _exponents(next(iter(types.values())).dtype, 1.0)
     exponents = rng.permutation(np.array([e for e in range(least, most, 2) if e not in (-2, -1, 0)]))
     drawn = iter(exponents if count <= len(exponents) else np.resize(exponents, count))
-    made = {}
+    by_name = {}
     for name, t in types.items():
         chosen = np.array([next(drawn) for _ in range(t.size)], int).reshape(t.shape)
-        made[name] = np.ldexp(rng.uniform(1, 1.99, t.shape), chosen).astype(t.dtype)
-    return made
+        by_name[name] = np.ldexp(rng.uniform(1, 1.99, t.shape), chosen).astype(t.dtype)
+    return by_name
 
 
 def _edges(case: LawCase, rng: np.random.Generator) -> Arrays:
     """Arrays of numbers as large, or as small, as the safe range has them, or near 1; mostly of one sign."""
-    alike, made = rng.random() < 0.7, {}
+    alike, by_name = rng.random() < 0.7, {}
     for name, t in case.types.items():
         if _has_magnitudes(case, t):
             signs = 1 if alike else rng.choice((-1, 1), t.shape)
             least, most = _exponents(t.dtype, 1.0)
             exponent = rng.choice((least, 0, most, most))
-            made[name] = np.ldexp(signs * rng.uniform(1, 1.99, t.shape), exponent).astype(t.dtype)
-    return made
+            by_name[name] = np.ldexp(signs * rng.uniform(1, 1.99, t.shape), exponent).astype(t.dtype)
+    return by_name
 
 
 MAGNITUDES = {SPREAD: _spread, EDGES: _edges, DISTINCT: _distinct}

@@ -92,8 +92,8 @@ def _judged(case: LawCase, arrays: Arrays, values: Mapping[Node, np.ndarray]) ->
     data = _numbers(arrays)
     looser, untrue = (np.zeros(allowed.shape, bool) for _ in range(2))
     for left, right in bounds_of(case.sides, values):
-        for mask, found in zip((looser, untrue), apart(left, right, data), strict=True):
-            mask |= found & allowed
+        for mask, differing in zip((looser, untrue), apart(left, right, data), strict=True):
+            mask |= differing & allowed
     reached = APPROXIMATE if looser.any() else REASSOCIATES
     return untrue if case.claimed == APPROXIMATE else looser, tuples, reached
 
@@ -101,7 +101,7 @@ def _judged(case: LawCase, arrays: Arrays, values: Mapping[Node, np.ndarray]) ->
 def _numbers(arrays: Arrays) -> NumberKinds:
     """What kind of numbers each tuple is of."""
     each = elements_of([a for a in arrays.values() if kind(a.dtype) == "f"])
-    kinds = (reduce(np.logical_and, found, True) for found in (each.finite, each.moderate, each.ordinary))
+    kinds = (reduce(np.logical_and, masks, True) for masks in (each.finite, each.moderate, each.ordinary))
     finite, moderate, ordinary = kinds
     return NumberKinds(finite, moderate, ordinary)
 
@@ -120,8 +120,8 @@ def _allowed(case: LawCase, arrays: Arrays) -> np.ndarray:
             continue
         (other,) = others
         _, first, group = np.unique(other.view(f"u{other.itemsize}"), return_index=True, return_inverse=True)
-        for at, one in enumerate(first):
-            members = np.flatnonzero(group == at)
+        for number, one in enumerate(first):
+            members = np.flatnonzero(group == number)
             allowed[members] &= _includes(g.wanted(of_array(other[one])), subject[members])
     return allowed
 
@@ -191,12 +191,12 @@ def _simplest(case: LawCase, values: Arrays, differ: np.ndarray) -> Comparison:
         effort = np.sum([_effort(column[where].astype(np.float64)) for column in values.values()], 0)
     tried = where[np.argsort(effort, kind="stable")[:ALONE]]
     for shape in ((), (1,)):
-        for at in tried:
-            one = {name: v[at].reshape(shape) for name, v in values.items()}
+        for index in tried:
+            one = {name: v[index].reshape(shape) for name, v in values.items()}
             alone = chosen(case.law, {name: TensorType(v.dtype, shape) for name, v in one.items()}, {})
-            found = compare(alone, one) if alone is not None else None
-            if found is not None and not found.holds:
-                return found
+            comparison = compare(alone, one) if alone is not None else None
+            if comparison is not None and not comparison.holds:
+                return comparison
     few = {name: v[tried] for name, v in values.items()}
     together = chosen(case.law, {name: TensorType(v.dtype, v.shape) for name, v in few.items()}, {})
     assert together is not None
@@ -208,6 +208,6 @@ def _simplest(case: LawCase, values: Arrays, differ: np.ndarray) -> Comparison:
 def _effort(column: np.ndarray) -> np.ndarray:
     """How far from simple each number is."""
     effort = np.where(column == np.rint(column), 0.0, 4.0) + np.abs(np.log2(np.abs(column) + 2.0**-30))
-    for at, value in enumerate(FLOAT_VALUES):
-        effort[same_elements(column, np.full_like(column, value))] = at / len(FLOAT_VALUES)
+    for i, value in enumerate(FLOAT_VALUES):
+        effort[same_elements(column, np.full_like(column, value))] = i / len(FLOAT_VALUES)
     return np.nan_to_num(effort, posinf=40.0)

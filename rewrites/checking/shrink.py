@@ -140,7 +140,7 @@ class _Shrinker:
 
 
 def _rank(value: Any, values: Sequence) -> int:
-    return next((at for at, v in enumerate(values) if same_value(v, value)), len(values))
+    return next((i for i, v in enumerate(values) if same_value(v, value)), len(values))
 
 
 def _simpler(value: Any, values: Sequence) -> list:
@@ -175,14 +175,14 @@ def _smaller_types(types: Types) -> Iterator[Types]:
     for places in (*combinations(range(1, rank + 1), 1), *combinations(range(1, rank + 1), 2)):
         for m in (1, 2, 3):
             yield _reshaped(types, lambda shape, places=places, m=m: tuple(
-                m if len(shape) - at in places and e > m else e for at, e in enumerate(shape)))  # fmt: skip
+                m if len(shape) - i in places and e > m else e for i, e in enumerate(shape)))  # fmt: skip
     for name, t in types.items():
         if t.rank:
             yield {**types, name: TensorType(t.dtype, t.shape[1:])}
-        for at, extent in enumerate(t.shape):
+        for axis, extent in enumerate(t.shape):
             for m in (1, 2):
                 if extent != m:
-                    yield {**types, name: TensorType(t.dtype, (*t.shape[:at], m, *t.shape[at + 1 :]))}
+                    yield {**types, name: TensorType(t.dtype, (*t.shape[:axis], m, *t.shape[axis + 1 :]))}
 
 
 def _without_axis(shape: Shape, k: int) -> Shape:
@@ -207,8 +207,8 @@ def _cases(case: LawCase, types: Types) -> Iterator[LawCase]:
 def _fewer_axes(attributes: Mapping[Attr, Any]) -> Iterator[dict[Attr, Any]]:
     """`attributes`, tuples one element shorter at one place: a permutation stays one."""
     longest = max((len(v) for v in attributes.values() if isinstance(v, tuple)), default=0)
-    for at in range(longest):
-        yield {a: _without_place(v, at) if isinstance(v, tuple) else v for a, v in attributes.items()}
+    for place in range(longest):
+        yield {a: _without_place(v, place) if isinstance(v, tuple) else v for a, v in attributes.items()}
 
 
 def _without_place(value: tuple, place: int) -> tuple:
@@ -224,14 +224,14 @@ def _drawn_attributes(case: LawCase, types: Types) -> list[LawCase]:
     def attribute_of(_: Attr, op: str, name: str, types: list[TensorType], before: tuple) -> Any:
         return sample_attr(op, name, types, before, main, rng)
 
-    made = [fitting(case.law, types.__getitem__, attribute_of) for _ in range(DRAWS if case.attributes else 0)]
-    return list({str(c.attributes): c for c in made if c is not None}.values())
+    cases = [fitting(case.law, types.__getitem__, attribute_of) for _ in range(DRAWS if case.attributes else 0)]
+    return list({str(c.attributes): c for c in cases if c is not None}.values())
 
 
 def _attributes_cost(case: LawCase) -> tuple[int, int]:
     """Numbers of the attributes in all, and how large they are."""
-    found = [n for value in case.attributes.values() for n in _numbers(value)]
-    return len(found), sum(2 * abs(n) + (n < 0) for n in found)
+    numbers = [n for value in case.attributes.values() for n in _numbers(value)]
+    return len(numbers), sum(2 * abs(n) + (n < 0) for n in numbers)
 
 
 def _numbers(value: Any) -> Iterator[int]:
@@ -250,8 +250,8 @@ def _data(case: LawCase, old: Arrays) -> Iterator[Arrays]:
         yield {name: _cut(old[name], t.shape, end) for name, t in case.types.items()}
     for draw in range(STYLED * len(STYLES)):
         rng = np.random.default_rng(draw)
-        made = arrays(case, STYLES[draw % len(STYLES)], rng)
-        yield {name: laid_out(a, layout_of(old[name]) or LAYOUT_NAMES[0]) for name, a in made.items()}
+        data = arrays(case, STYLES[draw % len(STYLES)], rng)
+        yield {name: laid_out(a, layout_of(old[name]) or LAYOUT_NAMES[0]) for name, a in data.items()}
 
 
 def _cut(a: np.ndarray, shape: Shape, end: int) -> np.ndarray:

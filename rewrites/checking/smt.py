@@ -77,8 +77,8 @@ def prove(law: Law) -> Proof:
     if translator.functions:
         return Proof(False, why=f"needs more than is known here of {', '.join(sorted(translator.functions))}")
     model = solver.model()
-    at = ", ".join(f"{name} = {model.eval(v, model_completion=True)}" for name, v in translator.variables.items())
-    return Proof(False, why=f"over the reals the sides differ at {at}")
+    point = ", ".join(f"{name} = {model.eval(v, model_completion=True)}" for name, v in translator.variables.items())
+    return Proof(False, why=f"over the reals the sides differ at {point}")
 
 
 def _solver(z3: Any, *facts: Any) -> Any:

@@ -79,9 +79,9 @@ def _exact(dtype: np.dtype, op: Callable[[Any, Any], Any], a: Any, b: Any) -> An
     narrow = dtype if kind(dtype) == "f" else FLOAT16
     a, b = np.broadcast_arrays(np.float64(a), np.float64(b))
     with np.errstate(all="ignore"):
-        found = np.asarray(op(a, b))
-        exact = np.asarray(np.isfinite(found) & np.isfinite(b) & (found.astype(narrow).astype(np.float64) == found))
-    candidates = zip(*(v[exact].tolist() for v in (a, b, found)), strict=True)
+        result = np.asarray(op(a, b))
+        exact = np.asarray(np.isfinite(result) & np.isfinite(b) & (result.astype(narrow).astype(np.float64) == result))
+    candidates = zip(*(v[exact].tolist() for v in (a, b, result)), strict=True)
     exact[exact] = [op(Fraction(x), Fraction(y)) == z for x, y, z in candidates]  # float64 itself may have rounded
     return exact
 
@@ -89,7 +89,7 @@ def _exact(dtype: np.dtype, op: Callable[[Any, Any], Any], a: Any, b: Any) -> An
 def is_number_of(dtype: np.dtype, wanted: Fraction) -> bool:
     """Is it a number of that dtype? OverflowError where it is larger than any float."""
     with np.errstate(over="ignore"):
-        return bool(np.isfinite(found := float(dtype.type(float(wanted))))) and Fraction(found) == wanted
+        return bool(np.isfinite(nearest := float(dtype.type(float(wanted))))) and Fraction(nearest) == wanted
 
 
 def _normal_product(dtype: np.dtype, a: Any, b: Any) -> Any:

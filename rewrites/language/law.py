@@ -143,12 +143,12 @@ class Law:
     def claims(self, dtypes: Iterable[np.dtype]) -> Exactness | None:
         """How exact the law says it is where tensors of `dtypes` occur; None: it is not about such."""
         dtypes = set(dtypes)
-        found = {numbers(d) for d in dtypes}
-        coarse = Numbers.COARSE in found or (self._adds and BFLOAT16 in dtypes)
+        kinds = {numbers(d) for d in dtypes}
+        coarse = Numbers.COARSE in kinds or (self._adds and BFLOAT16 in dtypes)
         if coarse and self.exactness > EXACT:
             return None
         claimed: Exactness | None = self.exactness
-        if Numbers.COMPLEX in found:
+        if Numbers.COMPLEX in kinds:
             claimed = self.complex
         elif FLOAT16 in dtypes:
             claimed = max(self.exactness, self.float16 or EXACT)

@@ -73,14 +73,14 @@ def made_values(
     """Per made node its attributes, then its argument types, in the order of `order`; None to decline."""
     if not holds(law.when, types, attributes):
         return None
-    made = RightSide(types, attributes)
+    right = RightSide(types, attributes)
     try:
-        if [made.type(rhs) for rhs in rights] != roots:
+        if [right.type(rhs) for rhs in rights] != roots:
             return None
     except (ShapeError, Decline):
         return None
-    met = (t.dtype for t in (*roots, *types.values(), *made.types.values()))
-    return None if law.claims(met) is None else tuple(made.values)
+    met = (t.dtype for t in (*roots, *types.values(), *right.types.values()))
+    return None if law.claims(met) is None else tuple(right.values)
 
 
 class Decline(Exception):
@@ -113,10 +113,10 @@ class RightSide:
         if term in self.types:
             return self.types[term]
         dtype = None
-        for at, arg in enumerate(term.args):
+        for i, arg in enumerate(term.args):
             if arg.op != LITERAL:
                 t = self.type(arg)
-                if not (term.op == "where" and at == 0):
+                if not (term.op == "where" and i == 0):
                     dtype = t.dtype
         for arg in term.args:
             if arg.op == LITERAL and arg not in self.types:

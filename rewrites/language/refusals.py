@@ -82,15 +82,15 @@ def _again(law: Law, lefts: Sides, rights: Sides) -> Term | None:
     if _size(rights) <= _size(lefts):
         return None
     known = {a.name for g in law.when if g.constant for a in g.tensors}
-    for made in (t for rhs in rights for t in walk(rhs)):
-        if all(t.op != VARIABLE or t.name in known for t in walk(made)):
+    for term in (t for rhs in rights for t in walk(rhs)):
+        if all(t.op != VARIABLE or t.name in known for t in walk(term)):
             continue
-        if any(isinstance(value, Computed) for t in walk(made) for value in t.attrs):
+        if any(isinstance(value, Computed) for t in walk(term) for value in t.attrs):
             continue
         for lhs in lefts:
             bound: dict[Any, Any] = {}
-            if _matches(lhs, made, bound) and not any(_excludes(g, bound) for g in law.when):
-                return made
+            if _matches(lhs, term, bound) and not any(_excludes(g, bound) for g in law.when):
+                return term
     return None
 
 
@@ -147,8 +147,8 @@ def _misfit(lefts: Sides, rights: Sides) -> str:
         try:
             of_left = [drawn.type(lhs) for lhs in lefts]
             left_fits = True
-            made = RightSide(drawn.types, drawn.attributes)
-            of_right = [made.type(rhs) for rhs in rights]
+            right = RightSide(drawn.types, drawn.attributes)
+            of_right = [right.type(rhs) for rhs in rights]
         except _FAULTS:
             continue
         right_fits = True
@@ -169,10 +169,10 @@ def _attributes(term: Term) -> Iterator[tuple[str, Any]]:
 def _fixed(terms: list[Term]) -> Iterator[tuple[str, np.dtype]]:
     """(variable, dtype) of those whose place wants a dtype of its own."""
     for term in terms:
-        for at, arg in enumerate(term.args):
-            if arg.op == VARIABLE and term.op == "where" and at == 0:
+        for i, arg in enumerate(term.args):
+            if arg.op == VARIABLE and term.op == "where" and i == 0:
                 yield arg.name, np.dtype(bool)
-            elif arg.op == VARIABLE and term.op.startswith("take") and at == 1:
+            elif arg.op == VARIABLE and term.op.startswith("take") and i == 1:
                 yield arg.name, np.dtype(np.int64)
 
 
@@ -191,7 +191,7 @@ class _TypeDraw:
             return self._variable(term.name)
         if term not in self.types:
             types = [None if a.op == LITERAL else self.type(a) for a in term.args]
-            beside = [t.dtype for at, t in enumerate(types) if t is not None and not (term.op == "where" and at == 0)]
+            beside = [t.dtype for i, t in enumerate(types) if t is not None and not (term.op == "where" and i == 0)]
             given = [
                 number(a.value, beside[-1]).type if t is None else t for a, t in zip(term.args, types, strict=True)
             ]

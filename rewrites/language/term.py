@@ -214,10 +214,10 @@ def attrs(names: str) -> tuple[Attr, ...]:
 
 
 def _names(names: str) -> list[str]:
-    found = names.split() if isinstance(names, str) else []
-    if not found or not all(name.isidentifier() for name in found):
+    words = names.split() if isinstance(names, str) else []
+    if not words or not all(name.isidentifier() for name in words):
         raise LawError(f"{names!r} names no variables: write their names with spaces between, \"x y\"")
-    return found
+    return words
 
 
 def computed(function: Callable[..., Any], *args: Attr | Term) -> Any:

@@ -74,14 +74,14 @@ def columns(t: TensorType, ranges: Ranges) -> Ranges:
 
 def before_transpose(p: Perm, along: tuple[Any, ...]) -> tuple[Any, ...]:
     """What the transpose `p` shows along each axis (ranges of a slice, widths of padding), in the order before it."""
-    return tuple(along[at] for at in inverse(p))
+    return tuple(along[axis] for axis in inverse(p))
 
 
 def widened(t: TensorType, axes: tuple[int, ...], ranges: Ranges) -> Ranges | None:
     """The slice before a reduction: everything along the reduced axes; None when it drops the reduced element."""
     if any(len(range(*ranges[a])) != 1 for a in axes):
         return None
-    return tuple((0, n, 1) if at - t.rank in axes else r for at, (n, r) in enumerate(zip(t.shape, ranges, strict=True)))
+    return tuple((0, n, 1) if i - t.rank in axes else r for i, (n, r) in enumerate(zip(t.shape, ranges, strict=True)))
 
 
 def adds_leading_ones(t: TensorType, s: tuple[int, ...]) -> bool:
@@ -111,13 +111,13 @@ def axis_groups(t: tuple[int, ...], s: tuple[int, ...]) -> list[tuple[list[int],
 
 def through_reshape(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The axes of `t` that are `axes` of its reshape to `s`, which merges or splits none of them with another."""
-    found: list[int] = []
+    own_axes: list[int] = []
     for mine, theirs in axis_groups(t.shape, s) or ():
         inside = [a in axes for a in theirs]
         if any(inside) and not all(inside):
             return None
-        found += mine if any(inside) else []
-    return tuple(found) or None
+        own_axes += mine if any(inside) else []
+    return tuple(own_axes) or None
 
 
 def ranges_through_units(t: TensorType, s: tuple[int, ...], ranges: Ranges) -> Ranges | None:
@@ -126,10 +126,10 @@ def ranges_through_units(t: TensorType, s: tuple[int, ...], ranges: Ranges) -> R
     kept = all(r == (0, 1, 1) for r, n in zip(ranges, s, strict=True) if n == 1)
     if blocks is None or not kept or any(len(mine) > 1 or len(theirs) > 1 for mine, theirs in blocks):
         return None
-    found = [(0, 1, 1)] * t.rank
+    before = [(0, 1, 1)] * t.rank
     for (mine,), (theirs,) in blocks:
-        found[mine] = ranges[theirs]
-    return tuple(found)
+        before[mine] = ranges[theirs]
+    return tuple(before)
 
 
 def lengths(ranges: Ranges) -> tuple[int, ...]:
@@ -138,12 +138,12 @@ def lengths(ranges: Ranges) -> tuple[int, ...]:
 
 def mirrored(t: TensorType, axes: tuple[int, ...], ranges: Ranges) -> Ranges:
     """The slice before a flip along `axes`."""
-    found = list(ranges)
+    before = list(ranges)
     for a in axes:
         start, _, step = ranges[a]
         k = len(range(*ranges[a]))
-        found[a] = (t.shape[a] - 1 - start - (k - 1) * step, t.shape[a] - start, step) if k else (0, 0, 1)
-    return tuple(found)
+        before[a] = (t.shape[a] - 1 - start - (k - 1) * step, t.shape[a] - start, step) if k else (0, 0, 1)
+    return tuple(before)
 
 
 def in_one(p: tuple[int, ...], q: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -184,7 +184,7 @@ def smaller_than(y: TensorType, x: TensorType, s: tuple[int, ...]) -> bool:
 
 
 def reduced(s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(1 if at - len(s) in axes else n for at, n in enumerate(s))
+    return tuple(1 if i - len(s) in axes else n for i, n in enumerate(s))
 
 
 def reduced_copies(s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:

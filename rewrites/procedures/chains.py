@@ -66,19 +66,19 @@ def reordered(law: Law, nodes: Sequence[Node], constants: set[Node]) -> list[tup
     `constants`: those that are computed when the program is built.
     """
     assert law.chain is not None
-    place = {n: at for at, n in enumerate(nodes)}
+    place = {n: i for i, n in enumerate(nodes)}
     inner = {a for n in nodes if n.op in law.chain for a in n.args if a.op in law.chain and a.type == n.type}
-    found = []
+    chains = []
     for n in nodes:
         if n.op in law.chain and n not in inner and n not in constants and _about(law, n):
             terms = _terms(n, law.chain)
             if not 2 < len(terms) <= LONGEST:
                 continue
             if (wanted := _in_order(n, terms, law, constants, place)) is not None:
-                found.append((n, wanted))
-    met = Counter(frozenset(Counter(terms).items()) for _, terms in found)
+                chains.append((n, wanted))
+    met = Counter(frozenset(Counter(terms).items()) for _, terms in chains)
     pairs = []
-    for n, terms in found:
+    for n, terms in chains:
         other = _comb(terms, law.chain)
         if other is None or other is n or other.type != n.type:
             continue

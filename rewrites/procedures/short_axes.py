@@ -49,7 +49,7 @@ def _kept(t: TensorType, axes: Axes) -> int | None:
 def _from(axis: int | None, t: TensorType, first: int, stop: int | None) -> Ranges | None:
     if axis is None:
         return None
-    return tuple((first, stop or n, 1) if at - t.rank == axis else (0, n, 1) for at, n in enumerate(t.shape))
+    return tuple((first, stop or n, 1) if i - t.rank == axis else (0, n, 1) for i, n in enumerate(t.shape))
 
 
 def _laws_of(op: str) -> list[Law]:
@@ -90,14 +90,14 @@ def in_slices(law: Law, nodes: Sequence[Node], constants: set[Node]) -> list[tup
     smaller arrays. `constants`: those that are computed when the program is built."""
     assert law.slices is not None
     op, joined = law.slices
-    found = []
+    pairs = []
     for n in nodes:
         if n.op != op or n in constants or law.claims([n.args[0].dtype, n.dtype]) is None:
             continue
         other = _side_by_side(n) if joined == "concat" else _summed(n) if op == "matmul" else _joined(n, joined)
         if other is not None and other.type == n.type and _is_kernel(other):
-            found.append((n, other))
-    return found
+            pairs.append((n, other))
+    return pairs
 
 
 def _joined(n: Node, by: str) -> Node | None:
@@ -137,7 +137,7 @@ def _joined_by(by: str, slices: list[Node]) -> Node:
     if len(slices) < ALONE:
         return reduce(lambda a, b: node(by, (a, b)), slices)
     while len(slices) > 1:
-        pairs = [slices[at : at + 2] for at in range(0, len(slices), 2)]
+        pairs = [slices[i : i + 2] for i in range(0, len(slices), 2)]
         slices = [node(by, pair) if len(pair) == 2 else pair[0] for pair in pairs]
     return slices[0]
 
@@ -186,11 +186,11 @@ def _large(bodies: Sequence[Node], size: int) -> Iterator[Node]:
 
 
 def _is_elementwise(n: Node) -> bool:
-    found = row(n.op)
-    if found.role is Role.REDUCTION:
+    operator = row(n.op)
+    if operator.role is Role.REDUCTION:
         axis = _own(n.args[0].type, n.attr("axes"))
         return n.op in JOINED and axis is not None and n.args[0].type.extent(axis) <= SHORT
-    return found.role in (Role.ELEMENTWISE, Role.VIEW, Role.PIECES)
+    return operator.role in (Role.ELEMENTWISE, Role.VIEW, Role.PIECES)
 
 
 def _slices(body: Node, axis: int) -> list[Node]:
@@ -218,8 +218,8 @@ class AxisSlices:
     def _sliced(self, n: Node, axis: int, i: int) -> Node:
         if row(n.op).role is Role.ELEMENTWISE and n.type.size >= self.size:
             return n.over([self.sliced(a, axis, i) for a in n.args])
-        made = _THROUGH[n.op](self, n, axis, i) if n.op in _THROUGH else None
-        return made or _of_array(n, axis, i)
+        part = _THROUGH[n.op](self, n, axis, i) if n.op in _THROUGH else None
+        return part or _of_array(n, axis, i)
 
     def of_broadcast(self, n: Node, axis: int, i: int) -> Node:
         return node("broadcast_to", (self.sliced(n.args[0], axis, i),), (_one_at(n.shape, axis),))
@@ -251,14 +251,14 @@ _THROUGH = {
 
 def _of_array(n: Node, axis: int, i: int) -> Node:
     """The slice of an array in memory, or that may be: of one turned so that neighbours in the slice lie together."""
-    at = n.type.rank + axis
-    if math.prod(n.shape[:at]) == 1:
+    position = n.type.rank + axis
+    if math.prod(n.shape[:position]) == 1:
         return node("slice", (n,), (_from(axis, n.type, i, i + 1),))
-    turned = node("transpose", (n,), ((at, *(a for a in range(n.type.rank) if a != at)),))
+    turned = node("transpose", (n,), ((position, *(a for a in range(n.type.rank) if a != position)),))
     first = node("slice", (turned,), (_from(-n.type.rank, turned.type, i, i + 1),))
     return node("reshape", (first,), (_one_at(n.shape, axis),))
 
 
 def _one_at(shape: Shape, axis: int) -> Shape:
-    at = len(shape) + axis
-    return (*shape[:at], 1, *shape[at + 1 :])
+    position = len(shape) + axis
+    return (*shape[:position], 1, *shape[position + 1 :])

@@ -15,7 +15,7 @@ from eqfuse.ir.graph import Node, node
 FEW = 4  # parts of one concatenation: the laws know so many; more stand in concatenations of concatenations
 PARTS = (
     "slice_into_product", "slice_into_conv", "slice_identity", "product_of_merged_rows",
-    *(f"slice_of_part_{at + 1}_of_{count}" for count in range(2, FEW + 1) for at in range(count)),
+    *(f"slice_of_part_{i + 1}_of_{count}" for count in range(2, FEW + 1) for i in range(count)),
 )  # fmt: skip
 
 
@@ -47,8 +47,8 @@ def shared_products(nodes: Sequence[Node], constants: Collection[Node]) -> list[
             for own, axis, alike in _ways(n):
                 key = (own, axis, n.args[1 - own], n.attrs, *alike, n.args[own] in constants)
                 sharing.setdefault(key, []).append(n)
-    found = []
-    place = {n: at for at, n in enumerate(nodes)}
+    groups = []
+    place = {n: i for i, n in enumerate(nodes)}
     for (own, axis, shared, *_, constant), members in sharing.items():
         base = None
         if not constant:
@@ -59,8 +59,8 @@ def shared_products(nodes: Sequence[Node], constants: Collection[Node]) -> list[
             if copied >= (len(members) - 1) * shared.type.nbytes:
                 continue
         if len(members) > 1:
-            found.append(SharedProducts(tuple(members), own, axis, base))
-    return found
+            groups.append(SharedProducts(tuple(members), own, axis, base))
+    return groups
 
 
 def _ways(n: Node) -> list[tuple[int, int, tuple]]:
@@ -93,18 +93,18 @@ def _parts(group: SharedProducts) -> dict[Node, Node]:
         return _slices(node("matmul", (group.base, members[0].args[1])), members)
     beside = [n.args[own] for n in members]
     while len(beside) > 1:
-        beside = [_concat(beside[at : at + FEW], axis) for at in range(0, len(beside), FEW)]
+        beside = [_concat(beside[i : i + FEW], axis) for i in range(0, len(beside), FEW)]
     first = members[0]
     whole = first.over((first.args[0], beside[0]) if own else (beside[0], first.args[1]))
     along = 1 if first.op == "conv" else whole.type.rank + axis  # filters are the channels of the result
-    found, start = {}, 0
+    slices, start = {}, 0
     for n in members:
         stop = start + n.shape[along]
         ranges = [(0, extent, 1) for extent in whole.shape]
         ranges[along] = (start, stop, 1)
-        found[n] = node("slice", (whole,), (tuple(ranges),))
+        slices[n] = node("slice", (whole,), (tuple(ranges),))
         start = stop
-    return found
+    return slices
 
 
 def _base(members: Sequence[Node]) -> Node | None:
@@ -119,12 +119,12 @@ def _base(members: Sequence[Node]) -> Node | None:
 
 def _slices(product: Node, members: Sequence[Node]) -> dict[Node, Node]:
     """The rows of `product` that each of `members` has."""
-    found = {}
+    slices = {}
     for n in members:
         ranges = _slice(n.args[0]).attr("ranges")
         part = node("slice", (product,), ((*ranges[:-1], (0, product.shape[-1], 1)),))
-        found[n] = part if part.shape == n.shape else node("reshape", (part,), (n.shape,))
-    return found
+        slices[n] = part if part.shape == n.shape else node("reshape", (part,), (n.shape,))
+    return slices
 
 
 def _slice(n: Node) -> Node:
