@@ -51,7 +51,7 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
     value: dict[Node, int] = {n: number(n.type) for n in graph.inputs}
     for use in space.uses:
         segment, cover = covers[use.segment].grammar.segment, covers[use.segment]
-        at: dict[int, int] = {}
+        numbers: dict[int, int] = {}
         for class_id, n in zip(segment.inputs, use.inputs, strict=True):
             if n not in value and n.op == "const":
                 value[n] = number(n.type)
@@ -59,14 +59,14 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
             elif n not in value:
                 value[n] = number(n.type)
                 kernels.append(_slice(n, value))
-            at[class_id] = value[n]
+            numbers[class_id] = value[n]
         once, steps = solved[use.segment]
         for step, into in [*((s, setup) for s in once), *((s, kernels) for s in steps)]:
-            reads = tuple(at[c] for c in step.reads)
-            at |= {c: number(segment.classes[c].type) for c in step.writes}
-            into.append(Kernel(step.kind, step.body, reads, tuple(at[c] for c in step.writes), step.price))
+            reads = tuple(numbers[c] for c in step.reads)
+            numbers |= {c: number(segment.classes[c].type) for c in step.writes}
+            into.append(Kernel(step.kind, step.body, reads, tuple(numbers[c] for c in step.writes), step.price))
         for class_id, n in zip(cover.grammar.segment.roots, use.outputs, strict=True):
-            value[n] = at[class_id]
+            value[n] = numbers[class_id]
     return Plan(
         graph, device, tuple(types), tuple(value[n] for n in graph.inputs), tuple(constants), tuple(setup),
         tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[n] for n in seams(graph, space.uses)),
@@ -115,28 +115,28 @@ def constant_body(segment: Segment, eclass: int) -> tuple[Graph, tuple[int, ...]
     changed = True
     while changed:
         changed = False
-        for i, found in enumerate(segment.classes):
-            if not found.constant or i in inputs:
+        for i, class_ in enumerate(segment.classes):
+            if not class_.constant or i in inputs:
                 continue
-            for k, enode in enumerate(found.nodes):
+            for k, enode in enumerate(class_.nodes):
                 if all(a in size for a in enode.args):
                     total = 1 + sum(size[a] for a in enode.args)
                     if i not in size or total < size[i]:
                         size[i], best[i], changed = total, k, True
     reads: dict[int, Node] = {}
-    made: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     stack = [eclass]
     while stack:
         c = stack[-1]
         if c in inputs:
-            made[c] = reads.setdefault(c, input_node(f"r{len(reads)}", segment.classes[c].type))
-        if c in made:
+            nodes[c] = reads.setdefault(c, input_node(f"r{len(reads)}", segment.classes[c].type))
+        if c in nodes:
             stack.pop()
             continue
         enode = segment.classes[c].nodes[best[c]]
-        missing = [a for a in enode.args if a not in made]
+        missing = [a for a in enode.args if a not in nodes]
         if missing:
             stack.extend(reversed(missing))
         else:
-            made[c] = enode.over(made[a] for a in enode.args)
-    return Graph(tuple(reads.values()), (made[eclass],)), tuple(reads)
+            nodes[c] = enode.over(nodes[a] for a in enode.args)
+    return Graph(tuple(reads.values()), (nodes[eclass],)), tuple(reads)

@@ -56,10 +56,10 @@ class CoverTransfer:
         self._kernels = [self._kernel(chosen, g) for g in cover.groups]
         self._roots = tuple([self._value(chosen, r) for r in chosen.roots])
         rounds = max(ROUNDS, segment.rounds)
-        found = equality(segment.graph, Graph(segment.graph.inputs, self._roots), laws, rounds)
-        if found is None:
+        proof = equality(segment.graph, Graph(segment.graph.inputs, self._roots), laws, rounds)
+        if proof is None:
             raise NotTransferred(f"the proof of the plan takes more than {rounds} rounds of its laws")
-        self._laws, self._rounds, self._folds = found.laws, found.rounds, found.folds
+        self._laws, self._rounds, self._folds = proof.laws, proof.rounds, proof.folds
 
     def _value(self, chosen: Segment, eclass: int) -> Node:
         """What stands in a class, over the inputs: it was stored before, or is known when the program is built."""
@@ -128,16 +128,16 @@ def _kernel_of(old: Group, outputs: Sequence[Node], stands: dict[Node, Node], gr
         eclass = grammar.segment.origin[over]
         (enode,) = grammar.classes[eclass].nodes
         is_leaf = n.op in ("input", "const")
-        made = grammar.leaf(eclass) if is_leaf else grammar.join(eclass, enode, tuple([cuts[a] for a in n.args]))
-        if isinstance(made, str):
+        cut = grammar.leaf(eclass) if is_leaf else grammar.join(eclass, enode, tuple([cuts[a] for a in n.args]))
+        if isinstance(cut, str):
             return None
-        cuts[n] = made
+        cuts[n] = cut
     results = tuple([cuts[o] for o in outputs])
     if old.state.is_view and not old.price.seconds:  # a result that costs nothing
-        found: Group | None = Group(results, results[0].state, results[0].leaves, old.price)
+        kernel: Group | None = Group(results, results[0].state, results[0].leaves, old.price)
     else:
-        found = group(grammar, results)
-    if found is None or found.state.kind != old.state.kind:
+        kernel = group(grammar, results)
+    if kernel is None or kernel.state.kind != old.state.kind:
         return None
-    settled = found.by_schedule(grammar)
+    settled = kernel.by_schedule(grammar)
     return settled if settled.price.seconds < math.inf else None

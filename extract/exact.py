@@ -47,13 +47,13 @@ def optimum(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) 
         return best, covers
     grammar = candidates.grammar
     roots = Cover(grammar, grammar.segment.roots).roots
-    found = Columns(candidates, covers, roots)
+    pool = Columns(candidates, covers, roots)
     seconds = allowance.optimum
-    left, bound = seconds - found.grow(min(seconds, GROWING)), 0.0
-    columns = found.all
-    program, _ = found.program()
+    left, bound = seconds - pool.grow(min(seconds, GROWING)), 0.0
+    columns = pool.all
+    program, _ = pool.program()
     start = min((c for c in covers if c.grammar is grammar), key=lambda c: c.cost, default=None)
-    hint = found.places(start.groups if start else ())
+    hint = pool.places(start.groups if start else ())
     while left > 0:
         solution = minimise(program, hint, left)
         left -= max(solution.spent, seconds / ROUNDS)

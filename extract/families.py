@@ -41,19 +41,19 @@ def by_families(space: Space, search: Search, device: Device, meter: Meter) -> t
         if segment.like is None:
             searched(first)
     for first in dict.fromkeys(s.like for s in space.segments if s.like is not None):
-        waiting = [at for at, s in enumerate(space.segments) if s.like == first]
+        waiting = [i for i, s in enumerate(space.segments) if s.like == first]
         known, tried = first, 0
         while waiting:
-            found = _transferred(segments[known], covers[known], [segments[at].graph for at in waiting], device, tried)
-            for at, made in zip(waiting, found, strict=True):
-                if made is not None:
-                    segments[at], covers[at] = made
-            waiting = [at for at in waiting if at not in covers]
+            pairs = _transferred(segments[known], covers[known], [segments[i].graph for i in waiting], device, tried)
+            for i, pair in zip(waiting, pairs, strict=True):
+                if pair is not None:
+                    segments[i], covers[i] = pair
+            waiting = [i for i in waiting if i not in covers]
             if waiting:
                 known, tried = waiting.pop(0), tried + 1
                 segments[known] = saturated_like(segments[known].graph, segments[first], meter)
                 searched(known)
-    return replace(space, segments=tuple(segments)), [covers[at] for at in range(len(segments))]
+    return replace(space, segments=tuple(segments)), [covers[i] for i in range(len(segments))]
 
 
 def _transferred(
@@ -70,6 +70,6 @@ def saturated_like(graph: Graph, first: Segment, meter: Meter) -> Segment:
     """`graph` saturated as `first` was, of whose family it is."""
     allowance = meter.allowance.part(0.5)
     level = AS_WRITTEN if allowance.spent() else first.level
-    made = saturate_segment(graph, first.laws, meter.budget, allowance, level)
-    meter.ended(made.stop_reason)
-    return replace(made, strict=first.strict)
+    segment = saturate_segment(graph, first.laws, meter.budget, allowance, level)
+    meter.ended(segment.stop_reason)
+    return replace(segment, strict=first.strict)

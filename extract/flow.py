@@ -61,8 +61,8 @@ def search(
     unfused_cover(grammar)  # decides what kernels are judged by
     equal = {s.graph.outputs: s for s in (segment, simplified(segment, allowance))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
-        found = cheapest(grammar)
-        equal.setdefault(found.graph.outputs, found)
+        cheapest_program = cheapest(grammar)
+        equal.setdefault(cheapest_program.graph.outputs, cheapest_program)
     segments = without_laws_together(tuple(equal.values()))
     shared = Grammar(segments[0], device, grammar, allowance)
     unfused = [unfused_cover(shared.for_segment(program)) for program in segments]
@@ -130,8 +130,8 @@ def _merged(cover: Cover) -> Cover:
 
 def _distinct(covers: list[Cover]) -> list[Cover]:
     """Covers that run, without repeats of the same price and stored classes of one program, cheapest first."""
-    found: dict[tuple, Cover] = {}
+    distinct: dict[tuple, Cover] = {}
     for cover in sorted([c for c in covers if c.cost < math.inf], key=lambda c: c.cost):
         stored = [eclass for group in cover.groups for eclass in group.outputs] or cover.choice
-        found.setdefault((id(cover.grammar), tuple(sorted(stored)), round(cover.cost * 1e12)), cover)
-    return list(found.values())
+        distinct.setdefault((id(cover.grammar), tuple(sorted(stored)), round(cover.cost * 1e12)), cover)
+    return list(distinct.values())

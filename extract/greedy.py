@@ -72,10 +72,10 @@ FUSERS = (materialise, duplicate, priority, depth_limited)
 
 def plans(segment: Segment, device: Device) -> list[Cover]:
     """The plans of the fusers, in the order of `GREEDY`."""
-    found = [fuser(segment, device) for fuser in FUSERS]
-    for cover in found:
+    covers = [fuser(segment, device) for fuser in FUSERS]
+    for cover in covers:
         cover.settle()
-    return found
+    return covers
 
 
 def starts(unfused: Cover) -> list[Cover]:
@@ -86,12 +86,12 @@ def starts(unfused: Cover) -> list[Cover]:
 def _fused(unfused: Cover, policy: Callable[[Cover], None]) -> Cover:
     """What `policy` makes of a copy of `unfused`."""
 
-    def made() -> Cover:
+    def fused() -> Cover:
         cover = unfused.copy()
         policy(cover)
         return cover
 
-    return trusted(unfused.grammar.prices, made, lambda cover: cover.choice.values())
+    return trusted(unfused.grammar.prices, fused, lambda cover: cover.choice.values())
 
 
 def one_level(unfused: Sequence[Cover]) -> list[Cover]:
@@ -100,13 +100,13 @@ def one_level(unfused: Sequence[Cover]) -> list[Cover]:
     `unfused`: programs of the same classes.
     """
     fewer = OneReduction(unfused[0].grammar)
-    found = []
+    covers = []
     for cover in unfused:
         for fuser in (_materialise, _duplicate, _depth_limited):
             new = Cover(fewer.for_segment(cover.grammar.segment), cover.roots)
             assert new.take(cover.choice)
-            found.append(fuser(new))
-    return found
+            covers.append(fuser(new))
+    return covers
 
 
 def _unfused(segment: Segment, device: Device) -> Cover:
@@ -140,10 +140,10 @@ def fuse(cover: Cover, eclass: int, readers: list[int]) -> dict[int, Cut] | None
     """The readers' kernels with class `eclass` computed inside, or None when one of them cannot hold it."""
     changed = {}
     for reader in readers:
-        made = cover.grammar.inline(cover.choice[reader], {eclass: cover.choice[eclass]})
-        if isinstance(made, str):
+        cut = cover.grammar.inline(cover.choice[reader], {eclass: cover.choice[eclass]})
+        if isinstance(cut, str):
             return None
-        changed[reader] = made
+        changed[reader] = cut
     return changed
 
 
@@ -262,7 +262,7 @@ def _traffic(cut: Cut) -> int:
 def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
     # where as much is saved, what comes first goes first
-    place = {eclass: at for at, eclass in enumerate(fusing.classes)}
+    place = {eclass: i for i, eclass in enumerate(fusing.classes)}
     queue: list[tuple[float, int, int, dict[int, Cut]]] = []
     version: dict[int, int] = {}
 
@@ -278,9 +278,9 @@ def _by_saving(cover: Cover) -> None:
     for eclass in fusing.classes:
         offer(eclass)
     while queue:
-        _, at, made, changed = heapq.heappop(queue)
-        eclass = fusing.classes[at]
-        if made != version[eclass] or eclass not in cover.choice or not all(cut.runs for cut in changed.values()):
+        _, i, stamp, changed = heapq.heappop(queue)
+        eclass = fusing.classes[i]
+        if stamp != version[eclass] or eclass not in cover.choice or not all(cut.runs for cut in changed.values()):
             continue
         for other in sorted(fusing.commit(eclass, changed)):
             offer(other)

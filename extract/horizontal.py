@@ -56,17 +56,17 @@ class _Beside:
             if needs or self.tries == MOST:
                 continue
             self.tries += 1
-            made = side_by_side(self.alive[other], self.alive[number], self.kind, self.device)
-            if made is not None:
-                self._join(other, number, made)
+            kernel = side_by_side(self.alive[other], self.alive[number], self.kind, self.device)
+            if kernel is not None:
+                self._join(other, number, kernel)
                 return
         self.open.insert(0, number)
 
-    def _join(self, first: int, second: int, made: Kernel) -> None:
-        """Kernel `made` in place of two, as the first."""
+    def _join(self, first: int, second: int, kernel: Kernel) -> None:
+        """`kernel` in place of two, as the first."""
         del self.alive[second]
-        self.alive[first] = made
-        self.maker.update(dict.fromkeys(made.writes, first))
+        self.alive[first] = kernel
+        self.maker.update(dict.fromkeys(kernel.writes, first))
         members = self.members[first] = self.members[first] | self.members.pop(second)
         needed = self.needed[first] = self.needed[first] | self.needed.pop(second)
         for i in self.needed:
@@ -90,7 +90,7 @@ def side_by_side(a: Kernel, b: Kernel, kind: str, device: Device) -> Kernel | No
     for k in (a, b):
         outputs += substitute(k.body.outputs, {n: inputs[v] for v, n in zip(k.reads, k.body.inputs, strict=True)})
     body = Graph(tuple([inputs[v] for v in reads]), tuple(outputs))
-    found = priced(body, device, kind)
-    if isinstance(found, str) or found[1].seconds >= a.price.seconds + b.price.seconds - WORTH:
+    answer = priced(body, device, kind)
+    if isinstance(answer, str) or answer[1].seconds >= a.price.seconds + b.price.seconds - WORTH:
         return None
-    return Kernel(kind, body, reads, (*a.writes, *b.writes), found[1])
+    return Kernel(kind, body, reads, (*a.writes, *b.writes), answer[1])

@@ -25,30 +25,30 @@ def priced(body: Graph, device: Device, kind: str = "") -> tuple[State, Price] |
     A body that is no more than a view is priced as the copy it becomes where its result is stored.
     """
     grammar = Grammar(as_written(body), device)
-    found = _kernel(grammar)
-    if isinstance(found, str):
-        return found
+    kernel = _kernel(grammar)
+    if isinstance(kernel, str):
+        return kernel
     if kind:
-        found = Group(found.cuts, replace(found.state, kind=kind), found.leaves)
-        return found.state, found.price
-    return _state(found), found.by_schedule(grammar).price
+        kernel = Group(kernel.cuts, replace(kernel.state, kind=kind), kernel.leaves)
+        return kernel.state, kernel.price
+    return _state(kernel), kernel.by_schedule(grammar).price
 
 
 def estimated(body: Graph, device: Device) -> Price | str:
     """What the search takes for the price of a kernel that computes `body`, or why there is no such kernel."""
-    found = _kernel(Grammar(as_written(body), device))
-    return found if isinstance(found, str) else found.price
+    kernel = _kernel(Grammar(as_written(body), device))
+    return kernel if isinstance(kernel, str) else kernel.price
 
 
 def _kernel(grammar: Grammar) -> Group | str:
     """The kernel that computes all results of the program."""
     cuts: list[Cut] = []
-    for eclass, found in enumerate(grammar.classes):
-        (enode,) = found.nodes
-        made = _join(grammar, eclass, enode, cuts)
-        if isinstance(made, str):
-            return made
-        cuts.append(made)
+    for eclass, class_ in enumerate(grammar.classes):
+        (enode,) = class_.nodes
+        cut = _join(grammar, eclass, enode, cuts)
+        if isinstance(cut, str):
+            return cut
+        cuts.append(cut)
     whole = group(grammar, tuple(cuts[r] for r in grammar.segment.roots))
     return "its results do not share a kernel" if whole is None else whole
 

@@ -70,9 +70,9 @@ def write(space: Space, device: Device) -> str:
     class_data: dict[str, Any] = {}
     for s, segment in enumerate(space.segments):
         cost = _NodeCosts(segment, device)
-        for c, found in enumerate(segment.classes):
-            class_data[f"{s}.{c}"] = {"type": str(found.type)} | ({"known": "when built"} if found.constant else {})
-            for i, enode in enumerate(found.nodes):
+        for c, class_ in enumerate(segment.classes):
+            class_data[f"{s}.{c}"] = {"type": str(class_.type)} | ({"known": "when built"} if class_.constant else {})
+            for i, enode in enumerate(class_.nodes):
                 nodes[f"{s}.{c}.{i}"] = {
                     "op": _op_text(enode),
                     "children": [f"{s}.{a}.0" for a in enode.args],
@@ -139,15 +139,15 @@ class _NodeCosts:
 
     def _argument(self, place: int, eclass: int) -> Node:
         """A scalar constant stands in the kernel that reads it; anything else is read."""
-        found = self._classes[eclass]
-        scalars = (e.over(()) for e in found.nodes if e.op == "const" and found.type.size == 1)
-        return next(scalars, None) or input_node(f"r{place}", found.type)
+        class_ = self._classes[eclass]
+        scalars = (e.over(()) for e in class_.nodes if e.op == "const" and class_.type.size == 1)
+        return next(scalars, None) or input_node(f"r{place}", class_.type)
 
     def _seconds(self, body: Graph) -> float:
-        found = priced(body, self._device)
-        if isinstance(found, str):
-            raise EqfuseError(f"{body.outputs[0].op} has no price on {self._device.name}: {found}")
-        state, price = found
+        answer = priced(body, self._device)
+        if isinstance(answer, str):
+            raise EqfuseError(f"{body.outputs[0].op} has no price on {self._device.name}: {answer}")
+        state, price = answer
         if state.is_view:
             return 0.0
         return price.seconds if math.isfinite(price.seconds) else sys.float_info.max  # JSON has no infinity
@@ -222,13 +222,13 @@ def _classes(data: dict[str, Any], count: int) -> list[tuple[EClass, ...]]:
             args.append(int(owner[1]))
         op, attrs = _read(f"node {name!r}", lambda n=n: _op(n["op"]))  # type: ignore[misc]
         nodes[s][c].append(ENode(op, tuple(args), attrs))
-    made = []
+    classes = []
     for s in range(count):
-        found = constant_classes([[(e.op, e.attrs, list(e.args)) for e in c] for c in nodes[s]])
-        for c, (is_constant, says) in enumerate(zip(found, known[s], strict=True)):
+        constants = constant_classes([[(e.op, e.attrs, list(e.args)) for e in c] for c in nodes[s]])
+        for c, (is_constant, says) in enumerate(zip(constants, known[s], strict=True)):
             _expect(is_constant == says, f"class '{s}.{c}' is wrong about whether it is known when built")
-        made.append(tuple(EClass(t, tuple(e), k) for t, e, k in zip(types[s], nodes[s], found, strict=True)))
-    return made
+        classes.append(tuple(EClass(t, tuple(e), k) for t, e, k in zip(types[s], nodes[s], constants, strict=True)))
+    return classes
 
 
 def _op(text: str) -> tuple[str, tuple[Hashable, ...]]:
@@ -286,12 +286,12 @@ def _holds(eclass: EClass, n: Node, origin: dict[Node, int]) -> bool:
 def _uses(data: Sequence[Any], graph: Graph, segments: Sequence[Segment]) -> tuple[Use, ...]:
     every = _all_nodes(graph)
     uses = tuple(Use(int(s), tuple(every[i] for i in ins), tuple(every[i] for i in outs)) for s, ins, outs in data)
-    made = set(graph.inputs)
+    computed = set(graph.inputs)
     for number, use in enumerate(uses):
-        given = (n for n in use.inputs if n.op != "const" and n not in made and slice_of(n) not in made)
+        given = (n for n in use.inputs if n.op != "const" and n not in computed and slice_of(n) not in computed)
         _expect(next(given, None) is None, f"use {number} reads what no use before it makes")
         cut = canonical(use.outputs, set(use.inputs))
         _expect(cut == (segments[use.segment].graph, use.inputs), f"use {number} is no place where its segment stands")
-        made.update(use.outputs)
-    _expect(made.issuperset(graph.outputs), "some result of the program is in no segment")
+        computed.update(use.outputs)
+    _expect(computed.issuperset(graph.outputs), "some result of the program is in no segment")
     return uses

@@ -38,12 +38,12 @@ def unfused_cover(grammar: Grammar) -> Cover:
         parts = tuple(
             choice[a] if a in choice and choice[a].state.is_view else grammar.leaf(a) for a in enode.args
         )
-        made = grammar.join(eclass, enode, parts)
-        if isinstance(made, str):
-            made = grammar.join(eclass, enode, tuple(grammar.leaf(a) for a in enode.args))
-        if isinstance(made, str):
-            raise UnsupportedOp(made)
-        choice[eclass] = made
+        cut = grammar.join(eclass, enode, parts)
+        if isinstance(cut, str):
+            cut = grammar.join(eclass, enode, tuple(grammar.leaf(a) for a in enode.args))
+        if isinstance(cut, str):
+            raise UnsupportedOp(cut)
+        choice[eclass] = cut
     assert cover.take(choice)
     if grammar.prices.decide(cover.cost):
         assert cover.take(choice)

@@ -59,16 +59,16 @@ class Cut:
         if self._price is not None and self._price.seconds == math.inf:
             return math.inf
         if self._estimate is None:
-            found = self.prices.estimate((self,), self.stored, self.leaves)
-            self._estimate = self.price.seconds if found is None else found
+            estimate = self.prices.estimate((self,), self.stored, self.leaves)
+            self._estimate = self.price.seconds if estimate is None else estimate
         return self._estimate
 
     @property
     def rough(self) -> float | None:
         """About its price in seconds, by its state, where its estimate is the price of its schedule; or None."""
         if self._rough is None:
-            found = self.prices.rough((self,), self.stored, self.leaves)
-            self._rough = -1.0 if found is None else found
+            rough = self.prices.rough((self,), self.stored, self.leaves)
+            self._rough = -1.0 if rough is None else rough
         return None if self._rough < 0 else self._rough
 
     @property

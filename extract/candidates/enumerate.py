@@ -96,13 +96,13 @@ class Candidates:
     @cached_property
     def parts(self) -> dict[int, dict[int, Cut]]:
         """Computed classes of which several others are views, and the cuts that are those views."""
-        found: dict[int, dict[int, Cut]] = {}
+        views: dict[int, dict[int, Cut]] = {}
         for eclass, cuts in sorted(self.cuts.items()):
             for cut in cuts:
                 if cut.state.is_view and self.grammar.free.isdisjoint(cut.leaves):
                     for whole in cut.leaves:
-                        found.setdefault(whole, {})[eclass] = cut
-        return {whole: cuts for whole, cuts in found.items() if len(cuts) > 1}
+                        views.setdefault(whole, {})[eclass] = cut
+        return {whole: cuts for whole, cuts in views.items() if len(cuts) > 1}
 
     def untangled(self) -> dict[int, int]:
         """Settle the flows one after another, the least first (Dijkstra, 1959), and give each class's place in
@@ -112,14 +112,14 @@ class Candidates:
         cuts = [cut for kept in self.cuts.values() for cut in kept]
         missing = [sum(c not in flow for c in cut.leaves) for cut in cuts]
         readers: dict[int, list[int]] = {}
-        for at, cut in enumerate(cuts):
+        for i, cut in enumerate(cuts):
             for c in cut.leaves:
-                readers.setdefault(c, []).append(at)
-        ready = [at for at, n in enumerate(missing) if n == 0]
+                readers.setdefault(c, []).append(i)
+        ready = [i for i, n in enumerate(missing) if n == 0]
         queue: list[tuple[float, int]] = []
         while ready or queue:
-            for at in ready:
-                cut = cuts[at]
+            for i in ready:
+                cut = cuts[i]
                 total = cut.estimate + sum(flow[c] for c in cut.leaves)
                 heappush(queue, (total / max(1, self.references.get(cut.eclass, 1)), cut.eclass))
             ready = []
@@ -127,10 +127,10 @@ class Candidates:
             if eclass in flow:
                 continue
             flow[eclass], rank[eclass] = settled, len(rank)
-            for at in readers.get(eclass, ()):
-                missing[at] -= 1
-                if missing[at] == 0:
-                    ready.append(at)
+            for i in readers.get(eclass, ()):
+                missing[i] -= 1
+                if missing[i] == 0:
+                    ready.append(i)
         self.flow = flow
         self._cheapest.clear()
         return rank
@@ -139,10 +139,10 @@ class Candidates:
         """Choose the cuts of a class anew, if what they are made from has changed. Is anything about it different?"""
         self._now += 1
         if eclass in self._settled:
-            at, others = self._settled[eclass]
-            if max(map(self._changed.__getitem__, others), default=0) < at:
+            moment, others = self._settled[eclass]
+            if max(map(self._changed.__getitem__, others), default=0) < moment:
                 return False
-        found = list(self.cuts.get(eclass, ()))
+        cuts = list(self.cuts.get(eclass, ()))
         others = set()
         for enode in self.grammar.classes[eclass].nodes:
             if enode.args and eclass not in enode.args:
@@ -151,10 +151,10 @@ class Candidates:
                 key = (eclass, id(enode), offers)
                 if key not in self._joined:
                     self._joined[key] = self._joins(eclass, enode, offers)
-                found += self._joined[key]
-        found = [cut for cut in self._promising(found) if cut.estimate < math.inf]
-        self._settled[eclass] = self._now, others.union(*[cut.leaves for cut in found])
-        different = bool(found) and self._keep(eclass, found)
+                cuts += self._joined[key]
+        cuts = [cut for cut in self._promising(cuts) if cut.estimate < math.inf]
+        self._settled[eclass] = self._now, others.union(*[cut.leaves for cut in cuts])
+        different = bool(cuts) and self._keep(eclass, cuts)
         if different:
             self._changed[eclass] = self._now
         return different
@@ -172,21 +172,21 @@ class Candidates:
         distinct = tuple(dict.fromkeys(enode.args))
         places = [distinct.index(a) for a in enode.args]
         joined = (self.grammar.join(eclass, enode, tuple([chosen[i] for i in places])) for chosen in product(*offers))
-        return [made for made in joined if isinstance(made, Cut)]
+        return [cut for cut in joined if isinstance(cut, Cut)]
 
     def _promising(self, cuts: list[Cut]) -> list[Cut]:
         """`cuts` of a class without those that by their states are dearer than others of their kind, with and without
         what they read: their schedules would take long to make."""
         by_kind: dict[str, list[tuple[float, float, int]]] = {}
-        for at, cut in enumerate(cuts):
+        for i, cut in enumerate(cuts):
             if cut.rough is not None and not cut.state.unfinished:
                 total = cut.rough + sum(map(self.flow.__getitem__, cut.reads))
-                by_kind.setdefault(cut.state.kind, []).append((total, cut.rough, at))
+                by_kind.setdefault(cut.state.kind, []).append((total, cut.rough, i))
         dropped: set[int] = set()
         for ranked in by_kind.values():
             best = {*nsmallest(PROMISING, ranked), *nsmallest(PROMISING, ranked, key=lambda each: each[1:])}
-            dropped.update([at for each in ranked if each not in best for at in each[2:]])
-        return [cut for at, cut in enumerate(cuts) if at not in dropped or cut.is_priced]
+            dropped.update([i for each in ranked if each not in best for i in each[2:]])
+        return [cut for i, cut in enumerate(cuts) if i not in dropped or cut.is_priced]
 
     def _offers(self, eclass: int) -> list[Cut]:
         readable = eclass in self.flow or eclass in self.grammar.scalars
@@ -252,8 +252,8 @@ def _reshaped(grammar: Grammar) -> list[int]:
             c = base[c]
         return c
 
-    for eclass, found in enumerate(grammar.classes):
-        for enode in found.nodes:
+    for eclass, class_ in enumerate(grammar.classes):
+        for enode in class_.nodes:
             if enode.op == "reshape":
                 first, second = sorted((find(eclass), find(enode.args[0])))
                 base[second] = first
@@ -267,17 +267,17 @@ def _leaf_up(grammar: Grammar) -> list[int]:
     nodes = [(i, n) for i, c in enumerate(classes) for n in c.nodes if n.args]
     missing = [len(set(n.args)) for _, n in nodes]
     waiting: dict[int, list[int]] = {}
-    for at, (_, enode) in enumerate(nodes):
+    for index, (_, enode) in enumerate(nodes):
         for a in dict.fromkeys(enode.args):
-            waiting.setdefault(a, []).append(at)
+            waiting.setdefault(a, []).append(index)
     queue = sorted(rank)
     while queue:
         later = []
         for a in queue:
-            for at in waiting.get(a, ()):
-                missing[at] -= 1
-                i, enode = nodes[at]
-                if missing[at] == 0 and i not in rank:
+            for index in waiting.get(a, ()):
+                missing[index] -= 1
+                i, enode = nodes[index]
+                if missing[index] == 0 and i not in rank:
                     rank[i] = 1 + max(rank[x] for x in enode.args)
                     later.append(i)
         queue = sorted(later)

@@ -68,42 +68,42 @@ class Grammar:
 
     def leaf(self, eclass: int) -> Cut:
         """Class `eclass` read from memory, or written into the kernel when it is a scalar constant."""
-        found = self._leaves.get(eclass)
-        if found is None:
+        cut = self._leaves.get(eclass)
+        if cut is None:
             t = self.classes[eclass].type
             scalar = eclass in self.scalars
-            found = Cut(
+            cut = Cut(
                 eclass, self.scalars.get(eclass), (), self._interned(leaf(t.shape)),
                 {} if scalar else {eclass: t.nbytes}, () if eclass in self.free else (eclass,), {}, 0,
                 0 if scalar else 1 << eclass, 0, self.prices,
             )  # fmt: skip
-            self._leaves[eclass] = found
-        return found
+            self._leaves[eclass] = cut
+        return cut
 
     def join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         """The cut that applies `enode` to `parts`, the same object each time, or why no kernel can hold it."""
         key = (eclass, enode, parts)
-        found = self._joined.get(key)
-        if found is None:
-            found = self._joined[key] = self._join(eclass, enode, parts)
-        return found
+        cut = self._joined.get(key)
+        if cut is None:
+            cut = self._joined[key] = self._join(eclass, enode, parts)
+        return cut
 
     def once(self, compute: Callable[..., T], *cuts: tuple[Cut, ...]) -> T:
         """What `compute` makes of these cuts, the same object each time."""
         key = (compute, *cuts)
         if key not in self._once:
             self._once[key] = compute(self, *cuts)
-        found: T = self._once[key]
-        return found
+        value: T = self._once[key]
+        return value
 
     def merged(self, a: State, b: State) -> State | str:
         """The state of a kernel that computes both, which are those of cuts or what this gave; or why there is none."""
         key = id(a), id(b)
-        found = self._merged.get(key)
-        if found is None:
-            made = merge(a, b, self.device)
-            found = self._merged[key] = made if isinstance(made, str) else self._interned(made)
-        return found
+        state = self._merged.get(key)
+        if state is None:
+            state = merge(a, b, self.device)
+            state = self._merged[key] = state if isinstance(state, str) else self._interned(state)
+        return state
 
     def _join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         steps = NEAR
@@ -145,7 +145,7 @@ class Grammar:
             leaves |= {c: min(leaves[c], touched) for c in alone}
         executed = [self._executed(part, state, enode.op) if self.compiled else part.works for part in parts]
         if row(enode.op).piecewise and self.compiled:
-            executed = [self._piece(part, eclass, enode, at) for at, part in enumerate(parts)]
+            executed = [self._piece(part, eclass, enode, i) for i, part in enumerate(parts)]
         if role is Role.VIEW and not self.compiled and executed[0]:
             share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)
             executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
@@ -160,20 +160,20 @@ class Grammar:
     def _state(self, eclass: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""
         out, types = self.classes[eclass].type, [self.classes[a].type for a in enode.args]
-        found = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
-        if isinstance(found, State) and found.unfinished and self.strict:
+        state = join(enode.op, enode.attrs, out, types, [p.state for p in parts], self.device, name)
+        if isinstance(state, State) and state.unfinished and self.strict:
             return "a row between two products is summed up tile by tile, which rounds otherwise than the program"
-        return found if isinstance(found, str) else self._interned(found)
+        return state if isinstance(state, str) else self._interned(state)
 
     def _alike(self, number: int, eclass: int, enode: ENode) -> int:
         """A number that operators share whose states are the same over the same arguments; products share none."""
-        found = self._like.get(number)
-        if found is None:
+        shared = self._like.get(number)
+        if shared is None:
             types = [self.classes[a].type for a in enode.args]
             product = (eclass, enode) if row(enode.op).role is Role.CONTRACTION else None
             sort = (enode.op, enode.attrs, self.classes[eclass].type, *types, product)
-            found = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
-        return found
+            shared = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
+        return shared
 
     def _interned(self, state: State) -> State:
         return self._interned_states.setdefault(state, state)
@@ -194,14 +194,14 @@ class Grammar:
             return part.works
         return {ran * times: mask for ran, mask in part.works.items()}
 
-    def _piece(self, part: Cut, eclass: int, enode: ENode, at: int) -> Works:
-        """The part's work as the piece number `at` of a joined array, inside a larger compiled body: a thread whose
+    def _piece(self, part: Cut, eclass: int, enode: ENode, number: int) -> Works:
+        """The part's work as the piece `number` of a joined array, inside a larger compiled body: a thread whose
         element is in the piece computes it anew, whatever else it computes of the same value."""
-        piece = eclass, enode, at
-        found = self._pieces.get((part, piece))
-        if found is None:
-            found = self._pieces[part, piece] = self._work_of_piece(part, piece)
-        return found
+        piece = eclass, enode, number
+        works = self._pieces.get((part, piece))
+        if works is None:
+            works = self._pieces[part, piece] = self._work_of_piece(part, piece)
+        return works
 
     def _work_of_piece(self, part: Cut, piece: tuple) -> Works:
         source = part
@@ -214,21 +214,21 @@ class Grammar:
         """`cut` with every leaf of `values` computed inside instead of read, or why that is no kernel."""
         inlined = {c: value for c, value in values.items() if c in cut.leaves}
         key = (cut, *inlined.values())
-        found = self._inlined.get(key)
-        if found is None:
+        rejoined = self._inlined.get(key)
+        if rejoined is None:
             leaves = sum([1 << c for c in inlined])
             swap = lambda c: None if c.parts else inlined.get(c.eclass)  # noqa: E731
-            found = self._inlined[key] = self._rejoined(cut, 0, leaves, swap)
-        return found
+            rejoined = self._inlined[key] = self._rejoined(cut, 0, leaves, swap)
+        return rejoined
 
     def reading(self, cut: Cut, eclass: int) -> Cut | str:
         """`cut` with class `eclass` read from memory instead of computed, or why that is no kernel."""
         leaf = self.leaf(eclass)
-        found = self._reading.get((cut, eclass))
-        if found is None:
-            found = self._rejoined(cut, 1 << eclass, 0, lambda c: leaf if c.eclass == eclass else None)
-            self._reading[cut, eclass] = found
-        return found
+        rejoined = self._reading.get((cut, eclass))
+        if rejoined is None:
+            rejoined = self._rejoined(cut, 1 << eclass, 0, lambda c: leaf if c.eclass == eclass else None)
+            self._reading[cut, eclass] = rejoined
+        return rejoined
 
     def taking(self, cut: Cut, others: dict[int, Cut]) -> Cut | str:
         """`cut` with every class of `others` that it reads or computes derived as they say, or why there is none."""
@@ -236,10 +236,10 @@ class Grammar:
         if not (cut.inside | cut.outside) & mask:
             return cut
         key = (cut, *others.values())
-        found = self._taking.get(key)
-        if found is None:
-            found = self._taking[key] = self._rejoined(cut, mask, mask, lambda c: others.get(c.eclass))
-        return found
+        rejoined = self._taking.get(key)
+        if rejoined is None:
+            rejoined = self._taking[key] = self._rejoined(cut, mask, mask, lambda c: others.get(c.eclass))
+        return rejoined
 
     def _rejoined(self, cut: Cut, inside: int, outside: int, swap: Callable[[Cut], Cut | None]) -> Cut | str:
         """`cut` joined anew with some of its derivation swapped for other cuts of the same class: some of the classes
@@ -261,10 +261,10 @@ class Grammar:
                 continue
             parts = tuple([new.get(p, p) for p in c.parts])  # what is not touched stays as it is
             assert c.enode is not None
-            made = self.join(c.eclass, c.enode, parts) if parts != c.parts else c
-            if isinstance(made, str):
-                return made
-            new[c] = made
+            joined = self.join(c.eclass, c.enode, parts) if parts != c.parts else c
+            if isinstance(joined, str):
+                return joined
+            new[c] = joined
         return new[cut]
 
     def body(self, cuts: tuple[Cut, ...]) -> tuple[Graph, tuple[int, ...]]:

@@ -30,17 +30,17 @@ class OneReduction(_Fewer):
     """
 
     def join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        made = super().join(eclass, enode, parts)
-        if isinstance(made, str):
-            return made
-        state = made.state
+        cut = super().join(eclass, enode, parts)
+        if isinstance(cut, str):
+            return cut
+        state = cut.state
         if row(enode.op).role is Role.SCAN:
-            return made if all(p.state.at_leaf for p in parts) else "a scan is a kernel of its own here"
+            return cut if all(p.state.at_leaf for p in parts) else "a scan is a kernel of its own here"
         if state.template.has_levels or (state.products and state.axes):
             return "a kernel has one level of reductions here"
         if row(enode.op).role is Role.CONTRACTION and not all(p.state.at_leaf for p in parts):
             return "the operands of a product are stored here"
-        return made
+        return cut
 
 
 class OneOperator(_Fewer):

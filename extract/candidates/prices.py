@@ -75,20 +75,20 @@ class Prices:
     def number(self, eclass: int, enode: ENode, steps: Jumps) -> int:
         """The number of an operator that computes class `eclass`, and reads elements in `steps`."""
         key = (eclass, enode, steps)
-        found = self._numbers.get(key)
-        if found is None:
+        number = self._numbers.get(key)
+        if number is None:
             types = [self._classes[a].type for a in enode.args]
             literal = self._literals[enode.args[-1]] if enode.args else None
             done = work(enode.op, enode.attrs, self._classes[eclass].type, types, self._device, steps, literal)
-            found = self._numbers[key] = self._work_table.enter(done)
-        return found
+            number = self._numbers[key] = self._work_table.enter(done)
+        return number
 
     def viewed(self, works: Works, view: object, share: float) -> Works:
         """`works` as they run behind `view`, which shows that share of their elements: in tiles for this view alone, on
         whole arrays once for all."""
-        run = [at for times, mask in works.items() if times != WHOLE for at in bits(mask)]
+        run = [operator for times, mask in works.items() if times != WHOLE for operator in bits(mask)]
         seen = self._numbers_behind(run, view, share)
-        whole = [at for at, behind in zip(run, seen, strict=True) if behind != at]
+        whole = [operator for operator, behind in zip(run, seen, strict=True) if behind != operator]
         return {1.0: mask_of(seen), WHOLE: works.get(WHOLE, 0) | mask_of(whole)}
 
     def behind(self, works: Works, view: object, share: float) -> Works:
@@ -98,10 +98,10 @@ class Prices:
     def _numbers_behind(self, operators: list[int], view: object, share: float) -> list[int]:
         """The numbers of `operators` as they run behind `view`."""
         known = self._behind.setdefault((view, share), {})
-        for at in operators:
-            if at not in known:
-                known[at] = self._work_table.viewed(at, share)
-        return [known[at] for at in operators]
+        for operator in operators:
+            if operator not in known:
+                known[operator] = self._work_table.viewed(operator, share)
+        return [known[operator] for operator in operators]
 
     def note_view(self, eclass: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
         """`eclass` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""
@@ -117,11 +117,11 @@ class Prices:
         return node(enode.op, args, enode.attrs, self._classes[eclass].type)
 
     def _input(self, eclass: int) -> Node:
-        found = self._inputs.get(eclass)
-        if found is None:
+        leaf = self._inputs.get(eclass)
+        if leaf is None:
             read = self._classes[eclass]
-            found = self._inputs[eclass] = input_node(f"c{eclass}", read.type, read.constant)
-        return found
+            leaf = self._inputs[eclass] = input_node(f"c{eclass}", read.type, read.constant)
+        return leaf
 
     def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
         """The price of a kernel of `state` that computes `cuts` from `leaves` and stores the results."""
@@ -130,9 +130,9 @@ class Prices:
             read, written, done = self._moved(cuts, state, leaves)
             if schedule is None:
                 return Price(math.inf, read, written, done.flops, "memory")
-            found = schedule.price(self._device, done)
-            if found is not None:
-                return found
+            of_schedule = schedule.price(self._device, done)
+            if of_schedule is not None:
+                return of_schedule
         return self._of_state(cuts, state, leaves)
 
     def estimate(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> float | None:
@@ -165,8 +165,8 @@ class Prices:
         """Is it known without making it that a kernel of `state` has a schedule, or taken on trust?"""
         if self.stage.trusts:
             return True
-        found = self._all_estimates if self.goes_by_estimates else self._estimates
-        return found is not None and found.has_schedule(state)
+        estimates = self._all_estimates if self.goes_by_estimates else self._estimates
+        return estimates is not None and estimates.has_schedule(state)
 
     def is_near(self, state: State) -> bool:
         """Is the estimate of a kernel of `state` as good as its price?"""
@@ -194,9 +194,9 @@ class Prices:
         """What a kernel of `kind` costs by its schedule, of which `kernel` is an estimate; None where it is none."""
         key = kind, body
         if key not in self._settled:
-            found = kind_of(kind)
-            has_price = found.has_schedule_price(self._device.target)
-            self._settled[key] = found.schedule(body, self._device).price(self._device) if has_price else None
+            kernel_kind = kind_of(kind)
+            has_price = kernel_kind.has_schedule_price(self._device.target)
+            self._settled[key] = kernel_kind.schedule(body, self._device).price(self._device) if has_price else None
         return self._settled[key]
 
     def _scheduled(self, kind: Kind, outputs: tuple[Node, ...]) -> Schedule | None:
@@ -231,12 +231,12 @@ class Prices:
 
 def _unnamed(outputs: Sequence[Node]) -> Graph:
     """The body of a kernel that computes `outputs`, its inputs numbered as they are met."""
-    made: dict[Node, Node] = {}
+    copies: dict[Node, Node] = {}
     read: list[Node] = []
     for n in topological(outputs):
         if n.op == "input":
-            made[n] = input_node(f"a{len(read)}", n.type, n.is_constant_leaf)
-            read.append(made[n])
+            copies[n] = input_node(f"a{len(read)}", n.type, n.is_constant_leaf)
+            read.append(copies[n])
         else:
-            made[n] = node(n.op, [made[a] for a in n.args], n.attrs, n.type)
-    return Graph(tuple(read), tuple([made[o] for o in outputs]))
+            copies[n] = node(n.op, [copies[a] for a in n.args], n.attrs, n.type)
+    return Graph(tuple(read), tuple([copies[o] for o in outputs]))

@@ -25,7 +25,7 @@ def trusted(prices: Prices, make: Callable[[], T], kernels: Callable[[T], Iterab
         return make()
     before, prices.stage.trusts = prices.stage.trusts, True
     try:
-        made = make()
+        result = make()
     finally:
         prices.stage.trusts = before
-    return made if all(kernel.runs for kernel in kernels(made)) else make()
+    return result if all(kernel.runs for kernel in kernels(result)) else make()

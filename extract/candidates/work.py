@@ -23,12 +23,12 @@ def bits(mask: int) -> list[int]:
         held = np.flatnonzero(words)  # few of them: operators behind views have high numbers
         word, bit = np.nonzero(np.unpackbits(words[held].view(np.uint8), bitorder="little").reshape(-1, 64))
         return (held[word] * 64 + bit).tolist()
-    found = []
+    positions = []
     while mask:
-        at = mask.bit_length() - 1
-        found.append(at)
-        mask ^= 1 << at
-    return found[::-1]
+        position = mask.bit_length() - 1
+        positions.append(position)
+        mask ^= 1 << position
+    return positions[::-1]
 
 
 def mask_of(positions: list[int]) -> int:
@@ -38,24 +38,24 @@ def mask_of(positions: list[int]) -> int:
         places = np.array(positions)
         np.bitwise_or.at(octets, places >> 3, np.uint8(1) << (places & 7).astype(np.uint8))
         return int.from_bytes(octets.tobytes(), "little")
-    found = 0
-    for at in positions:
-        found |= 1 << at
-    return found
+    mask = 0
+    for position in positions:
+        mask |= 1 << position
+    return mask
 
 
 def union(sets: Iterable[Works]) -> Works:
     """The operators of all `sets`; one that stands in several runs as often as the last of them says."""
-    found: Works = {}
+    runs: Works = {}
     for works in sets:
         for times, mask in works.items():
             if times == WHOLE:
-                for other, at in found.items():
-                    mask &= ~at if other != WHOLE else -1
-            if len(found) > 1 or times not in found:
-                found = {other: left for other, at in found.items() if (left := at & ~mask) or other == times}
-            found[times] = found.get(times, 0) | mask
-    return found
+                for other, held in runs.items():
+                    mask &= ~held if other != WHOLE else -1
+            if len(runs) > 1 or times not in runs:
+                runs = {other: left for other, held in runs.items() if (left := held & ~mask) or other == times}
+            runs[times] = runs.get(times, 0) | mask
+    return runs
 
 
 def count(works: Works) -> int:
@@ -99,18 +99,18 @@ class WorkTable:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
         flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
         for times, mask in works.items():
-            found = self._sums.get(mask)
-            if found is None:
-                found = self._sums[mask] = self._summed(bits(mask))
-            flops += int(found[0] * times)
-            seconds += found[1] * times
+            sums = self._sums.get(mask)
+            if sums is None:
+                sums = self._sums[mask] = self._summed(bits(mask))
+            flops += int(sums[0] * times)
+            seconds += sums[1] * times
             if self._compiled:
                 continue
             members = bits(mask)
             whole = sum(map(self._whole.__getitem__, members), whole)
             shared = sum(map(self._shared.__getitem__, members), shared)
             if times != WHOLE:
-                few = [at for at in members if self._flops[at] * times <= reduced] if reduced >= 0 else ()
+                few = [number for number in members if self._flops[number] * times <= reduced] if reduced >= 0 else ()
                 of_few = sum(map(self._calls.__getitem__, few))
                 once += of_few
                 calls += sum(map(self._calls.__getitem__, members)) - of_few

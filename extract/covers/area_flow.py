@@ -23,7 +23,7 @@ PASSES = 2  # with the reference counts of the cover before
 def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
     """The candidates of the last pass, those of `starts` among them, and `starts` with the cover of each pass."""
     references = _references(min(starts, key=lambda c: c.cost, default=None))
-    found = list(starts)
+    covers = list(starts)
     candidates: Candidates | None = None
     for _ in range(PASSES):
         candidates = Candidates(grammar, references, candidates)
@@ -32,10 +32,10 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
                 candidates.add(cut)
         cover = cheapest(candidates)
         if cover is not None:
-            found.append(cover)
+            covers.append(cover)
             references = _references(cover)
     assert candidates is not None
-    return candidates, found
+    return candidates, covers
 
 
 def _references(cover: Cover | None) -> dict[int, int]:
@@ -70,12 +70,12 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
             usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
         compared = _compared(candidates, usable)
         least, cut = math.inf, None
-        for about, at in sorted([(candidates.read(c) + cover.about(eclass, c), at) for at, c in enumerate(compared)]):
+        for about, i in sorted([(candidates.read(c) + cover.about(eclass, c), i) for i, c in enumerate(compared)]):
             if about >= least:
                 break
-            total = candidates.read(compared[at]) + cover.seconds(eclass, compared[at])
-            if total < least and compared[at].runs:
-                least, cut = total, compared[at]
+            total = candidates.read(compared[i]) + cover.seconds(eclass, compared[i])
+            if total < least and compared[i].runs:
+                least, cut = total, compared[i]
         if cut is None:
             return None
         choice[eclass] = cut
@@ -107,19 +107,19 @@ def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
     vanished."""
     number = _numbers(covers[0].grammar.segment, grammar.segment)
     moved: dict[Cut, Cut] = {}
-    found = []
+    moved_covers = []
     for cover in covers:
         for cut in below(cover.choice[c] for c in cover.stored()):
-            made = moved.get(cut) or _moved(cut, moved, number, grammar)
-            if made is None:
+            counterpart = moved.get(cut) or _moved(cut, moved, number, grammar)
+            if counterpart is None:
                 break
-            moved[cut] = made
+            moved[cut] = counterpart
         else:
             choice = {moved[cut].eclass: moved[cut] for cut in cover.choice.values()}
             new = Cover(grammar, grammar.segment.roots)
             if all(cut.runs for cut in choice.values()) and new.take(choice):
-                found.append(new)
-    return found
+                moved_covers.append(new)
+    return moved_covers
 
 
 def _moved(cut: Cut, moved: dict[Cut, Cut], number: dict[int, int], grammar: Grammar) -> Cut | None:
@@ -130,8 +130,8 @@ def _moved(cut: Cut, moved: dict[Cut, Cut], number: dict[int, int], grammar: Gra
         return None
     if cut.enode is None or not parts or eclass in grammar.free:  # a law may have found that it is known
         return grammar.leaf(eclass)
-    made = grammar.join(eclass, ENode(cut.enode.op, tuple([p.eclass for p in parts]), cut.enode.attrs), parts)
-    return None if isinstance(made, str) else made
+    joined = grammar.join(eclass, ENode(cut.enode.op, tuple([p.eclass for p in parts]), cut.enode.attrs), parts)
+    return None if isinstance(joined, str) else joined
 
 
 def _numbers(program: Segment, segment: Segment) -> dict[int, int]:
@@ -144,7 +144,7 @@ def _numbers(program: Segment, segment: Segment) -> dict[int, int]:
         elif all(program.origin[a] in number for a in n.args):
             args = tuple(number[program.origin[a]] for a in n.args)
             orders = (args, args[::-1]) if row(n.op).commutes else (args,)
-            found = next((owner[e] for order in orders if (e := ENode(n.op, order, n.attrs)) in owner), None)
-            if found is not None:
-                number[i] = found
+            eclass = next((owner[e] for order in orders if (e := ENode(n.op, order, n.attrs)) in owner), None)
+            if eclass is not None:
+                number[i] = eclass
     return number

@@ -57,8 +57,8 @@ class Group:
         """About its price, as that of a cut."""
         if self._estimate is None:
             first, *others = self.cuts
-            found = first.prices.estimate(self.cuts, self.state, self.leaves) if others else first.estimate
-            self._estimate = self.price.seconds if found is None else found
+            estimate = first.prices.estimate(self.cuts, self.state, self.leaves) if others else first.estimate
+            self._estimate = self.price.seconds if estimate is None else estimate
         return self._estimate
 
     @property
@@ -66,8 +66,8 @@ class Group:
         """About its estimate, in seconds: by its state alone where the estimate is the price of its schedule."""
         if self._rough is None:
             first, *others = self.cuts
-            found = first.prices.rough(self.cuts, self.state, self.leaves) if others else first.rough
-            self._rough = self.estimate if found is None else found
+            rough = first.prices.rough(self.cuts, self.state, self.leaves) if others else first.rough
+            self._rough = self.estimate if rough is None else rough
         return self._rough
 
     @property
@@ -244,11 +244,11 @@ class Cover:
             c = needed.pop()
             if self._count(c, 1) > 1 or c in self.choice:
                 continue
-            made = fresh(c)
-            if made is None:
+            producer = fresh(c)
+            if producer is None:
                 return False
-            self._set(c, made)
-            needed.extend(made.reads)
+            self._set(c, producer)
+            needed.extend(producer.reads)
         unread = list(old.reads)
         while unread:
             c = unread.pop()
@@ -294,19 +294,19 @@ class Cover:
 
     def readers(self) -> dict[int, list[int]]:
         """The stored classes whose kernels read each class."""
-        found: dict[int, list[int]] = {}
+        readers: dict[int, list[int]] = {}
         for c in self.stored():
             for leaf in self.choice[c].leaves:
-                found.setdefault(leaf, []).append(c)
-        return found
+                readers.setdefault(leaf, []).append(c)
+        return readers
 
     def users(self) -> dict[int, list[int]]:
         """The stored classes whose kernels compute each class, or give it."""
-        found: dict[int, list[int]] = {}
+        users: dict[int, list[int]] = {}
         for user, cut in self.choice.items():
             for c in bits(cut.inside):
-                found.setdefault(c, []).append(user)
-        return found
+                users.setdefault(c, []).append(user)
+        return users
 
     def single_groups(self) -> tuple[Group, ...]:
         return tuple(self.alone_or_alias(self.choice[c]) for c in self.stored())

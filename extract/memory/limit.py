@@ -47,13 +47,13 @@ def within(
     if least <= limit.nbytes:
         return assemble(space, covers, device, proved)
     limit.exceeding = plan
-    found = [_timelines(space, at, cover, device, limit, allowance) for at, cover in enumerate(covers)]
+    by_cover = [_timelines(space, i, cover, device, limit, allowance) for i, cover in enumerate(covers)]
     ended = allowance.spent()
     for cover in covers:
         cover.cut = cover.cut or ended
-    levels = sorted({s.peak for every in found for s in every}, reverse=True)
+    levels = sorted({s.peak for every in by_cover for s in every}, reverse=True)
     for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
-        chosen = [_of_peak(every, level) for every in found]
+        chosen = [_of_peak(every, level) for every in by_cover]
         for cover, timeline in zip(covers, chosen, strict=True):
             cover.groups = tuple(step.group for step in timeline.steps)
         peak = limit.peak(assemble(space, covers, device, proved=False))

@@ -46,17 +46,17 @@ def timelines(start: Timeline, candidates: Candidates, allowance: Allowance) -> 
     """`start`, and others of falling peaks down to the least that was found, by several descents: storing what results
     are computed from costs least at first, and then stands in the way of smaller peaks; and of small steps and large
     ones, neither is always better."""
-    found = [start]
+    falling = [start]
     ways = list(product(FINER, (True, False)))
     for finer, before in ways:
-        found += _descent(start, candidates, finer, before, _Effort(EFFORT // len(ways), start.held, allowance))
-    return found
+        falling += _descent(start, candidates, finer, before, _Effort(EFFORT // len(ways), start.held, allowance))
+    return falling
 
 
 def _descent(start: Timeline, candidates: Candidates, finer: float, before: bool, effort: _Effort) -> list[Timeline]:
     """Timelines of falling peaks, each `finer` times the one before. `before`: with moves that store what results are
     computed from."""
-    found: list[Timeline] = []
+    falling: list[Timeline] = []
     now = start
     while now.peak and not effort.spent:
         level = int(now.peak * finer)
@@ -64,8 +64,8 @@ def _descent(start: Timeline, candidates: Candidates, finer: float, before: bool
         if lower.peak >= now.peak:
             break
         now = _cheaper(lower, max(level, lower.peak))
-        found.append(now)
-    return found
+        falling.append(now)
+    return falling
 
 
 def _lowered(now: Timeline, level: int, candidates: Candidates, before: bool, effort: _Effort) -> Timeline:
@@ -93,14 +93,14 @@ def _lowered(now: Timeline, level: int, candidates: Candidates, before: bool, ef
 
 def _cheaper(now: Timeline, level: int) -> Timeline:
     """`now` without the recomputation that `level` does not need after all, costliest first."""
-    made = Counter(c for step in now.steps for c in step.writes)
-    twice = [step for step in now.steps if any(made[c] > 1 for c in step.writes)]
+    computations = Counter(c for step in now.steps for c in step.writes)
+    twice = [step for step in now.steps if any(computations[c] > 1 for c in step.writes)]
     for step in sorted(twice, key=lambda step: -step.group.price.seconds):
         if step not in now.steps:
             continue
-        at = now.steps.index(step)
+        position = now.steps.index(step)
         try:
-            less = Timeline(now.held, now.steps[:at] + now.steps[at + 1 :]).without_unread()
+            less = Timeline(now.held, now.steps[:position] + now.steps[position + 1 :]).without_unread()
         except ValueError:  # it is read before it is computed again
             continue
         if less.peak <= level:
@@ -196,16 +196,16 @@ def _from_anchor(
         if cut.eclass not in waiting or all(part.eclass != anchor.eclass for part in below([cut])):
             continue
         rest = grammar.reading(cut, anchor.eclass)
-        made = None if isinstance(rest, str) else held.together((rest,))
-        if isinstance(rest, str) or made is None:
+        again = None if isinstance(rest, str) else held.together((rest,))
+        if isinstance(rest, str) or again is None:
             continue
         for i in waiting[cut.eclass].reads:
             inside = _computing_inside(held, steps[i], rest) if within else None
             more = math.inf if inside is None else inside.group.price.seconds - steps[i].group.price.seconds
-            if inside is not None and more < made.group.price.seconds:
+            if inside is not None and more < again.group.price.seconds:
                 steps[i] = inside
             elif i > full:
-                inserted.setdefault(i, []).append(made)
+                inserted.setdefault(i, []).append(again)
                 break
     whole = held.together((*now.steps[first].group.cuts, anchor))
     if whole is not None and (inserted or within):
@@ -215,9 +215,9 @@ def _from_anchor(
 
 def _computing_inside(held: Held, step: TimelineStep, cut: Cut) -> TimelineStep | None:
     """The kernel `step` that computes `cut` instead of reading its class, if there is one."""
-    made = [held.grammar.inline(c, {cut.eclass: cut}) if cut.eclass in c.leaves else c for c in step.group.cuts]
-    cuts = tuple(c for c in made if not isinstance(c, str))
-    return held.together(cuts) if len(cuts) == len(made) and not step.is_view else None
+    inlined = [held.grammar.inline(c, {cut.eclass: cut}) if cut.eclass in c.leaves else c for c in step.group.cuts]
+    cuts = tuple(c for c in inlined if not isinstance(c, str))
+    return held.together(cuts) if len(cuts) == len(inlined) and not step.is_view else None
 
 
 def _inside(
@@ -261,8 +261,8 @@ def _missing(now: Timeline, candidates: Candidates, before: int, cut: Cut) -> li
     waiting: set[int] = set()  # what is computed when all that its kernel reads is
     wanted = [c for c in cut.leaves if c not in done]
     while wanted and len(groups) < DEEP:
-        made = candidates.cheapest(wanted[-1])
-        whole = now.held.together((made,)) if made is not None else None
+        producer = candidates.cheapest(wanted[-1])
+        whole = now.held.together((producer,)) if producer is not None else None
         if whole is None:
             return []
         missing = [c for c in whole.group.leaves if c not in done]

@@ -66,9 +66,9 @@ class Held:
         key = tuple(map(id, cuts))
         if key not in self._steps:
             self.operators += sum(cut.size for cut in cuts)
-            found = alone(cuts[0]) if len(cuts) == 1 else group(self.grammar, cuts)
-            possible = found is not None and found.price.seconds < math.inf
-            self._steps[key] = cuts, self.step(found) if found is not None and possible else None
+            kernel = alone(cuts[0]) if len(cuts) == 1 else group(self.grammar, cuts)
+            possible = kernel is not None and kernel.price.seconds < math.inf
+            self._steps[key] = cuts, self.step(kernel) if kernel is not None and possible else None
         return self._steps[key][1]
 
 
@@ -95,7 +95,7 @@ class Timeline:
     def _stretches(self) -> list[Stretch]:
         nbytes, inputs = self.held.nbytes, self.held.inputs
         now: dict[int, Stretch] = {c: Stretch(c, -1, nbytes[c], 0, []) for c in sorted(inputs)}
-        found = list(now.values())
+        stretches = list(now.values())
         seen_through: dict[int, Stretch | None] = {}  # views of roots: whose memory they are
         for i, step in enumerate(self.steps):
             for c in step.reads:
@@ -105,10 +105,10 @@ class Timeline:
                 read.reads.append(i)
                 read.last = i
             for c in step.writes:
-                made = now[c] = Stretch(c, i, nbytes[c], i, [])
-                found.append(made)
+                stretch = now[c] = Stretch(c, i, nbytes[c], i, [])
+                stretches.append(stretch)
                 if step.is_view:
-                    made.nbytes = 0
+                    stretch.nbytes = 0
                     seen_through[c] = now[step.reads[0]] if step.reads else None
         for root in self.held.roots:
             if root in now:
@@ -118,7 +118,7 @@ class Timeline:
                 owner.last = now[root].last = len(self.steps)
             elif root not in self.held.grammar.free:
                 raise ValueError(f"no step computes the root {root}")
-        return found
+        return stretches
 
     @cached_property
     def outside(self) -> int:

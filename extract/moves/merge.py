@@ -81,17 +81,17 @@ class MergeState:
         if wanted + 2 * sum([saving for saving, *_ in queue]) > 0:
             return
         while queue:
-            _, a, b, is_priced, made = heapq.heappop(queue)
+            _, a, b, is_priced, merged = heapq.heappop(queue)
             if a not in self.alive or b not in self.alive or not self._direct(a, b):
                 continue
             if not is_priced:
-                saving = self.alive[a].cost + self.alive[b].cost - made.cost
-                if saving > WORTH and made.runs:
-                    heapq.heappush(queue, (-saving, a, b, True, made))
+                saving = self.alive[a].cost + self.alive[b].cost - merged.cost
+                if saving > WORTH and merged.runs:
+                    heapq.heappush(queue, (-saving, a, b, True, merged))
                 continue
             self.drop(a)
             self.drop(b)
-            for pair in self._pairs([self.add(made)]):
+            for pair in self._pairs([self.add(merged)]):
                 self._offer(queue, *pair)
 
     def add(self, group: Group) -> int:
@@ -140,11 +140,11 @@ class MergeState:
         dropped = [group for number, group in self._undo_log if group is not None]
         near = {*fresh, *(other for number in fresh for other in self._near(number))}
         near |= {self.maker[leaf] for group in dropped for leaf in group.leaves if leaf in self.maker}
-        found = 0
+        classes = 0
         for number in near:
             for cut in self.alive[number].cuts:
-                found |= cut.inside
-        return found
+                classes |= cut.inside
+        return classes
 
     def _put(self, number: int, group: Group) -> None:
         self.alive[number] = group
@@ -166,34 +166,34 @@ class MergeState:
 
     def _pairs(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
         """Pairs with one of `numbers` over the same space that share a read or an edge."""
-        found: dict[tuple[int, int], None] = {}
+        pairs: dict[tuple[int, int], None] = {}
         for number in numbers:
             space = self.alive[number].space
             for other in self._near(number) if space is not None else ():
                 if self.alive[other].space == space:
-                    found[min(number, other), max(number, other)] = None
-        return list(found)
+                    pairs[min(number, other), max(number, other)] = None
+        return list(pairs)
 
     def _near(self, number: int) -> dict[int, None]:
         """The kernels that share a read or an edge with that of this number."""
         group = self.alive[number]
-        found = dict.fromkeys(self._makers(number))
+        near = dict.fromkeys(self._makers(number))
         for c in (*group.leaves, *group.outputs):
-            found |= dict.fromkeys(islice(self.readers.get(c, ()), NEIGHBOURS))
-        found.pop(number, None)
-        return found
+            near |= dict.fromkeys(islice(self.readers.get(c, ()), NEIGHBOURS))
+        near.pop(number, None)
+        return near
 
     def _offer(self, queue: list[tuple[float, int, int, bool, Group]], a: int, b: int) -> None:
         if self.tried > EFFORT:
             return
         self.tried += 1
-        made = self._together(a, b)
-        if made is not None and self.allowed(made):
-            if made.is_new:  # and the last one, where the allowance is spent
-                self.tried += EFFORT if self.grammar.allowance.spent() else made.size
-            saving = self.alive[a].rough + self.alive[b].rough - made.rough
+        merged = self._together(a, b)
+        if merged is not None and self.allowed(merged):
+            if merged.is_new:  # and the last one, where the allowance is spent
+                self.tried += EFFORT if self.grammar.allowance.spent() else merged.size
+            saving = self.alive[a].rough + self.alive[b].rough - merged.rough
             if saving > WORTH:
-                heapq.heappush(queue, (-saving, a, b, False, made))
+                heapq.heappush(queue, (-saving, a, b, False, merged))
 
     def _together(self, first: int, second: int) -> Group | None:
         """One kernel for both groups, or None when no kind holds them."""
@@ -235,10 +235,10 @@ def together(grammar: Grammar, a: tuple[Cut, ...], b: tuple[Cut, ...], kept: tup
     results = {c.eclass: c for c in a}
     second: list[Cut] = []
     for cut in b:
-        made = cut if results.keys().isdisjoint(cut.leaves) else grammar.inline(cut, results)
-        if isinstance(made, str):
+        inlined = cut if results.keys().isdisjoint(cut.leaves) else grammar.inline(cut, results)
+        if isinstance(inlined, str):
             return None
-        second.append(made)
+        second.append(inlined)
     return group(grammar, (*kept, *second))
 
 

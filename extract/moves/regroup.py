@@ -70,20 +70,20 @@ class _Grouped:
             users = self.users.get(inner.eclass)  # none, where a move has changed the kernel of `eclass`
             if users and eclass in self.choice and inner.eclass not in self.choice:
                 self.in_vain.add(inner)
-                changed = {u: made for u in users if (made := self._reading(inner.eclass, self.choice[u])) is not None}
+                changed = {u: cut for u in users if (cut := self._reading(inner.eclass, self.choice[u])) is not None}
                 self._attempt(changed, inner)
 
     def _reading(self, eclass: int, user: Cut) -> Cut | None:
         """The user's kernel with class `eclass` read instead of computed."""
         self.left -= user.size
-        made = self.grammar.reading(user, eclass)
-        return None if isinstance(made, str) or not made.may_run else made
+        cut = self.grammar.reading(user, eclass)
+        return None if isinstance(cut, str) or not cut.may_run else cut
 
     def inline(self, eclass: int) -> None:
         """Compute a value in all kernels that read it, and in each of them alone."""
         readers = self.readers.get(eclass, []) if eclass in self.choice else []
-        each = [made for u in readers if (made := fuse(self.cover, eclass, [u])) is not None]
-        if len(each) < len(readers) or not self._attempt({u: cut for made in each for u, cut in made.items()}):
+        each = [changed for u in readers if (changed := fuse(self.cover, eclass, [u])) is not None]
+        if len(each) < len(readers) or not self._attempt({u: cut for changed in each for u, cut in changed.items()}):
             for changed in each if len(readers) > 1 else ():
                 self._attempt(changed)
 

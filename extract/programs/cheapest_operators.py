@@ -34,13 +34,13 @@ def _program(cover: Cover, segment: Segment) -> Graph:
     value: dict[int, Node] = {c: n for c, n in zip(segment.inputs, segment.graph.inputs, strict=True) if c >= 0}
 
     for eclass in cover.stored():
-        made: dict[int, Node] = {}
+        nodes: dict[int, Node] = {}
         for cut in below([cover.choice[eclass]]):
             if cut.enode is None:
-                made[id(cut)] = _constants(segment, cut.eclass, value)
+                nodes[id(cut)] = _constants(segment, cut.eclass, value)
             else:
-                made[id(cut)] = cut.enode.over(made[id(p)] for p in cut.parts)
-        value[eclass] = made[id(cover.choice[eclass])]
+                nodes[id(cut)] = cut.enode.over(nodes[id(p)] for p in cut.parts)
+        value[eclass] = nodes[id(cover.choice[eclass])]
     return Graph(segment.graph.inputs, tuple([_constants(segment, root, value) for root in segment.roots]))
 
 
@@ -48,9 +48,9 @@ def _constants(segment: Segment, eclass: int, value: dict[int, Node]) -> Node:
     """The value of a class that is known at build time, of `value` or new in it."""
     if eclass not in value:
         body, reads = constant_body(segment, eclass)
-        made = {n: _constants(segment, read, value) for n, read in zip(body.inputs, reads, strict=True)}
+        nodes = {n: _constants(segment, read, value) for n, read in zip(body.inputs, reads, strict=True)}
         for n in body.nodes:
-            if n not in made:
-                made[n] = n.over(made[a] for a in n.args)
-        value[eclass] = made[body.outputs[0]]
+            if n not in nodes:
+                nodes[n] = n.over(nodes[a] for a in n.args)
+        value[eclass] = nodes[body.outputs[0]]
     return value[eclass]

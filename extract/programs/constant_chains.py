@@ -35,10 +35,10 @@ def constants_met(graph: Graph, laws: Sequence[Law]) -> Graph:
     while members and written is not before:
         before = written
         for name in MEET:
-            found = replacements(written, wanted[name], {"add", "multiply"}) if name in wanted else {}
-            found = {n: _with_numbers(made) for n, made in found.items() if n in members}
-            if found:
-                met, new = replaced(written.graph, found)
+            changes = replacements(written, wanted[name], {"add", "multiply"}) if name in wanted else {}
+            changes = {n: _with_numbers(replacement) for n, replacement in changes.items() if n in members}
+            if changes:
+                met, new = replaced(written.graph, changes)
                 members = {new[n] for n in members if n in new}
                 written = Written(met)
     gone = len(graph.operators) - len(written.graph.operators)
@@ -70,10 +70,10 @@ def _long(written: Written) -> set[Node]:
             (x,) = varying
             below[n] = x
             length[n] = 1 + (length.get(x, 0) if _GROUPS.get(x.op) == _GROUPS[n.op] else 0)
-    found: set[Node] = set()
+    members: set[Node] = set()
     for n in reversed(length):
-        if length[n] >= LONG or n in found:
-            found.add(n)
+        if length[n] >= LONG or n in members:
+            members.add(n)
             if length[n] > 1:
-                found.add(below[n])
-    return found
+                members.add(below[n])
+    return members

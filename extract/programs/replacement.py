@@ -67,18 +67,18 @@ def replacements(written: Written, law: Law, commutes: Collection[str], backward
     if not nodes:
         return {}
     rule = compile_law(law)[backwards]
-    found: dict[Node, Node] = {}
+    substitutes: dict[Node, Node] = {}
     taken: set[Node] = set()
     for n in nodes:
         for bound in _matches([(wanted, n)], {}, commutes):
             inner = _inner(rule, bound)
             apart = taken.isdisjoint(inner) and written.constants.isdisjoint(inner)
-            made = _right_side(rule, bound, written) if apart and _guarded(rule, bound, written) else None
-            if made is not None and made is not n and _saves(inner, made, written, law.both):
-                found[n] = made
+            right = _right_side(rule, bound, written) if apart and _guarded(rule, bound, written) else None
+            if right is not None and right is not n and _saves(inner, right, written, law.both):
+                substitutes[n] = right
                 taken.update(inner)
                 break
-    return found
+    return substitutes
 
 
 def forms(written: Written, law: Law, n: Node, commutes: Collection[str], backwards: bool = False) -> Iterator[Node]:
@@ -86,9 +86,9 @@ def forms(written: Written, law: Law, n: Node, commutes: Collection[str], backwa
     _, (wanted,), _ = law.directions[backwards]
     rule = compile_law(law)[backwards]
     for bound in _matches([(wanted, n)], {}, commutes):
-        made = _right_side(rule, bound, written) if _guarded(rule, bound, written) else None
-        if made is not None and made is not n:
-            yield made
+        right = _right_side(rule, bound, written) if _guarded(rule, bound, written) else None
+        if right is not None and right is not n:
+            yield right
 
 
 def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, Node]]:
@@ -101,17 +101,17 @@ def replaced(graph: Graph, by: Mapping[Node, Node]) -> tuple[Graph, dict[Node, N
 
 def _renewed(n: Node, new: Mapping[Node, Node]) -> Node:
     """`n` over what became of the nodes that it is made of."""
-    made = dict[Node, Node]()
+    renewed = dict[Node, Node]()
     stack = [n]
     while stack:
         m = stack[-1]
-        missing = [a for a in m.args if a not in new and a not in made]
-        if m in new or m in made or not missing:
-            made[m] = new.get(m) or (m.over([new.get(a) or made[a] for a in m.args]) if m.args else m)
+        missing = [a for a in m.args if a not in new and a not in renewed]
+        if m in new or m in renewed or not missing:
+            renewed[m] = new.get(m) or (m.over([new.get(a) or renewed[a] for a in m.args]) if m.args else m)
             stack.pop()
         else:
             stack += missing
-    return made[n]
+    return renewed[n]
 
 
 def replaceable(law: Law) -> bool:
@@ -181,15 +181,15 @@ def _right_side(rule: Rule, bound: Bound, written: Written) -> Node | None:
     values = rule.judge(*match)
     if values is None:
         return None
-    made: dict[Term, Node] = {}
-    at = 0
+    nodes: dict[Term, Node] = {}
+    position = 0
     for term in construction_order(rule.judge.rights):
-        attrs = values[at : at + len(term.attrs)]
-        at += len(term.attrs) + len(term.args)
-        args = (bound[term_key(a)] if a.op == VARIABLE else made[a] for a in term.args)
-        made[term] = node("const" if term.op == LITERAL else term.op, args, attrs)
+        attrs = values[position : position + len(term.attrs)]
+        position += len(term.attrs) + len(term.args)
+        args = (bound[term_key(a)] if a.op == VARIABLE else nodes[a] for a in term.args)
+        nodes[term] = node("const" if term.op == LITERAL else term.op, args, attrs)
     (root,) = rule.judge.rights
-    return bound[term_key(root)] if root.op == VARIABLE else made[root]
+    return bound[term_key(root)] if root.op == VARIABLE else nodes[root]
 
 
 def _saves(inner: list[Node], replacement: Node, written: Written, strictly: bool) -> bool:

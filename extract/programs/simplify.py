@@ -37,8 +37,8 @@ def simplified(segment: Segment, allowance: Allowance = UNLIMITED) -> Segment:
     for _ in range(SWEEPS):
         before = program.written
         for law, backwards in chosen:
-            found = replacements(program.written, law, commutes, backwards)
-            program.take(found, {law.name, *(f"{op}_commutes" for op in commutes)})
+            changes = replacements(program.written, law, commutes, backwards)
+            program.take(changes, {law.name, *(f"{op}_commutes" for op in commutes)})
         if program.written is before:
             break
     merged: dict[Node, Node] = {}
@@ -64,7 +64,7 @@ class _Rewriting:
             return
         self._steps = self._steps or Derivation(self._segment, self._allowance)
         held = self._steps.hold(list(changes.items()), by)
-        taken = {old: made for (old, made), holds in zip(changes.items(), held, strict=True) if holds}
+        taken = {old: replacement for (old, replacement), holds in zip(changes.items(), held, strict=True) if holds}
         if taken:
             graph, new = replaced(self.written.graph, taken)
             self._steps.take(new)

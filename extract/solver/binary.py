@@ -52,13 +52,13 @@ def minimise(program: BinaryProgram, hint: Sequence[int], seconds: float) -> Sol
     try:
         from ortools.sat.python import cp_model
     except ImportError:
-        found = _highs(smaller, seconds)
+        solution = _highs(smaller, seconds)
     else:
-        found = _cp_sat(cp_model, smaller, [number[v] for v in hint], seconds)
-    chosen = None if found.chosen is None else tuple(kept[i] for i in found.chosen)
+        solution = _cp_sat(cp_model, smaller, [number[v] for v in hint], seconds)
+    chosen = None if solution.chosen is None else tuple(kept[i] for i in solution.chosen)
     if known < math.inf and (chosen is None or sum(program.costs[v] for v in chosen) > known):
         chosen = tuple(sorted(hint))
-    return Solution(chosen, max(min(found.bound, known), relaxation.bound), found.spent + relaxation.spent)
+    return Solution(chosen, max(min(solution.bound, known), relaxation.bound), solution.spent + relaxation.spent)
 
 
 def _worth_trying(program: BinaryProgram, hint: Sequence[int], relaxation: Relaxation, incumbent: float) -> list[int]:
@@ -131,8 +131,8 @@ def _cp_sat(cp_model: Any, program: BinaryProgram, hint: Sequence[int], seconds:
     solver.parameters.linearization_level = 2  # without every row in its relaxation it proves next to nothing here
     solver.parameters.max_deterministic_time = seconds
     status = solver.solve(model)
-    found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    chosen = tuple(i for i, v in enumerate(variables) if solver.boolean_value(v)) if found else None
+    feasible = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    chosen = tuple(i for i, v in enumerate(variables) if solver.boolean_value(v)) if feasible else None
     slack = 0.5 * len(program.costs)  # of rounded costs
     bound = max(0.0, (solver.best_objective_bound - slack) / scale)
     return Solution(chosen, bound, solver.response_proto.deterministic_time)
@@ -142,8 +142,8 @@ def _matrix(program: BinaryProgram) -> Any:
     from scipy.sparse import csr_array
 
     places = [(r, v, c) for r, (coefficients, _, _) in enumerate(program.rows) for v, c in coefficients.items()]
-    at, variables, values = (np.array(column) for column in zip(*places, strict=True))
-    return csr_array((values, (at, variables)), shape=(len(program.rows), len(program.costs)))
+    rows, variables, values = (np.array(column) for column in zip(*places, strict=True))
+    return csr_array((values, (rows, variables)), shape=(len(program.rows), len(program.costs)))
 
 
 def _highs(program: BinaryProgram, seconds: float) -> Solution:

@@ -145,10 +145,10 @@ class Columns:
                         if g.state.space != other.state.space:
                             continue
                         work += PAIR_SECONDS + OPERATOR_SECONDS * sum(c.size for c in (*g.cuts, *other.cuts))
-                        for made in self._joined(g, other):
-                            value = profit(made)
+                        for joined in self._joined(g, other):
+                            value = profit(joined)
                             if value > gain:
-                                gain, grown = value, made
+                                gain, grown = value, joined
                     if grown is not None:
                         g = grown
                         if gain > 0:
@@ -162,8 +162,8 @@ class Columns:
         kept = [g.cuts]
         if any(eclass in other.leaves for eclass in g.outputs):
             kept.append(tuple(c for c in g.cuts if c.eclass not in other.leaves))
-        made = [self.grammar.once(together, g.cuts, other.cuts, k) for k in kept]
-        return [m for m in made if m is not None and m.price.seconds < math.inf]
+        kernels = [self.grammar.once(together, g.cuts, other.cuts, k) for k in kept]
+        return [m for m in kernels if m is not None and m.price.seconds < math.inf]
 
 
 def mark(g: Group) -> tuple:
