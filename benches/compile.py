@@ -110,9 +110,9 @@ def first_call(name: str, target: str) -> dict[str, Any]:
     jitted(*positional, **named)
     total, used = time.perf_counter() - begun, processor_seconds() - started
     positional, named = program.arguments(program.small)
-    found = jitted.program(*positional, **named)
-    seconds = {stage: found.report.seconds.get(stage, 0.0) for stage in STAGES[1:-1]}
-    kernels = {"operators": len(found.plan.graph.operators), "kernels": found.report.n_kernels}
+    compiled = jitted.program(*positional, **named)
+    seconds = {stage: compiled.report.seconds.get(stage, 0.0) for stage in STAGES[1:-1]}
+    kernels = {"operators": len(compiled.plan.graph.operators), "kernels": compiled.report.n_kernels}
     return {"total": total, "processor": used, **seconds, **kernels}
 
 
@@ -127,10 +127,10 @@ def first_calls(target: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     chosen = [p.name for p in checkout_programs() if not names or any(part in p.name for part in names)]
     table = {}
-    with progress(len(chosen)) as at:
+    with progress(len(chosen)) as display:
         for name in chosen:
             table[name] = cold("--first-call", name, "--target", target)
-            at.ended(name)
+            display.ended(name)
     table = dict(sorted(table.items(), key=lambda item: -item[1]["total"]))
     print(f"first calls on {target}, seconds; {os.getloadavg()[1]:.1f} processes ran at once of late")
     columns = ("total", "processor", *STAGES[1:-1])
@@ -185,8 +185,8 @@ def deep(rounds: int) -> dict[int, dict[str, float]]:
     print(f"{'blocks':>6}" + "".join(f"{name:>10}" for name in (*STAGES, "total", "wanted", "import", "profile")))
     table: dict[int, dict[str, float]] = {}
     for blocks in DEPTHS:
-        with progress() as at:
-            at.say(f"{blocks} blocks, {rounds} processes")
+        with progress() as display:
+            display.say(f"{blocks} blocks, {rounds} processes")
             runs = [cold("--one", str(blocks)) for _ in range(rounds)]
         row = table[blocks] = {name: statistics.median(r[name] for r in runs) for name in runs[0]}
         wanted = WANTED.get(blocks)
@@ -206,15 +206,15 @@ def deep(rounds: int) -> dict[int, dict[str, float]]:
 def saturated(rounds: int) -> None:
     """What saturating the deepest program takes, printed."""
     print(f"\nsaturation of {DEPTHS[-1]} blocks")
-    with progress() as at:
-        at.say("saturation")
+    with progress() as display:
+        display.say("saturation")
         runs = [cold("--saturations") for _ in range(rounds)]
-    for laws, found in runs[0].items():
+    for laws, row in runs[0].items():
         taken = statistics.median(run[laws]["seconds"] for run in runs)
         met = "met" if taken <= WANTED_SATURATION else "MISSED"
-        costliest = ", ".join(f"{law} {seconds:.3f} s" for law, seconds in found["costliest"])
-        print(f"{laws}: {taken:.3f} s, wanted ≤ {WANTED_SATURATION} s {met}; {found['nodes']:,} nodes, "
-              f"stopped: {found['stopped']}; costliest: {costliest}")  # fmt: skip
+        costliest = ", ".join(f"{law} {seconds:.3f} s" for law, seconds in row["costliest"])
+        print(f"{laws}: {taken:.3f} s, wanted ≤ {WANTED_SATURATION} s {met}; {row['nodes']:,} nodes, "
+              f"stopped: {row['stopped']}; costliest: {costliest}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -90,9 +90,9 @@ def run(names: Sequence[str], threads: int, seconds: float) -> int:
     heads = f"{'convolution':28}{'channels':>12}{'extent':>8}{'images':>8}"
     print(f"{heads}{'eqfuse ms':>11}{'torch ms':>10}{'Gflop/s':>9}{'ratio':>7}")
     ratios, wrong = [], False
-    with progress(len(chosen)) as at:
+    with progress(len(chosen)) as display:
         for case, batch in chosen:
-            at.step(f"{case.name}, {batch} images")
+            display.step(f"{case.name}, {batch} images")
             channels = f"{case.channels} → {case.filters}"
             start = f"{case.name:28}{channels:>12}{case.extent:>8}{batch:>8}"
             try:

@@ -96,10 +96,10 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
             print(f"    {OURS}: {row['aside'][OURS]}")
     for size in SIZES:
         for dtype in sorted({row["dtype"] for row in rows}):
-            found = [lead(row) for row in rows if (row["size"], row["dtype"]) == (size, dtype) and lead(row)]
-            if found:
-                mean = math.exp(statistics.mean(map(math.log, found)))
-                print(f"{size}, {dtype}: {mean:.2f} times as fast as the best peer, least {min(found):.2f}")
+            leads = [lead(row) for row in rows if (row["size"], row["dtype"]) == (size, dtype) and lead(row)]
+            if leads:
+                mean = math.exp(statistics.mean(map(math.log, leads)))
+                print(f"{size}, {dtype}: {mean:.2f} times as fast as the best peer, least {min(leads):.2f}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -130,11 +130,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = [(w, s, d) for w in chosen for s in options.sizes.split(",") for d in options.dtypes.split(",")]
     print(machine())
     rows = []
-    with progress(len(cases)) as at:
+    with progress(len(cases)) as display:
         for workload, size, dtype in cases:
-            at.step(f"{workload.name}, {size}, {dtype}")
-            found = apart(workload, size, dtype, options.threads, options.seconds)
-            rows.append({"name": workload.name, "size": size, "dtype": dtype} | found)
+            display.step(f"{workload.name}, {size}, {dtype}")
+            figures = apart(workload, size, dtype, options.threads, options.seconds)
+            rows.append({"name": workload.name, "size": size, "dtype": dtype} | figures)
             if options.json:
                 options.json.write_text(json.dumps(rows, indent=1))
     show(rows)

@@ -95,8 +95,8 @@ def measure(case: GpuCase, bench: Bench, peers: dict[str, Any]) -> dict[str, Any
     for name, prepare in ({GRAPHS: partial(as_graph, plan)} | peers).items():
         try:
             runs[name] = prepare(case, gpu, arrays, wide)
-            found = runs[name].call()
-            errors |= {name: _error(_results(gpu, found), exact)} if name == "CuPy" else {}
+            answer = runs[name].call()
+            errors |= {name: _error(_results(gpu, answer), exact)} if name == "CuPy" else {}
         except Exception as error:  # of any library, in any way
             runs.pop(name, None)
             aside[name] = f"{type(error).__name__}: {error}".splitlines()[0][:100]
@@ -190,11 +190,11 @@ def _lead(r: dict[str, Any]) -> float:
 def run(chosen: Sequence[GpuCase], bench: Bench, peers: dict[str, Any], limit: float) -> list[dict[str, Any]]:
     """The rows of the table; a case that fails says why."""
     begun, rows = time.monotonic(), []
-    with progress(len(chosen)) as at:
+    with progress(len(chosen)) as display:
         for case in chosen:
             shape = "x".join(map(str, case.shapes[0]))
             about: dict[str, Any] = {"name": case.name, "shape": shape, "dtype": case.dtype}
-            at.step(f"{case.name} {shape} {case.dtype}")
+            display.step(f"{case.name} {shape} {case.dtype}")
             if time.monotonic() - begun > limit:
                 rows.append(about | {"failed": f"not begun within {limit:.0f} s", "late": True})
                 continue

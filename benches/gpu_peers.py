@@ -50,8 +50,8 @@ def narrowed(run: Callable[..., Any], like: Callable[[Any, Any], Any] = workload
     """`run`, with results in the dtype of its first argument."""
 
     def call(*arrays: Any) -> Any:
-        found = run(*arrays)
-        parts = found if isinstance(found, tuple) else (found,)
+        results = run(*arrays)
+        parts = results if isinstance(results, tuple) else (results,)
         return tuple([like(part, arrays[0]) for part in parts])
 
     return call

@@ -81,9 +81,9 @@ def predictions(subject: Subject, on: dict[str, Device], quick: bool = False) ->
     graph = subject.small() if quick else subject.full()
     space = space_of(graph)
     for name, where in on.items():
-        found = choices(space, where, exact=not quick and subject.group != "networks")
-        judged = verdict(subject.id, found) if name == TEXTBOOK and not quick else ""
-        yield Predicted(subject, name, len(graph.operators), space.n_nodes, space.seconds, found, judged)
+        ablations = choices(space, where, exact=not quick and subject.group != "networks")
+        judged = verdict(subject.id, ablations) if name == TEXTBOOK and not quick else ""
+        yield Predicted(subject, name, len(graph.operators), space.n_nodes, space.seconds, ablations, judged)
 
 
 def selected(names: Sequence[str]) -> list[Subject]:
@@ -96,12 +96,12 @@ def selected(names: Sequence[str]) -> list[Subject]:
 
 def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> dict[str, Any]:
     """The figures that the comparison is judged by."""
-    found: dict[str, Any] = {"devices": {}}
+    figures: dict[str, Any] = {"devices": {}}
     for name in dict.fromkeys(p.device for p in predicted):
         rows = [p for p in predicted if p.device == name]
         gaps = {p.subject.id: p.choices.gap for p in rows if p.choices.gap is not None}
         worst = max(gaps, key=gaps.__getitem__, default=None)
-        found["devices"][name] = {
+        figures["devices"][name] = {
             "rows": len(rows),
             "costlier_than_greedy": [p.subject.id for p in rows if p.choices.factor < 1 - 1e-9],
             "factors": {name: _factors({p.subject.id: p.choices.over(name) for p in rows}) for name in ABLATIONS},
@@ -110,13 +110,13 @@ def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> 
     if measured:
         networks = [m for m in measured if SUBJECTS[m.id].group == "networks"]
         ranked = {"suite and controls": [m for m in measured if m not in networks], "networks": networks}
-        found["measured"] = {
+        figures["measured"] = {
             "rows": len(measured),
             "factors": {name: _factors({m.id: m.over(name) for m in measured}) for name in ABLATIONS},
             "slower_than_greedy": {m.id: asdict(m.joint) for m in measured if m.factor * SLOWER < 1},
             "agreement": {name: asdict(agreement(rows)) for name, rows in ranked.items() if rows},
         }
-    return found
+    return figures
 
 
 def _factors(by: Mapping[str, float]) -> dict[str, float]:
@@ -148,31 +148,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"a part, at small sizes: {', '.join(QUICK)}; on {' and '.join(on)}", highlight=False)
     console.print(machine(), highlight=False)
     predicted: list[Predicted] = []
-    with progress(len(subjects)) as at:
+    with progress(len(subjects)) as display:
         for subject in subjects:
-            at.step(f"predicting {subject.id}")
+            display.step(f"predicting {subject.id}")
             predicted += predictions(subject, on, options.quick)
     for name in on:
         console.print(tables.predicted(name, [p for p in predicted if p.device == name]))
     console.print(tables.searched([p for p in predicted if p.device == "A100"]))
     measured = []
     if not options.predict:
-        with progress(len(subjects)) as at:
+        with progress(len(subjects)) as display:
             for subject in subjects:
-                at.step(f"measuring {subject.id}")
+                display.step(f"measuring {subject.id}")
                 graph = subject.small() if options.quick else subject.fits()
                 measured.append(measure(subject.id, graph, 0.1 if options.quick else SECONDS))
         console.print(tables.measured(measured))
-    found = summary(predicted, measured)
-    console.print(tables.summary(found), highlight=False)
+    figures = summary(predicted, measured)
+    console.print(tables.summary(figures), highlight=False)
     if options.json:
-        options.json.write_text(_json(predicted, measured, found), encoding="utf-8")
+        options.json.write_text(_json(predicted, measured, figures), encoding="utf-8")
     if options.plots:
         from eqfuse.benches.plots import draw
 
         for path in draw(options.plots, predicted, measured):
             console.print(f"drawn: {path}", highlight=False)
-    return int(any(d["costlier_than_greedy"] for d in found["devices"].values()))
+    return int(any(d["costlier_than_greedy"] for d in figures["devices"].values()))
 
 
 if __name__ == "__main__":

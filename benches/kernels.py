@@ -219,10 +219,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = sys.argv[1:] if arguments is None else arguments
     device = device_for("numpy")
     print(f"{'kernel':32} {'NumPy ms':>10} {'eqfuse ms':>10} {'ratio':>7} {'wanted':>7}")
-    found = [case for case in cases() if not chosen or any(name in case.name for name in chosen)]
-    with progress(len(found)) as at:
-        for case in found:
-            at.step(case.name)
+    selection = [case for case in cases() if not chosen or any(name in case.name for name in chosen)]
+    with progress(len(selection)) as display:
+        for case in selection:
+            display.step(case.name)
             plain, ours = bench(case, device)
             missed = "" if plain / ours >= case.target else "  MISSED"
             times = f"{plain * 1e3:10.3f} {ours * 1e3:10.3f} {plain / ours:7.2f} {case.target:7.2f}{missed}"

@@ -38,12 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _redundant()
         return
     usage: dict[str, dict[str, tuple[str, ...]]] = {}
-    with progress() as at:
+    with progress() as display:
         for program, circumstances, laws in usage_of_programs():
             usage.setdefault(program, {})[circumstances] = laws
             print(f"{program}, {circumstances}: {', '.join(laws) or 'no law needed'}", flush=True)
-            at.ended(f"{program}, {circumstances}")
-    counts = Counter(law for found in usage.values() for law in {law for laws in found.values() for law in laws})
+            display.ended(f"{program}, {circumstances}")
+    counts = Counter(law for each in usage.values() for law in {law for laws in each.values() for law in laws})
     print(f"\nprograms (of {len(usage)}) whose plan rests on a law, on either device, under either numerics:")
     for law, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count:4} {law}")
@@ -64,7 +64,7 @@ def usage_of_programs() -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 def usage_of(graph: Graph, each_numerics: Sequence[str] = NUMERICS) -> dict[str, tuple[str, ...]]:
     """The laws that the plans of `graph` rest on, by circumstances."""
-    found = {}
+    usage = {}
     for numerics in each_numerics:
         laws = admitted(select("all"), numerics)
         space = saturate(graph, laws=list(laws), numerics=numerics)
@@ -72,20 +72,20 @@ def usage_of(graph: Graph, each_numerics: Sequence[str] = NUMERICS) -> dict[str,
             rests = rests_on(extract(space, target=device(target)), laws, SECONDS)
             if rests.doubt:
                 raise RuntimeError(f"on {target}: {rests.doubt}")
-            found[f"{target}, {numerics}"] = rests.laws
-    return found
+            usage[f"{target}, {numerics}"] = rests.laws
+    return usage
 
 
 def programs() -> dict[str, Graph]:
     """The benchmark programs: the suite at its full sizes, the demo's at small ones."""
-    found = {}
+    graphs = {}
     for id, case in GRAPHS.items():
         function, types = case.program(small=False)
-        found[id] = trace(function, *[spec(t.shape, t.dtype) for t in types])
+        graphs[id] = trace(function, *[spec(t.shape, t.dtype) for t in types])
     for example in small():
         function, arguments = example.build(np.float32)
-        found[example.name] = trace(function, *arguments)
-    return found
+        graphs[example.name] = trace(function, *arguments)
+    return graphs
 
 
 def _redundant() -> None:

@@ -84,8 +84,8 @@ def cold(name: str, steps: int, seconds: float, gigabytes: float, target: str) -
         except subprocess.TimeoutExpired:
             return {"failed": f"more than {seconds:.0f} s"}
     if done.returncode == 0:
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        row: dict[str, Any] = json.loads(done.stdout)
+        return row
     why = (done.stderr.strip().splitlines() or [f"signal {-done.returncode}"])[-1]
     return {"failed": why[:100]}
 
@@ -114,11 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     heads = "".join(f"{stage:>10}" for stage in (*STAGES, "gigabytes", "speed"))
     print(f"{'program':14}{'steps':>6}{'operators':>10}{'kernels':>9}{heads}")
     table: dict[str, dict[int, dict[str, Any]]] = {}
-    with progress(sum(len(PROGRAMS[name][1]) for name in names)) as at:
+    with progress(sum(len(PROGRAMS[name][1]) for name in names)) as display:
         for name in names:
             rows = table[name] = {}
             for steps in PROGRAMS[name][1]:
-                at.step(f"{name}, {steps} steps")
+                display.step(f"{name}, {steps} steps")
                 rows[steps] = cold(name, steps, options.seconds, options.gigabytes, options.target)
                 print(f"{name:14}{steps:6}{_line(rows[steps])}", flush=True)
             print(f"{'':14}growth: steps ** {growth(rows):.2f}, wanted ≤ {GROWTH}", flush=True)

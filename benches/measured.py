@@ -74,9 +74,8 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
 
     EqfuseError when one gives a wrong answer.
     """
-    found = choices(space_of(graph), device_for("cpu"))
     distinct: dict[tuple[str, ...], list[Choice]] = {}
-    for choice in found.by.values():
+    for choice in choices(space_of(graph), device_for("cpu")).by.values():
         distinct.setdefault(kernels_of(choice.plan), []).append(choice)
     arrays = arguments(graph)
     wanted = evaluate(graph, arrays)
@@ -93,7 +92,7 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
         for same, t in zip(distinct.values(), taken, strict=True)
     )
     offered = {name: [i for i, p in enumerate(plans) if set(p.extractors) & set(by)] for name, by in ABLATIONS.items()}
-    ablations = {name: min(at, key=before.__getitem__) for name, at in offered.items()}
+    ablations = {name: min(indices, key=before.__getitem__) for name, indices in offered.items()}
     joint = ablations["joint"]
     contenders = [i for i in offered["greedy"] if before[i] < CONTENDER * before[ablations["greedy"]]]
     rested = uses_blas(graph)

@@ -89,11 +89,11 @@ def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[Mem
         _check(f"{name}, limit {limit}", program(*arguments), wanted)
     taken = medians([lambda p=p: p(*arguments) for _, p in programs], seconds, least=3)  # type: ignore[misc]
     plain = medians([lambda: function(*arguments)], seconds / len(programs), least=3)[0]
-    found = [MemoryRow(name, "NumPy", numpy_bytes, numpy_bytes, 0, 0.0, plain)]
+    rows = [MemoryRow(name, "NumPy", numpy_bytes, numpy_bytes, 0, 0.0, plain)]
     for (limit, program), took in zip(programs, taken, strict=True):
         held, report = call_bytes(program, arguments), program.report
-        found.append(MemoryRow(name, limit, held, report.peak_bytes, report.n_kernels, report.predicted_seconds, took))
-    return found
+        rows.append(MemoryRow(name, limit, held, report.peak_bytes, report.n_kernels, report.predicted_seconds, took))
+    return rows
 
 
 def partitions_of(training: Training, seconds: float) -> list[str]:
@@ -144,9 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = []
     every = QUICK if options.quick else FULL
     networks = {name: every[name] for name in _named([*every], options.names, str)}
-    with progress(len(networks)) as at:
+    with progress(len(networks)) as display:
         for name, build in networks.items():
-            at.step(name)
+            display.step(name)
             for row in rows_of(name, build, 2.0 if options.quick else 20.0):
                 rows.append(row)
                 print(row, flush=True)

@@ -132,10 +132,10 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         ratios = f"{ratio(row, SESSION):13.2f}{ratio(row, EAGER):7.2f}"
         print(f"{start}{cells}{ratios}{memory}{row['compile']:8.1f} s")
     for peer in (SESSION, EAGER):
-        found = [ratio(row, peer) for row in rows if "seconds" in row]
-        if found:
-            mean = math.exp(statistics.mean(map(math.log, found)))
-            print(f"{mean:.2f} times as fast as {peer} in geometric mean, least {min(found):.2f}")
+        leads = [ratio(row, peer) for row in rows if "seconds" in row]
+        if leads:
+            mean = math.exp(statistics.mean(map(math.log, leads)))
+            print(f"{mean:.2f} times as fast as {peer} in geometric mean, least {min(leads):.2f}")
 
 
 def run(names: Sequence[str], threads: int, seconds: float, file: Path | None) -> int:
@@ -152,11 +152,11 @@ def run(names: Sequence[str], threads: int, seconds: float, file: Path | None) -
     cases = [(name, batch, n) for name in chosen for batch in BATCHES for n in sorted({1, threads})]
     print(machine())
     rows = []
-    with progress(len(cases)) as at:
+    with progress(len(cases)) as display:
         for name, batch, n in cases:
-            at.step(f"{name}, {batch}, {n} threads")
-            found = _apart(["--one", name, str(batch), str(seconds)], n)
-            rows.append({"name": name, "batch": batch, "threads": n} | found)
+            display.step(f"{name}, {batch}, {n} threads")
+            figures = _apart(["--one", name, str(batch), str(seconds)], n)
+            rows.append({"name": name, "batch": batch, "threads": n} | figures)
             if file:
                 file.write_text(json.dumps(rows, indent=1))
     show(rows)

@@ -145,9 +145,9 @@ def _argument(n: Node, op: str, rng: np.random.Generator) -> np.ndarray:
 
 def _compiled(chosen: Sequence[OperatorCase], device: Device) -> list[Callable]:
     """The C kernel of each."""
-    made = [c_kernels.emit_kernel(_kernel(case), device) for case in chosen]
-    functions = c_kernels.loaded(c_kernels.modules([k for k in made if isinstance(k, c_kernels.CKernel)]))
-    return [k.called(functions[k.name], ()).run if isinstance(k, c_kernels.CKernel) else k.run for k in made]
+    kernels = [c_kernels.emit_kernel(_kernel(case), device) for case in chosen]
+    functions = c_kernels.loaded(c_kernels.modules([k for k in kernels if isinstance(k, c_kernels.CKernel)]))
+    return [k.called(functions[k.name], ()).run if isinstance(k, c_kernels.CKernel) else k.run for k in kernels]
 
 
 def _kernel(case: OperatorCase) -> Kernel:
@@ -206,11 +206,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = [case for case in cases() if all(word in case.words for word in options.words)]
     here, there = device_for("c"), device_for("numpy")
     rows = []
-    with progress(len(chosen)) as at:
+    with progress(len(chosen)) as display:
         for first in range(0, len(chosen), TOGETHER):
             some = chosen[first : first + TOGETHER]
             for case, ours in zip(some, _compiled(some, here), strict=True):
-                at.step(" ".join(case.words))
+                display.step(" ".join(case.words))
                 rows.append(measured(case, ours, emit_kernel(_kernel(case), there).run))
     rows.sort(key=lambda row: row.tiles / row.c)
     print(f"{'operator':20} {'dtype':9} {'form':13} {'place':7} {'C µs':>9} {'C/tiles':>8} {'C/NumPy':>8}")

@@ -72,6 +72,6 @@ def _scatter(axes: Axes, measured: Sequence[Measurement]) -> None:
     axes.plot(ends, ends, color="black", linewidth=0.5)
     axes.set_xlabel("predicted, ms")
     axes.set_ylabel("measured, ms")
-    found = agreement(measured)
-    axes.set_title(f"{found.plans} plans, Spearman {found.spearman:.3f}")
+    ranking = agreement(measured)
+    axes.set_title(f"{ranking.plans} plans, Spearman {ranking.spearman:.3f}")
     axes.legend()

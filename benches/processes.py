@@ -21,5 +21,5 @@ def last_row(command: Sequence[str], patience: int = PATIENCE) -> dict[str, Any]
         return {"failed": f"more than {patience} s"}
     if done.returncode:
         return {"failed": (done.stderr.strip().splitlines() or [f"signal {-done.returncode}"])[-1][:100]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return row

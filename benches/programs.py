@@ -67,9 +67,9 @@ def measure(program: Any, seconds: float) -> ProgramRow:
     graph = ef.trace(program.function, *args, **kwargs, **options)
     jitted = ef.jit(**options)(program.function)
     begun = time.perf_counter()
-    got, found = _call(jitted, args, kwargs)
+    got, after = _call(jitted, args, kwargs)
     first_call = time.perf_counter() - begun
-    error = _error(flatten((got, found))[0], flatten((wanted, expected))[0])
+    error = _error(flatten((got, after))[0], flatten((wanted, expected))[0])
     if not error < 1e-3:
         raise SystemExit(f"{program.name}: differs from plain NumPy by {error:.1e} of the largest value")
     with np.errstate(all="ignore"):
@@ -117,9 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(HEADING)
     rows, failed = [], []
     chosen = [p for p in programs if not options.names or any(name in p.name for name in options.names)]
-    with progress(len(chosen)) as at:
+    with progress(len(chosen)) as display:
         for program in chosen:
-            at.step(program.name)
+            display.step(program.name)
             try:
                 rows.append(measure(program, 0.3 if options.quick else 2.0))
             except ef.EqfuseError as refusal:

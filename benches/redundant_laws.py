@@ -42,15 +42,15 @@ def derivable(law: Law, others: Sequence[Law]) -> bool:
     """Whether `others` derive every generated case of `law`; no, where no case can be made to be as its guards say."""
     if law.has_procedure or law.name in PARTS or any(g.judged or (g.wanted and len(g.tensors) > 1) for g in law.when):
         return False
-    found = 0
+    answered = 0
     for case, constants in islice(cases(law), 4 * CASES):
         answer = derived(case, constants, others)
         if answer is False:
             return False
-        found += answer is not None
-        if found == CASES:
+        answered += answer is not None
+        if answered == CASES:
             break
-    return found >= FEWEST
+    return answered >= FEWEST
 
 
 def cases(law: Law) -> Iterator[tuple[LawCase, frozenset[str]]]:
@@ -60,11 +60,11 @@ def cases(law: Law) -> Iterator[tuple[LawCase, frozenset[str]]]:
     asked = frozenset(t.attrs[0] for g in law.when if g.constant for t in g.tensors)
     varying = frozenset(t.attrs[0] for g in law.when if g.varies for t in g.tensors)
     in_vain = 0
-    for at in range(TRIES):
+    for attempt in range(TRIES):
         case = drawn(law, rng)
         if case is None or any(0 in t.shape for t in case.types.values()):
             continue
-        others = [name for name in case.types if name not in varying and at % 3 == 0 and rng.random() < 0.5]
+        others = [name for name in case.types if name not in varying and attempt % 3 == 0 and rng.random() < 0.5]
         constants = asked.union(others)
         if constants >= case.types.keys():
             continue
@@ -114,9 +114,9 @@ def _leads(
     engine.add(topological(end))
     engine.settle()
     names = [(engine.name(a), engine.name(b)) for a, b in zip(start, end, strict=True)]
-    for at in range(rounds):
+    for i in range(rounds):
         if engine.all_equal(names):
-            return at == 0 or all(a <= b for a, b in zip(sizes, _sizes_of(end), strict=True))
+            return i == 0 or all(a <= b for a, b in zip(sizes, _sizes_of(end), strict=True))
         engine.round()
     return False
 

@@ -46,15 +46,15 @@ Texts = dict[str, str]  # by program and circumstances: the plan, then the sourc
 
 def corpus() -> dict[str, Callable[[], Graph]]:
     """What is replayed: graphs by name, each traced when asked for."""
-    found: dict[str, Callable[[], Graph]] = {}
+    graphs: dict[str, Callable[[], Graph]] = {}
     for id, case in {**GRAPHS, **CONTROLS}.items():
         if id not in LONG:
-            found[f"suite {id}"] = partial(_typed, case)
+            graphs[f"suite {id}"] = partial(_typed, case)
     for example in small():
-        found[f"demo {example.name}"] = partial(_called, example.build)
+        graphs[f"demo {example.name}"] = partial(_called, example.build)
     for program in checkout_programs():
-        found[f"program {program.name}"] = partial(_program, program)
-    return found
+        graphs[f"program {program.name}"] = partial(_program, program)
+    return graphs
 
 
 def _typed(case: Case) -> Graph:
@@ -74,7 +74,7 @@ def _program(program: Any) -> Graph:
 
 def replay(name: str) -> Texts:
     """Plans and sources of one program; where there is none, the refusal."""
-    found = {}
+    texts = {}
     graph = corpus()[name]()
     for numerics in NUMERICS:
         space = ef.saturate(graph, numerics=numerics)
@@ -84,8 +84,8 @@ def replay(name: str) -> Texts:
                 text = f"{plan}\n\n{ef.emit(plan).source()}"
             except ef.EqfuseError as refusal:
                 text = f"{type(refusal).__name__}: {refusal}"
-            found[f"{name}, {target}, {numerics}"] = text
-    return found
+            texts[f"{name}, {target}, {numerics}"] = text
+    return texts
 
 
 def rules() -> Texts:
@@ -136,10 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before = read(options.against) if options.against else None
     names = [n for n in corpus() if not options.names or any(part in n for part in options.names)]
     texts = {} if options.names else rules()
-    with progress(len(names)) as at:
-        for name, found in run(names, options.workers):
-            texts |= found
-            at.ended(name)
+    with progress(len(names)) as display:
+        for name, program_texts in run(names, options.workers):
+            texts |= program_texts
+            display.ended(name)
     digest = hashlib.blake2b(json.dumps(sorted(texts.items())).encode(), digest_size=8).hexdigest()
     print(f"{len(texts)} texts of {len(names)} programs, digest {digest}")
     if options.save:

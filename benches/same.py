@@ -19,13 +19,13 @@ def kernels_of(plan: Plan) -> tuple[str, ...]:
     known = {v for v, _ in plan.constants} | {v for k in plan.setup for v in k.writes}
     values = {v: f"known {plan.types[v]}" if v in known else f"input {i}" for i, v in enumerate(plan.inputs)}
     values |= {v: f"known {plan.types[v]}" for v in known}
-    found = []
+    names = []
     for kernel in plan.kernels:
         name = _digest(kernel, values)
         values |= {v: f"{name}.{output}" for v, output in zip(kernel.writes, _outputs(kernel, values), strict=True)}
         if not kernel.is_view:
-            found.append(name)
-    return tuple(sorted(found))
+            names.append(name)
+    return tuple(sorted(names))
 
 
 def _digest(kernel: Kernel, values: dict[int, str]) -> str:

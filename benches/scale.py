@@ -72,9 +72,9 @@ def one(program: str) -> dict[str, Any]:
     lap("saturate")
     plan = choose(space, device)
     lap("extract")
-    made = emit(plan)
+    emitted = emit(plan)
     lap("emit")
-    make_report(plan, choose(space, device, "unfused", proved=False), space, {}, made.peak_bytes, Meter())
+    make_report(plan, choose(space, device, "unfused", proved=False), space, {}, emitted.peak_bytes, Meter())
     lap("rest")
     return seconds | {
         "cpu": sum(seconds.values()), "wall": time.perf_counter() - begun, "stopped": space.stop_reason,
@@ -125,9 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     heads = (*STAGES, "cpu", "wall", "gigabytes")
     print(f"{'program':18}{'operators':>10}{'segments':>10}" + "".join(f"{name:>10}" for name in heads) + "  stopped")
     table: dict[str, dict[str, Any]] = {}
-    with progress(len(PROGRAMS)) as at:
+    with progress(len(PROGRAMS)) as display:
         for program in PROGRAMS:
-            at.step(program)
+            display.step(program)
             rounds = [cold("--one", program) for _ in range(options.rounds)]
             row = table[program] = rounds[0] | {name: statistics.median(r[name] for r in rounds) for name in heads}
             numbers = "".join(f"{row[name]:10.2f}" for name in heads)
@@ -140,9 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _judge(f"irregular programs take {slowest:.1f} s at most from trace to report", SECONDS, slowest)
     largest = max(row["gigabytes"] for row in table.values())
     _judge(f"no process holds more than {largest:.2f} GB", GIGABYTES, largest)
-    with progress(len(STACKS)) as at:
+    with progress(len(STACKS)) as display:
         for program in STACKS:
-            at.step(f"{program}, in segments and whole")
+            display.step(f"{program}, in segments and whole")
             ratios = table[f"lost: {program}"] = cold("--lost", program)
             for device, ratio in ratios.items():
                 _judge(f"{program} in segments takes {ratio:.5f} of the whole on {device}", LOST, ratio)

@@ -126,7 +126,7 @@ def cases(quick: bool) -> list[SpeedCase]:
     elements, rows, tokens = (1 << 18, 256, 128) if quick else (1 << 22, 4096, 1024)
     panel = (rows, 1024)
     heads = (8, tokens, 64)
-    found = [
+    all_cases = [
         SpeedCase(f"GELU {elements:,}", normal(gelu, (elements,)), 3.0),
         SpeedCase(f"softmax {rows}×1024", normal(softmax, panel), 2.5),
         SpeedCase(f"layer norm + GELU {rows}×1024", normal(norm_gelu, panel, (1024,), (1024,)), 2.5),
@@ -136,7 +136,7 @@ def cases(quick: bool) -> list[SpeedCase]:
     for n, shape in ((10, (2, 5)), (1_000, (20, 50)), (100_000, (200, 500))):
         k = shape[1]
         small = partial(SpeedCase, small=True)
-        found += [
+        all_cases += [
             small(f"GELU {n:,}", normal(gelu, (n,))),
             small(f"softmax {shape[0]}×{k}", normal(softmax, shape)),
             small(f"dense + ReLU {shape[0]}×{k}", normal(dense, shape, (k, k), (k,))),
@@ -145,8 +145,8 @@ def cases(quick: bool) -> list[SpeedCase]:
         ]
     block = transformer(2, 128, 192, 6) if quick else transformer()
     conv = convolution(batch=8) if quick else convolution()
-    found += [SpeedCase("transformer block", block.build), SpeedCase("conv block", conv.build)]
-    return [replace(case, target=None) for case in found] if quick else found
+    all_cases += [SpeedCase("transformer block", block.build), SpeedCase("conv block", conv.build)]
+    return [replace(case, target=None) for case in all_cases] if quick else all_cases
 
 
 def measure(case: SpeedCase, seconds: float) -> SpeedRow:
@@ -201,9 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{machine()}\n{HEADING}")
     rows = []
     chosen = [c for c in cases(options.quick) if not options.names or any(name in c.name for name in options.names)]
-    with progress(len(chosen)) as at:
+    with progress(len(chosen)) as display:
         for case in chosen:
-            at.step(case.name)
+            display.step(case.name)
             rows.append(measure(case, 0.3 if options.quick or case.small else 4.0))
             print(rows[-1], flush=True)
     if options.json:

@@ -47,13 +47,13 @@ def predicted(device: str, rows: Sequence[Predicted]) -> Table:
     table = _table(f"predicted on {device}", [*headings, *(["verdict"] if textbook else [])], ("which", "verdict"))
     table.caption, table.caption_justify = Text(GREEDY_NOTE if textbook else ""), "left"
     for row in rows:
-        found, id = row.choices, row.subject.id
-        gap = "" if found.gap is None else f"{100 * found.gap:.2f} %"
-        joint = found.ablation("joint")
-        cells = [id, str(row.operators), *(duration(found.ablation(name).seconds) for name in ABLATIONS)]
-        cells += [found.ablation("greedy").extractor.removeprefix("greedy-"), f"{found.factor:.2f}"]
-        cells.append(f"{found.unmapped.seconds / joint.seconds:.2f}")
-        cells.append("/".join(f"{found.by[name].seconds / joint.seconds:.3g}" for name in ABLATIONS["greedy"]))
+        choices, id = row.choices, row.subject.id
+        gap = "" if choices.gap is None else f"{100 * choices.gap:.2f} %"
+        joint = choices.ablation("joint")
+        cells = [id, str(row.operators), *(duration(choices.ablation(name).seconds) for name in ABLATIONS)]
+        cells += [choices.ablation("greedy").extractor.removeprefix("greedy-"), f"{choices.factor:.2f}"]
+        cells.append(f"{choices.unmapped.seconds / joint.seconds:.2f}")
+        cells.append("/".join(f"{choices.by[name].seconds / joint.seconds:.3g}" for name in ABLATIONS["greedy"]))
         if textbook:
             cells.append(f"{GRAPHS[id].factor:.2f}" if id in GRAPHS else "")
         cells += [gap, f"{row.saturation + joint.search:.2f} s"]

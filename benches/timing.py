@@ -59,10 +59,10 @@ def duel(
         renew()
         first(), second()
         logs.append(statistics.median(_pair(first, second, batch, rested, i) for i in range(PAIRS)))
-        found = _middle(logs)
-        known = found.high - found.low < 2 * CLOSE * found.times
+        ratio = _middle(logs)
+        known = ratio.high - ratio.low < 2 * CLOSE * ratio.times
         if len(logs) >= BLOCKS and (known or time.perf_counter() - begun >= seconds):
-            return found
+            return ratio
 
 
 def _pair(first: Callable[[], Any], second: Callable[[], Any], batch: int, rested: bool, i: int) -> float:

@@ -66,8 +66,8 @@ def _jax(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]
         return training.loss(lib, *args)
 
     moved = [jnp.asarray(a) for a in arrays]
-    made = jax.value_and_grad(jax.checkpoint(loss) if remat else loss, tuple(range(training.count)))
-    run = jax.jit(made).lower(*moved).compile()
+    with_gradients = jax.value_and_grad(jax.checkpoint(loss) if remat else loss, tuple(range(training.count)))
+    run = jax.jit(with_gradients).lower(*moved).compile()
     memory = run.memory_analysis()
     if memory is not None:
         about["bytes"][name] = memory.temp_size_in_bytes
@@ -130,9 +130,9 @@ def hips(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any
     def loss(params: Any, rest: Any) -> Any:
         return training.loss(lib, *params, *rest)
 
-    made = autograd.value_and_grad(loss)
+    with_gradients = autograd.value_and_grad(loss)
     given = tuple(arrays[: training.count]), tuple(arrays[training.count :])
-    return lambda: made(*given)
+    return lambda: with_gradients(*given)
 
 
 CONTENDERS: dict[str, Callable[[Training, Sequence[np.ndarray], dict[str, Any]], Call]] = {
@@ -151,12 +151,12 @@ def measure(training: Training, seconds: float, names: Sequence[str]) -> dict[st
         begun = time.perf_counter()
         try:
             call = CONTENDERS[name](training, arrays, about)
-            found = call()
+            answer = call()
         except Exception as error:
             about["aside"][name] = f"{type(error).__name__}: {error}".splitlines()[0][:100]
             continue
         about["first"][name] = time.perf_counter() - begun
-        off = _error([found[0], *found[1]], wanted)
+        off = _error([answer[0], *answer[1]], wanted)
         if off > TOLERANCE:
             about["aside"][name] = f"wrong: an error of {off:.1e}"
             continue
@@ -227,9 +227,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [t.name for t in TRAINING if not options.names or any(part in t.name for part in options.names)]
     print(machine())
     rows = []
-    with progress(len(chosen)) as at:
+    with progress(len(chosen)) as display:
         for name in chosen:
-            at.step(name)
+            display.step(name)
             rows.append({"name": name} | _apart(name, options.threads, options.seconds, options.contenders))
             if options.json:
                 options.json.write_text(json.dumps(rows, indent=1))

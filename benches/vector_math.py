@@ -139,9 +139,9 @@ def _numbers(dtype: np.dtype, count: int, rng: np.random.Generator) -> np.ndarra
         1 + signs * 2 ** -rng.uniform(0, 53, some),
         np.rint(signs * 2 ** rng.uniform(0, 50, some)) * (math.pi / 2),
     ]
-    found = np.concatenate([part.astype(dtype) for part in parts])
-    rng.shuffle(found)
-    return found[:count]
+    numbers = np.concatenate([part.astype(dtype) for part in parts])
+    rng.shuffle(numbers)
+    return numbers[:count]
 
 
 def nanoseconds(call: Callable[[], object], elements: int) -> float:

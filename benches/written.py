@@ -41,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rng = np.random.default_rng(options.seed)
     print(f"{machine()}\n{'X':13}{'NumPy':>12}{'no law':>8}{'laws':>8}{'predicted':>11}   program")
     print("no law: over NumPy; laws, and what was predicted of them: over no law")
-    with progress(len(SHAPES) * options.programs) as at:
+    with progress(len(SHAPES) * options.programs) as display:
         for n, m in SHAPES:
             for i in range(options.programs):
-                at.step(f"{n} x {m}, program {i + 1}")
+                display.step(f"{n} x {m}, program {i + 1}")
                 print(measure(rng, n, m), flush=True)
 
 

@@ -212,13 +212,13 @@ def return_moments(n: int) -> TypedFunction:
 
 
 def spectrogram(n: int, w: int, k: int) -> TypedFunction:
-    at = np.arange(w, dtype=F)[:, None] * np.arange(k, dtype=F) * F(2 * np.pi / w)
+    angles = np.arange(w, dtype=F)[:, None] * np.arange(k, dtype=F) * F(2 * np.pi / w)
     window = F(0.5) - F(0.5) * np.cos(np.arange(w, dtype=F) * F(2 * np.pi / w))
 
     def program(x: Any) -> Any:
         emphasised = x - F(0.97) * np.concatenate([x[:1], x[:-1]])
         frames = emphasised.reshape(n // w, w) * window
-        return np.log((frames @ np.cos(at)) ** 2 + (frames @ np.sin(at)) ** 2 + F(1e-6))
+        return np.log((frames @ np.cos(angles)) ** 2 + (frames @ np.sin(angles)) ** 2 + F(1e-6))
 
     return program, [f32(n)]
 

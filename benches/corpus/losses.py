@@ -105,15 +105,15 @@ class Training:
 
     def arguments(self) -> list[np.ndarray]:
         rng = np.random.default_rng(0)
-        made = []
+        arrays = []
         for i, shape in enumerate(self.shapes):
             if i == self.labels:
-                made.append(np.eye(shape[-1])[rng.integers(shape[-1], size=shape[0])])
+                arrays.append(np.eye(shape[-1])[rng.integers(shape[-1], size=shape[0])])
             elif self.positive:
-                made.append(rng.uniform(0.5, 1.5, shape))
+                arrays.append(rng.uniform(0.5, 1.5, shape))
             else:
-                made.append(rng.normal(size=shape) / (np.sqrt(shape[-2]) if i < self.count and len(shape) > 1 else 1))
-        return [a.astype(np.float32) for a in made]
+                arrays.append(rng.normal(size=shape) / (np.sqrt(shape[-2]) if i < self.count and len(shape) > 1 else 1))
+        return [a.astype(np.float32) for a in arrays]
 
 
 TRAINING = [

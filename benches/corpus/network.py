@@ -55,13 +55,13 @@ def built(network: Network, sizes: dict[str, Any], seed: int = 0) -> Graph:
 def _traced(network: Network, sizes: dict[str, Any]) -> tuple[Graph, list[Node]]:
     layers, types = network.build(**sizes)
     dtype = next((t.dtype for t in types if t.dtype.kind == "f"), np.dtype(np.float32))
-    made: list[Node] = []
+    weights: list[Node] = []
 
     def weight(*shape: int) -> Any:
-        made.append(input_node(f"w{len(made)}", TensorType(dtype, shape), True))
-        return wrap(made[-1])
+        weights.append(input_node(f"w{len(weights)}", TensorType(dtype, shape), True))
+        return wrap(weights[-1])
 
-    return trace(lambda *inputs: layers(weight, *inputs), *[spec(t.shape, t.dtype) for t in types]), made
+    return trace(lambda *inputs: layers(weight, *inputs), *[spec(t.shape, t.dtype) for t in types]), weights
 
 
 def _normal(rng: np.random.Generator, shape: Shape) -> np.ndarray:

@@ -34,9 +34,9 @@ def random_graph(
     inputs = [input_node(f"x{i}", TensorType(F64, shape)) for i, shape in enumerate(shapes)]
     values: list[Node] = [*inputs, const(np.float64(rng.integers(1, 4))), const(rng.integers(-2, 3, (m, n)) / 2)]
     while len(values) < operators + len(inputs) + 2:
-        made = _step(rng, values)
-        if made is not None and made.type.size <= 16 * max(extents) ** 2:
-            values.append(made)
+        value = _step(rng, values)
+        if value is not None and value.type.size <= 16 * max(extents) ** 2:
+            values.append(value)
     computed = values[len(inputs) + 2 :]
     outputs = [computed[-1], *(computed[int(rng.integers(len(computed)))] for _ in range(int(rng.integers(3))))]
     if all_results:
@@ -55,12 +55,12 @@ def irregular_graph(rng: np.random.Generator, operators: int, extent: int = 512)
     unread: dict[Node, None] = {}
     while len(values) < operators + len(inputs) + 2:
         first = list(unread)[int(rng.integers(len(unread)))] if len(unread) > 6 else None
-        made = _step(rng, values[-200:], first)
-        if made is not None and made not in unread and made not in values[-200:]:
-            for a in made.args:
+        value = _step(rng, values[-200:], first)
+        if value is not None and value not in unread and value not in values[-200:]:
+            for a in value.args:
                 unread.pop(a, None)
-            values.append(made)
-            unread[made] = None
+            values.append(value)
+            unread[value] = None
     return Graph(inputs, tuple(unread))
 
 
@@ -78,12 +78,12 @@ def long_graph(rng: np.random.Generator, operators: int) -> tuple[Graph, list[np
     while left > 0:
         steps = [int(c) for c in rng.integers(1 << 30, size=int(rng.integers(8, 40)))]
         for _ in range(int(rng.integers(1, 4))):
-            made = [value]
+            block = [value]
             for choice in steps:
-                made.append(_block_step(choice, made, leaves, sides))
-            value, left = made[-1], left - len(steps)
+                block.append(_block_step(choice, block, leaves, sides))
+            value, left = block[-1], left - len(steps)
             if rng.random() < 0.3:
-                results.append(made[int(rng.integers(1, len(made)))])
+                results.append(block[int(rng.integers(1, len(block)))])
     graph = Graph(inputs, tuple(dict.fromkeys([*results, value])))
     return graph, [rng.uniform(-1, 1, i.shape) for i in graph.inputs]
 

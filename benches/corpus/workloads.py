@@ -307,10 +307,10 @@ def arguments(workload: Workload, elements: int, dtype: Any) -> tuple[np.ndarray
 def workload_in(function: Callable[..., Any], names: Mapping[str, Any], wrap: Any = lambda f: f) -> Callable[..., Any]:
     """`function` and what it calls here, reading `names` instead of this module's; each function wrapped by `wrap`."""
     own = dict(globals())
-    made = {**own, **names}
-    del made["__name__"]  # or torch.compile reads the names of this module
+    scope = {**own, **names}
+    del scope["__name__"]  # or torch.compile reads the names of this module
     for name, value in own.items():
         if isinstance(value, types.FunctionType) and value.__module__ == __name__ and name not in names:
-            rebuilt = types.FunctionType(value.__code__, made, name, value.__defaults__, value.__closure__)
-            made[name] = wrap(rebuilt)
-    return made[function.__name__]
+            rebuilt = types.FunctionType(value.__code__, scope, name, value.__defaults__, value.__closure__)
+            scope[name] = wrap(rebuilt)
+    return scope[function.__name__]
