@@ -126,16 +126,16 @@ def _drawn_types(n: int, dtype: np.dtype, rng: random.Random) -> list[TensorType
     if rank >= 2 and rng.random() < 0.3:
         shape = (*shape[:-1], shape[-2])
     shapes = [shape] * n
-    for at in range(1, n):
+    for i in range(1, n):
         how = rng.random()
         if how < 0.25:
-            shapes[at] = tuple(1 if rng.random() < 0.4 else extent for extent in shape)
+            shapes[i] = tuple(1 if rng.random() < 0.4 else extent for extent in shape)
         elif how < 0.4:
-            shapes[at] = shape[rng.randint(0, rank) :]
+            shapes[i] = shape[rng.randint(0, rank) :]
         elif how < 0.6:
-            shapes[at] = tuple(rng.choice(extents) for _ in range(rank))
+            shapes[i] = tuple(rng.choice(extents) for _ in range(rank))
         elif how < 0.7 and rank >= 2:
-            shapes[at] = (*shape[:-2], shape[-1], rng.choice(extents))
+            shapes[i] = (*shape[:-2], shape[-1], rng.choice(extents))
     return [TensorType(d, s) for d, s in zip(dtypes, shapes, strict=True)]
 
 
@@ -168,10 +168,10 @@ def drawn_program(ops: Sequence[str], length: int, rng: random.Random) -> tuple[
     computed: list[Node] = []
     while len(computed) < length:
         op = rng.choice(ops)
-        made = next(filter(None, (_drawn_node(op, values, rng) for _ in range(30))), None)
-        if made is not None and made not in values and made.type.size <= 1000:
-            values.append(made)
-            computed.append(made)
+        value = next(filter(None, (_drawn_node(op, values, rng) for _ in range(30))), None)
+        if value is not None and value not in values and value.type.size <= 1000:
+            values.append(value)
+            computed.append(value)
     return Graph(tuple(arrays), tuple(computed)), list(arrays.values())
 
 
@@ -201,7 +201,7 @@ def planted(law: Law, rng: random.Random) -> tuple[Graph, list[np.ndarray]] | No
     case = drawn(law, rng)
     if case is None or any(n.dtype.kind == "c" for n in case.graph.nodes):
         return None
-    made: dict[Node, Node] = {}
+    values: dict[Node, Node] = {}
     arrays: dict[Node, np.ndarray] = {}
     for n in case.graph.inputs:
         t = n.type
@@ -213,8 +213,8 @@ def planted(law: Law, rng: random.Random) -> tuple[Graph, list[np.ndarray]] | No
             arrays[value] = array
         for _ in range(0 if indices else rng.randint(0, 3)):
             value = _ranged(value, rng) or value
-        made[n] = value
-    outputs = substitute(case.graph.outputs[: len(law.lefts)], made)
+        values[n] = value
+    outputs = substitute(case.graph.outputs[: len(law.lefts)], values)
     return Graph(tuple(arrays), outputs), list(arrays.values())
 
 
@@ -225,7 +225,7 @@ def _ranged(value: Node, rng: random.Random) -> Node | None:
     args = [value] if op in _SAME_TYPE else [value, number]
     rng.shuffle(args)
     try:
-        found = node(op, args)
+        applied = node(op, args)
     except REFUSALS:
         return None
-    return found if found.type == value.type else None
+    return applied if applied.type == value.type else None

@@ -67,8 +67,8 @@ def folded(ufunc: np.ufunc, terms: list[np.ndarray], rng: random.Random) -> np.n
     rng.shuffle(terms)
     while len(terms) > 1:
         one = terms.pop(rng.randrange(len(terms)))
-        at = rng.randrange(len(terms))
-        terms[at] = ufunc(terms[at], one)
+        position = rng.randrange(len(terms))
+        terms[position] = ufunc(terms[position], one)
     return np.array(terms[0])
 
 
@@ -84,7 +84,7 @@ def _products(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
 
 def _pooled(x: np.ndarray, window: tuple, strides: tuple, padding: tuple) -> list[np.ndarray]:
     view = windows(x, window, strides, padding, (1,) * len(window), 0)
-    return [view[(..., *at)] for at in np.ndindex(window)]
+    return [view[(..., *offset)] for offset in np.ndindex(window)]
 
 
 TERMS = {"sum": _along, "prod": _along, "matmul": _products, "window_sum": _pooled}
@@ -139,5 +139,5 @@ def _fits(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Which elements hold the same bits; every NaN is the same NaN."""
-    found = same_elements(parts(a), parts(b))
-    return found.all(-1) if a.dtype.kind == "c" else found
+    matches = same_elements(parts(a), parts(b))
+    return matches.all(-1) if a.dtype.kind == "c" else matches

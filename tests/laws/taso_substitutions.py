@@ -252,11 +252,11 @@ def _single() -> list[Substitution]:
     ):
         both(numbers, lambda f, a, b, c, d: f(rows(a, c), rows(b, d)), right, IMAGE, IMAGE, (3, 3, 6, 7), (3, 3, 6, 7))
 
-    made = [_numbered("substitution", row) for row in (*chains, *products, *factors, *convolutions, *parts)]
-    made += [_numbered("substitution", row, GROWS) for row in grown]
-    made += [_numbered("substitution", row, numerics="approximate") for row in sums]  # which may cancel
-    made += [_numbered("substitution", row, GROWS, "approximate") for row in grown_sums]
-    return sorted(made, key=lambda e: int(e.source.split()[-1]))
+    substitutions = [_numbered("substitution", row) for row in (*chains, *products, *factors, *convolutions, *parts)]
+    substitutions += [_numbered("substitution", row, GROWS) for row in grown]
+    substitutions += [_numbered("substitution", row, numerics="approximate") for row in sums]  # which may cancel
+    substitutions += [_numbered("substitution", row, GROWS, "approximate") for row in grown_sums]
+    return sorted(substitutions, key=lambda e: int(e.source.split()[-1]))
 
 
 def _numbered(
@@ -269,7 +269,7 @@ def _numbered(
 def _pairs() -> list[Substitution]:
     """Two outputs on either side: shared operands are concatenated, the product is split."""
     images, filters = (IMAGE, (3, 3, 6, 7), FILTERS), (IMAGE, FILTERS, MORE_FILTERS)
-    made: list[tuple[Any, ...]] = [
+    pairs: list[tuple[Any, ...]] = [
         (1, lambda b, c: ((b @ c) @ b, c @ (b @ c)), lambda b, c: (b @ (c @ b), (c @ b) @ c), M34, M43),
         *(
             (n, lambda x, y, v, w: (relu(conv(x, v)), conv_relu(y, w)),
@@ -289,7 +289,7 @@ def _pairs() -> list[Substitution]:
         (13, lambda x, v, w: (relu(conv(x, v)), conv_relu(x, w)),
          lambda x, v, w: _by_filters(conv_relu(x, rows(v, w)), v), *filters),
     ]  # fmt: skip
-    return [_numbered("pair", row) for row in made]
+    return [_numbered("pair", row) for row in pairs]
 
 
 def _by_filters(y: Any, w: Any) -> tuple[Any, Any]:
@@ -310,12 +310,12 @@ def merge(w: Any) -> Any:
 
 def _predefined() -> list[Substitution]:
     approximate = {"numerics": "approximate"}  # zeros among the weights lose the NaN of what they meet
-    made = [
+    single = [
         Substitution(f"predefined {n}", lambda x, w, f=f, s=s: f(x, w, s), lambda x, w, f=f, s=s: f(x, merge(w), s),
                  ((2, 4, 6, 7), (6, 2, 3, 3)), ZEROS, **approximate)  # type: ignore[misc]
         for n, (f, s) in enumerate(((conv, 1), (conv_relu, 1), (conv, 2), (conv_relu, 2)), 1)
     ]  # fmt: skip
-    return made + [
+    return single + [
         Substitution(f"predefined pair {n}", lambda x, v, w, f=f: (f(x, v), f(x, w)),
                  lambda x, v, w, f=f: _by_filters(f(x, rows(enlarge(v, 3), w)), v),
                  (IMAGE, (4, 3, 1, 1), MORE_FILTERS), **approximate)  # type: ignore[misc]
@@ -364,7 +364,7 @@ def _axioms() -> list[Substitution]:
     blocks = (M23, (2, 4), (5, 3), (5, 4))
     by_channels, by_images = (IMAGE, (2, 5, 6, 7)), (IMAGE, (3, 3, 6, 7))
     constants = "both sides are constants, which are computed when the program is built and need no law"
-    made: list[tuple[Any, ...]] = [
+    axioms: list[tuple[Any, ...]] = [
         (lambda a, b, c: a + (b + c), lambda a, b, c: (a + b) + c, three, ("all",), "approximate"),  # may cancel
         (lambda a, b: a + b, lambda a, b: b + a, two),
         (lambda a, b, c: a * (b * c), lambda a, b, c: (a * b) * c, three),
@@ -443,7 +443,7 @@ def _axioms() -> list[Substitution]:
          "3 + 5 filters make two groups of 4: the fourth sees the wrong channels"),
     ]  # fmt: skip
     return [
-        *(_axiom(f"axiom {n}", *row) for n, row in enumerate(made, 1)),
+        *(_axiom(f"axiom {n}", *row) for n, row in enumerate(axioms, 1)),
         *(_axiom(f"lemma {n}", *row) for n, row in enumerate(lemmas, 1)),
         *(_axiom(f"axiom marked wrong {n}", *row) for n, row in enumerate(marked_wrong, 1)),
     ]

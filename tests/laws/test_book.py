@@ -92,11 +92,12 @@ def test_the_laws_of_every_file_are_in_the_book(file: str) -> None:
 def test_tempting_false_laws_have_a_counterexample(law: Law, why: str) -> None:
     """(`eqfuse laws check` refutes all of them.)"""
     report = check(law)
-    found = report.counterexample
-    assert found is not None, f"{report}; expected: {why}"
-    assert found.left.shape == found.right.shape
-    assert all(a.size <= 4 and not layout_of(a) for a in found.arrays.values()), f"more than a reader takes in: {found}"
-    assert sum(v != 0 for a in found.arrays.values() for v in a.ravel()) <= 3, f"more than a reader takes in: {found}"
+    refutation = report.counterexample
+    assert refutation is not None, f"{report}; expected: {why}"
+    assert refutation.left.shape == refutation.right.shape
+    too_much = f"more than a reader takes in: {refutation}"
+    assert all(a.size <= 4 and not layout_of(a) for a in refutation.arrays.values()), too_much
+    assert sum(v != 0 for a in refutation.arrays.values() for v in a.ravel()) <= 3, too_much
 
 
 def test_a_counterexample_shows_shapes_and_values() -> None:

@@ -28,8 +28,8 @@ def tree(op: str, leaves: list[Node], rng: random.Random) -> Node:
     terms = leaves[:]
     rng.shuffle(terms)
     while len(terms) > 1:
-        at = rng.randrange(len(terms) - 1)
-        terms[at : at + 2] = [node(op, terms[at : at + 2])]
+        first = rng.randrange(len(terms) - 1)
+        terms[first : first + 2] = [node(op, terms[first : first + 2])]
     return terms[0]
 
 

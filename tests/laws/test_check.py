@@ -45,9 +45,9 @@ p, q = attrs("p q")
 
 
 def counterexample(lhs: object, rhs: object, exactness: object = EXACT) -> Counterexample:
-    found = ef.check(Law("false", lhs, rhs, exactness=exactness)).counterexample  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    refutation = ef.check(Law("false", lhs, rhs, exactness=exactness)).counterexample  # type: ignore[arg-type]
+    assert refutation is not None
+    return refutation
 
 
 # a false law gets its smallest counterexample
@@ -57,23 +57,23 @@ def test_what_is_false_at_rank_four_only_is_found_there() -> None:
     term = x
     for _ in range(6):  # a permutation of three axes has order 1, 2 or 3; one of four may have order 4
         term = term.transpose(p)
-    found = ef.check(Law("false", term, x), cases=200).counterexample
-    assert found is not None
-    (array,) = found.arrays.values()
+    refutation = ef.check(Law("false", term, x), cases=200).counterexample
+    assert refutation is not None
+    (array,) = refutation.arrays.values()
     assert array.ndim == 4 and array.size == 4
     assert sorted(array.ravel()) == [0, 0, 0, 1]
 
 
 def test_what_is_false_of_one_number_is_found_at_that_number() -> None:
-    found = counterexample(where(equal(x, 1234.0), x + x, x), x)
-    assert found.arrays["x"].shape == () and found.arrays["x"] == 1234
-    assert (found.left, found.right) == (2468, 1234)
+    refutation = counterexample(where(equal(x, 1234.0), x + x, x), x)
+    assert refutation.arrays["x"].shape == () and refutation.arrays["x"] == 1234
+    assert (refutation.left, refutation.right) == (2468, 1234)
 
 
 def test_what_is_false_of_one_pair_of_bytes_is_found() -> None:
     off = where(equal(x * 100.0 + y, 1741.0), x, y)  # x = 17 and y = 41, and few others
-    found = counterexample(where(equal(off, off), where(equal(x, 17.0), where(equal(y, 41.0), x, y), y), y), y)
-    assert (found.arrays["x"], found.arrays["y"]) == (17, 41)
+    refutation = counterexample(where(equal(off, off), where(equal(x, 17.0), where(equal(y, 41.0), x, y), y), y), y)
+    assert (refutation.arrays["x"], refutation.arrays["y"]) == (17, 41)
 
 
 def test_what_is_false_of_subnormal_numbers_only_is_found_there() -> None:
@@ -95,8 +95,8 @@ def test_what_is_false_beyond_a_bound_is_found_just_beyond_it(exactness: object)
 
 
 def test_what_is_false_of_empty_arrays_only_is_found_there() -> None:
-    found = counterexample((x / y).sum(p), x.sum(p) / y, REASSOCIATES)
-    assert found.arrays["x"].size == 0 and found.arrays["y"].item() == 0
+    refutation = counterexample((x / y).sum(p), x.sum(p) / y, REASSOCIATES)
+    assert refutation.arrays["x"].size == 0 and refutation.arrays["y"].item() == 0
 
 
 def test_what_is_false_of_strided_arrays_only_is_found_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,9 +105,9 @@ def test_what_is_false_of_strided_arrays_only_is_found_there(monkeypatch: pytest
 
     op = Op("as_stored", Role.VIEW, 1, (), lambda types, _: types[0], as_stored, no_flops, PriceClass.FREE)
     monkeypatch.setitem(ops.TABLE, "as_stored", op)
-    found = counterexample(apply("as_stored", x), x)
-    assert layout_of(found.arrays["x"]) and f"in {layout_of(found.arrays['x'])}" in str(found)
-    assert found.arrays["x"].size == 2 or found.arrays["x"].shape == (2, 2)
+    refutation = counterexample(apply("as_stored", x), x)
+    assert layout_of(refutation.arrays["x"]) and f"in {layout_of(refutation.arrays['x'])}" in str(refutation)
+    assert refutation.arrays["x"].size == 2 or refutation.arrays["x"].shape == (2, 2)
 
 
 @pytest.mark.slow
@@ -149,18 +149,18 @@ def test_the_sign_of_a_nan_is_nobodys_promise() -> None:
 
 def test_a_nan_that_gets_lost_refutes_a_law_that_only_reassociates() -> None:
     law = Law("absorbs", maximum(x, minimum(x, y)), x, exactness=REASSOCIATES)
-    found = ef.check(law).counterexample
-    assert found is not None and np.isnan(found.left) != np.isnan(found.right)
+    refutation = ef.check(law).counterexample
+    assert refutation is not None and np.isnan(refutation.left) != np.isnan(refutation.right)
     assert ef.check(replace(law, exactness=APPROXIMATE)).measured == APPROXIMATE
 
 
 @pytest.mark.slow
 def test_a_counterexample_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
     for lhs, rhs in ((x @ y, y @ x), (x.max(p) + y, (x + y).max(p)), (where(c, x, y), where(c, y, x))):
-        found = counterexample(lhs, rhs)
+        refutation = counterexample(lhs, rhs)
         with np.errstate(all="ignore"):
-            exec(found.snippet, {})
-        assert capsys.readouterr().out.split() == f"{found.left} {found.right}".split()
+            exec(refutation.snippet, {})
+        assert capsys.readouterr().out.split() == f"{refutation.left} {refutation.right}".split()
 
 
 def test_a_check_says_the_same_every_time() -> None:
@@ -195,19 +195,19 @@ def mutants(term: Term) -> Iterator[Term]:
         yield Term(SWAPPED[term.op], term.args, term.attrs)
     if term.op == "where":
         yield Term("where", (term.args[0], term.args[2], term.args[1]))
-    for at, arg in enumerate(term.args):
+    for i, arg in enumerate(term.args):
         for mutant in mutants(arg):
-            yield Term(term.op, (*term.args[:at], mutant, *term.args[at + 1 :]), term.attrs)
+            yield Term(term.op, (*term.args[:i], mutant, *term.args[i + 1 :]), term.attrs)
 
 
 @pytest.mark.slow
 def test_hardly_a_law_of_the_book_holds_with_another_operator_on_its_made_side() -> None:
     rng, holding = random.Random(0), []
     for law in rng.sample([law for law in book() if len(law.rights) == 1], many(14)):
-        found = list(mutants(law.rights[0]))
-        if found:
+        candidates = list(mutants(law.rights[0]))
+        if candidates:
             try:
-                false = replace(law, rhs=rng.choice(found), grows=True, both=False)
+                false = replace(law, rhs=rng.choice(candidates), grows=True, both=False)
             except LawError:  # of types that never fit
                 continue
             report = ef.check(false, cases=60)

@@ -27,14 +27,14 @@ LARGEST = {"all": 10, "grouping": 10}  # times the nodes of the program, at any 
 
 @functools.cache
 def programs() -> dict[str, Graph]:
-    found = {}
+    graphs = {}
     for id, case in GRAPHS.items():
         function, types = case.program(small=True)
-        found[id] = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
+        graphs[id] = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
     for example in small():
         function, arguments = example.build(np.float32)
-        found[example.name] = ef.trace(function, *arguments)
-    return found
+        graphs[example.name] = ef.trace(function, *arguments)
+    return graphs
 
 
 @pytest.mark.slow
@@ -64,15 +64,15 @@ def test_a_value_that_equals_itself_and_a_constant_makes_no_constants_for_ever(f
 
 @functools.cache
 def as_people_write_them() -> dict[str, Graph]:
-    found = {}
+    graphs = {}
     for program in PROGRAMS[::10]:
         arguments, named = program.arguments(program.small)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             graph = ef.trace(program.function, *arguments, static_argnames=program.static, **named)
         if len(graph.nodes) <= 340:
-            found[program.name] = graph
-    return found
+            graphs[program.name] = graph
+    return graphs
 
 
 @pytest.mark.slow

@@ -87,8 +87,8 @@ def test_an_array_is_made_to_obey_a_guard() -> None:
             with np.errstate(invalid="ignore"):
                 array = array.astype(dtype)
             assert guard.wanted is not None
-            made = guard.wanted().obeying(array)
-            assert made.dtype == dtype and guard.wanted().includes(made), guard.sentence
+            values = guard.wanted().obeying(array)
+            assert values.dtype == dtype and guard.wanted().includes(values), guard.sentence
     matrix = Fact(symmetric=True).obeying(rng.standard_normal((2, 3, 3)))
     np.testing.assert_array_equal(matrix, matrix.swapaxes(1, 2))
 
@@ -111,8 +111,8 @@ def test_where_the_egraph_lets_a_law_through_its_arrays_are_as_the_guards_say(la
         arrays = {name: satisfying(facts[name], t, rng) for name, t in case.types.items()}
         assert obeyed(case, arrays), f"{law}\n{facts} but {arrays}"
         met += 1
-        found = compare(case, arrays) if law.exactness is EXACT else None
-        assert found is None or found.holds, f"{law}\n{facts}\n{found.counterexample}"
+        comparison = compare(case, arrays) if law.exactness is EXACT else None
+        assert comparison is None or comparison.holds, f"{law}\n{facts}\n{comparison.counterexample}"
         if met == 40:
             break
     assert met > 10
@@ -180,8 +180,8 @@ def test_idle_work_equals_its_argument(function: Callable, same: Callable, numer
 def test_without_its_guard_a_law_has_a_counterexample(law: Law) -> None:
     report = check(law)
     assert report.ok and {g.status for g in report.guards} == {"needed"}, report
-    for at in range(len(law.when)):
-        assert not check(without_guard(law, at)).ok
+    for i in range(len(law.when)):
+        assert not check(without_guard(law, i)).ok
 
 
 @pytest.mark.parametrize(

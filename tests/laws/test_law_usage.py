@@ -58,22 +58,22 @@ def test_the_kept_table_is_about_laws_and_the_benchmark_programs() -> None:
     names = {law.name for law in book()}
     circumstances = {f"{target}, {numerics}" for target in bench.DEVICES for numerics in bench.NUMERICS}
     assert set(table) == set(bench.programs())
-    assert all(set(found) == circumstances for found in table.values())
-    assert {law for found in table.values() for laws in found.values() for law in laws} <= names
+    assert all(set(by_circumstances) == circumstances for by_circumstances in table.values())
+    assert {law for by_circumstances in table.values() for laws in by_circumstances.values() for law in laws} <= names
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_the_kept_table_says_what_a_plan_rests_on(name: str) -> None:
-    found = bench.usage_of(bench.programs()[name])
-    assert kept_table()[name] == {circumstances: list(laws) for circumstances, laws in found.items()}
+    usage = bench.usage_of(bench.programs()[name])
+    assert kept_table()[name] == {circumstances: list(laws) for circumstances, laws in usage.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name, numerics", list(zip(OTHERS[3::4], cycle(bench.NUMERICS), strict=False)))
 def test_the_kept_table_says_under_some_numerics_what_a_plan_rests_on(name: str, numerics: str) -> None:
     """Of a quarter of the programs, the numerics taken in turn: a table that is out of date is so in many places."""
-    found = bench.usage_of(bench.programs()[name], [numerics])
-    assert found and all(kept_table()[name][circumstances] == list(laws) for circumstances, laws in found.items())
+    usage = bench.usage_of(bench.programs()[name], [numerics])
+    assert usage and all(kept_table()[name][circumstances] == list(laws) for circumstances, laws in usage.items())
 
 
 def kept_table() -> dict[str, dict[str, list[str]]]:

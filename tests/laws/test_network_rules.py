@@ -242,10 +242,10 @@ def test_products_that_share_an_operand_are_one_product_by_name() -> None:
 
 def _below(segment: Any, root: int) -> set[int]:
     """The classes that a form of `root` made of slices and reshapes alone ends in."""
-    found, waiting = set(), [root]
+    ends, waiting = set(), [root]
     while waiting:
         for n in segment.classes[waiting.pop()].nodes:
-            if n.op in ("slice", "reshape") and n.args[0] not in found:
-                found.add(n.args[0])
+            if n.op in ("slice", "reshape") and n.args[0] not in ends:
+                ends.add(n.args[0])
                 waiting.append(n.args[0])
-    return found
+    return ends

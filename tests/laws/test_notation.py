@@ -30,8 +30,8 @@ TERMS = {"x": x, "y": y, "z": z}
 
 def _drawn(dtype: Any, *shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
-    made = [rng.integers(-4, 5, shape) for shape in shapes]
-    return {name: (m > 0 if dtype is bool else m.astype(dtype)) for name, m in zip("xyz", made, strict=True)}
+    samples = [rng.integers(-4, 5, shape) for shape in shapes]
+    return {name: (m > 0 if dtype is bool else m.astype(dtype)) for name, m in zip("xyz", samples, strict=True)}
 
 
 ARRAYS = [
@@ -71,20 +71,20 @@ def placed(value: Any, names: dict[str, Any]) -> Any:
 
 def value_of(term: Term, arrays: dict[str, np.ndarray]) -> np.ndarray | None:
     """What the term means of `arrays`; None where they do not fit it."""
-    made = RightSide({name: TensorType(a.dtype, a.shape) for name, a in arrays.items()}, {})
+    right = RightSide({name: TensorType(a.dtype, a.shape) for name, a in arrays.items()}, {})
     try:
-        made.type(term)
+        right.type(term)
     except (EqfuseError, Decline, LookupError, TypeError, ValueError):
         return None
-    if any(t.op == LITERAL and type(t.value) is float and made.types[t].dtype.kind in "iu" for t in walk(term)):
+    if any(t.op == LITERAL and type(t.value) is float and right.types[t].dtype.kind in "iu" for t in walk(term)):
         return None  # numbers of a law have the dtype of what stands beside them
 
     def run(t: Term) -> Any:
         if t.op == VARIABLE:
             return arrays[t.name]
         if t.op == LITERAL:
-            return made.attrs[t][0].array
-        return row(t.op).meaning(*map(run, t.args), *made.attrs[t])
+            return right.attrs[t][0].array
+        return row(t.op).meaning(*map(run, t.args), *right.attrs[t])
 
     return np.asarray(run(term))
 
@@ -95,14 +95,14 @@ def says_what_numpy_does(name: str, function: Callable[..., Any]) -> bool:
     for given, options in CALLS:
         try:
             with np.errstate(all="ignore"):
-                made = function(*placed(given, TERMS), **options)
+                result = function(*placed(given, TERMS), **options)
         except LawError:
             continue
         except Exception as error:
             if any(True for _ in _by_numpy(function, given, options)):
                 pytest.fail(f"{name}{given} {options}: {type(error).__name__} {error}")
             continue
-        said |= _agrees(f"{name}{given} {options}", made, _by_numpy(function, given, options))
+        said |= _agrees(f"{name}{given} {options}", result, _by_numpy(function, given, options))
     return said
 
 
@@ -116,13 +116,13 @@ def _by_numpy(function: Callable[..., Any], given: Any, options: dict) -> Iterat
             continue
 
 
-def _agrees(name: str, made: Any, found: Iterator[tuple[dict[str, np.ndarray], Any]]) -> bool:
+def _agrees(name: str, result: Any, cases: Iterator[tuple[dict[str, np.ndarray], Any]]) -> bool:
     """Whether there were arrays on which it was tried."""
-    terms, tried = made if isinstance(made, tuple) else (made,), False
-    for arrays, wanted in found:
-        for term, w in zip(terms, wanted if isinstance(made, tuple) else (wanted,), strict=True):
+    terms, tried = result if isinstance(result, tuple) else (result,), False
+    for arrays, wanted in cases:
+        for term, w in zip(terms, wanted if isinstance(result, tuple) else (wanted,), strict=True):
             if not isinstance(term, Term):
-                assert np.array_equal(term, w), f"{name} is {made!r}, no term"
+                assert np.array_equal(term, w), f"{name} is {result!r}, no term"
                 continue
             with np.errstate(all="ignore"):
                 got = value_of(term, arrays)
@@ -179,8 +179,8 @@ def test_numpys_ufuncs() -> None:
 def test_the_methods_and_properties_of_arrays() -> None:
     def asked(name: str) -> Callable[..., Any]:
         def call(a: Any, *args: Any, **options: Any) -> Any:
-            found = getattr(a, name)
-            return found(*args, **options) if callable(found) else found
+            attribute = getattr(a, name)
+            return attribute(*args, **options) if callable(attribute) else attribute
 
         return call
 

@@ -67,11 +67,11 @@ def verdict(name: str) -> str:
         return "same"
     inputs = tuple({n.attr("name"): n for n in (*graph.inputs, *other.inputs)}.values())
     together = Graph(inputs, (*graph.outputs, *other.outputs))
-    for numerics, found in (("reassociate", "proved"), ("approximate", "proved, approximately")):
+    for numerics, answer in (("reassociate", "proved"), ("approximate", "proved, approximately")):
         segment = saturate_segment(together, admitted(select("all"), numerics), Budget(seconds=10))
         half = len(graph.outputs)
         if segment.roots[:half] == segment.roots[half:]:
-            return found
+            return answer
     prices = [ef.compile(g).report.predicted_seconds for g in (graph, other)]
     return "same price" if prices[0] == pytest.approx(prices[1], rel=1e-6) else "different"
 
@@ -83,10 +83,10 @@ def has_row(name: str) -> bool:
 
 def judge(names: list[str]) -> Counter[str]:
     """How often each verdict was reached. Fails for a difference without a reason."""
-    found = {name: verdict(name) for name in names}
-    wrong = [n for n, v in found.items() if v == "different" and not any(re.search(p, n) for p in DIFFERENT)]
+    verdicts = {name: verdict(name) for name in names}
+    wrong = [n for n, v in verdicts.items() if v == "different" and not any(re.search(p, n) for p in DIFFERENT)]
     assert not wrong, f"these differ from their definition: {', '.join(wrong)}"
-    return Counter(v if has_row(n) else "definition inlined" for n, v in found.items())
+    return Counter(v if has_row(n) else "definition inlined" for n, v in verdicts.items())
 
 
 def test_the_first_pair_of_every_operator_is_one_program() -> None:
@@ -95,8 +95,8 @@ def test_the_first_pair_of_every_operator_is_one_program() -> None:
         operator = node_cases()[name].operator
         if operator not in first and both(name) is not None:
             first[operator] = name
-    found = judge([name for name in first.values() if has_row(name)])
-    assert found.total() > 30 and found["different"] <= 5, found
+    counts = judge([name for name in first.values() if has_row(name)])
+    assert counts.total() > 30 and counts["different"] <= 5, counts
 
 
 @pytest.mark.parametrize(
@@ -113,5 +113,5 @@ def test_a_quotient_by_a_number_and_the_product_with_its_rounded_reciprocal_are_
 
 @pytest.mark.slow
 def test_one_in_thirty_two_of_the_pairs_is_one_program_or_differs_for_a_reason_of_the_table() -> None:
-    found = judge([name for name in pairs()[::32] if both(name) is not None])
-    assert found["different"] <= 4 and found["same price"] <= 3, found
+    counts = judge([name for name in pairs()[::32] if both(name) is not None])
+    assert counts["different"] <= 4 and counts["same price"] <= 3, counts

@@ -68,7 +68,7 @@ def test_a_space_does_not_depend_on_what_was_searched_before(nodes: int | None) 
 
     alone = [_apart(lambda graph=graph: search([graph]))[0] for graph in graphs]
     assert _apart(lambda: search([*graphs, *graphs[::-1]])) == [*alone, *alone[::-1]]
-    assert nodes is None or any(reason == "nodes" for found in alone for _, _, reason, *_ in found)
+    assert nodes is None or any(reason == "nodes" for spaces in alone for _, _, reason, *_ in spaces)
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_threads_that_search_at_once_have_e_graphs_of_their_own() -> None:
     graphs = _graphs()
     alone = [_contents(saturate(g)) for g in graphs]
     meet = threading.Barrier(2)
-    found: list[list[list[tuple]]] = []
+    contents: list[list[list[tuple]]] = []
     used: list[set[int]] = []
 
     def search() -> None:
@@ -157,14 +157,14 @@ def test_threads_that_search_at_once_have_e_graphs_of_their_own() -> None:
             meet.wait()
             spaces.append(saturate(g))
         used.append({s._engine._declarations.number for space in spaces for s in space.segments if s._engine})
-        found.append([_contents(space) for space in spaces])
+        contents.append([_contents(space) for space in spaces])
 
     threads = [threading.Thread(target=search) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [alone, alone] and used[0].isdisjoint(used[1])
+    assert contents == [alone, alone] and used[0].isdisjoint(used[1])
 
 
 def test_an_e_graph_that_another_thread_lets_go_of_returns_to_its_own() -> None:

@@ -101,7 +101,7 @@ def test_one_kernel_of_many_operators_is_proved_again_and_again(operators: int, 
 def test_a_plan_of_many_kernels_is_proved() -> None:
     graph = chain_with_sums(40)
     (segment,) = saturate(graph, laws="none").segments
-    key: dict[Node, int] = {n: at for at, n in enumerate(graph.nodes)}
+    key: dict[Node, int] = {n: i for i, n in enumerate(graph.nodes)}
     kernels = []
     for n in graph.operators:
         args = list(dict.fromkeys(a for a in n.args if a.op != "const"))
@@ -130,7 +130,7 @@ def test_kernels_of_many_arguments_are_proved(count: int) -> None:
     x, *given = [input_node(f"r{i}", TensorType(F, (2,))) for i in range(count + 1)]
     kernels = [(Graph((x,), (node("exp", (x,)),)), [i], [-1 - i]) for i in range(count)]
     joined = Graph(tuple(given), (node("concat", given, (-1,)),))
-    made = [-1 - i for i in range(count)]
-    prove(segment, [*kernels, (joined, made, ["y"])], range(count), ["y"])
+    values = [-1 - i for i in range(count)]
+    prove(segment, [*kernels, (joined, values, ["y"])], range(count), ["y"])
     with pytest.raises(EqfuseError, match="not proved"):
-        prove(segment, [*kernels, (joined, made[::-1], ["y"])], range(count), ["y"])
+        prove(segment, [*kernels, (joined, values[::-1], ["y"])], range(count), ["y"])

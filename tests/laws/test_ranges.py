@@ -41,10 +41,10 @@ def test_what_is_derived_of_an_operator_holds_however_often_it_is_tried(op: str)
 def _holds(op: str, rounds: int) -> None:
     rng, done = random.Random(None if EXPLORING else op), 0
     for dtype in (*TENSORS, *FLOATS, *FLOATS) * rounds:
-        found = next(filter(None, (drawn_call(op, dtype, rng) for _ in range(_TRIES))), None)
-        if found is None:
+        call = next(filter(None, (drawn_call(op, dtype, rng) for _ in range(_TRIES))), None)
+        if call is None:
             continue
-        types, attrs = found
+        types, attrs = call
         arrays, facts = drawn_arguments(types, rng)
         derived = range_of(op, attrs, types, facts)
         text = f"{op}{attrs} of {[(a.dtype.name, a.tolist()) for a in arrays]} with {facts}: {derived}"
@@ -110,8 +110,8 @@ def _holds_between(op: str, numbers: np.ndarray, intervals: int) -> None:
         results = np.asarray(row(op).meaning(numbers))
     rng = np.random.default_rng(0)
     finite = numbers[np.isfinite(numbers)] if kind(numbers.dtype) == "f" else numbers
-    for at in range(intervals):
-        bounds = [float(v) for v in rng.choice(finite, 2)] if at else [-np.inf, np.inf]
+    for i in range(intervals):
+        bounds = [float(v) for v in rng.choice(finite, 2)] if i else [-np.inf, np.inf]
         fact = Fact(min(bounds), max(bounds), nan=False)
         inside = fact.allows(numbers)
         t = TensorType(numbers.dtype, (int(inside.sum()),))

@@ -75,8 +75,8 @@ def test_one_argument_twice_is_a_function_of_one(op: str) -> None:
 
 @pytest.mark.parametrize("op", having("monotone"))
 def test_it_never_falls(op: str) -> None:
-    found = called(op, inside(op))
-    assert (found[1:] >= found[:-1]).all()
+    values = called(op, inside(op))
+    assert (values[1:] >= values[:-1]).all()
 
 
 @pytest.mark.parametrize("op", having("odd"))

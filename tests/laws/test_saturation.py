@@ -114,12 +114,12 @@ def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
     """Evaluate every node of every class in float64: members of a class must agree."""
     values: dict[int, np.ndarray] = {}
     by_name = dict(zip((n.attr("name") for n in segment.graph.inputs), arrays, strict=True))
-    waiting = [(at, n) for at, c in enumerate(segment.classes) for n in c.nodes]
+    waiting = [(eclass, n) for eclass, c in enumerate(segment.classes) for n in c.nodes]
     while waiting:
         later = []
-        for at, n in waiting:
+        for eclass, n in waiting:
             if any(a not in values for a in n.args):
-                later.append((at, n))
+                later.append((eclass, n))
                 continue
             if n.op == "input":
                 value = by_name[n.attr("name")]
@@ -128,8 +128,8 @@ def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
                 value = array.astype(np.float64) if array.dtype.kind == "f" else array
             else:
                 value = row(n.op).meaning(*(values[a] for a in n.args), *n.attrs)
-            assert value.shape == segment.classes[at].type.shape
-            np.testing.assert_allclose(values.setdefault(at, value), value, rtol=1e-4, atol=1e-5, err_msg=str(n))
+            assert value.shape == segment.classes[eclass].type.shape
+            np.testing.assert_allclose(values.setdefault(eclass, value), value, rtol=1e-4, atol=1e-5, err_msg=str(n))
         assert len(later) < len(waiting)
         waiting = later
 
@@ -228,11 +228,11 @@ def test_a_law_that_rests_matches_later_what_it_missed() -> None:
 def test_a_law_rests_longer_each_time_and_may_then_match_more_often() -> None:
     back_off = BackOff()
     back_off.note("law", 1500, round_number=1, size=10)
-    assert [at for at in range(2, 9) if back_off.resting(at)] == [2, 3]
+    assert [round_number for round_number in range(2, 9) if back_off.resting(round_number)] == [2, 3]
     back_off.note("law", 1500, round_number=4, size=10)
     assert not back_off.resting(5)
     back_off.note("law", 2500, round_number=5, size=10)
-    assert [at for at in range(6, 12) if back_off.resting(at)] == [6, 7, 8, 9]
+    assert [round_number for round_number in range(6, 12) if back_off.resting(round_number)] == [6, 7, 8, 9]
     back_off.wake()
     assert not back_off.resting(6)
 

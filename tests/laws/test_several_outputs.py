@@ -33,8 +33,8 @@ def operators(space: Any, op: str) -> int:
 def test_all_outputs_are_judged(law: Law) -> None:
     left, right = law.lefts, law.rights
     wrong = Law("wrong", left, (right[1], right[0], *right[2:]), law.when, REASSOCIATES)
-    found = check(wrong).counterexample
-    assert found is not None and found.left.shape == found.right.shape
+    counterexample = check(wrong).counterexample
+    assert counterexample is not None and counterexample.left.shape == counterexample.right.shape
 
 
 def test_both_outputs_of_a_match_become_equal_to_what_is_made() -> None:

@@ -87,9 +87,9 @@ def _compiled(seed: int, count: int) -> None:
 def _planted(law: Law, count: int) -> None:
     rng = random.Random(None if EXPLORING else law.name)
     for _ in range(count):
-        found = next(filter(None, (planted(law, rng) for _ in range(3000))), None)
-        if found is not None:
-            _classes_agree(*found)
+        program = next(filter(None, (planted(law, rng) for _ in range(3000))), None)
+        if program is not None:
+            _classes_agree(*program)
 
 
 def _classes_agree(graph: Graph, arrays: list[np.ndarray]) -> int:
@@ -98,9 +98,9 @@ def _classes_agree(graph: Graph, arrays: list[np.ndarray]) -> int:
     values = dict(zip(graph.inputs, arrays, strict=True))
     for n in graph.nodes:
         if n not in values and values.keys() >= set(n.args):
-            found = value_of(n.op, [values[a] for a in n.args], n.attrs)
-            if found is not None:
-                values[n] = found
+            result = value_of(n.op, [values[a] for a in n.args], n.attrs)
+            if result is not None:
+                values[n] = result
     graph = Graph(graph.inputs, tuple(o for o in graph.outputs if o in values))
     engine = Engine()
     engine.add((*graph.inputs, *graph.nodes))

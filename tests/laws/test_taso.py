@@ -27,22 +27,22 @@ def proofs(laws: tuple[str, ...], numerics: str) -> dict[str, bool]:
     mine = [e for e in EQUALITIES if (e.laws, e.numerics) == (laws, numerics) and not e.beyond]
 
     def sides(*arrays: Any) -> tuple[Any, ...]:
-        rest, made = list(arrays), []
+        rest, results = list(arrays), []
         for e in mine:
             args = [rest.pop(0) for _ in e.shapes]
-            made += [*outputs(e.left(*args)), *outputs(e.right(*args))]
-        return tuple(made)
+            results += [*outputs(e.left(*args)), *outputs(e.right(*args))]
+        return tuple(results)
 
     graph = trace(sides, *(spec(shape, F) for e in mine for shape in e.shapes))
     chosen = admitted(select(list(laws)), numerics)
     roots = list(saturate_segment(graph, chosen, Budget(seconds=60)).roots)
-    found = {}
+    proved = {}
     for e in mine:
         n = len(outputs(e.left(*(np.zeros(shape, F) for shape in e.shapes))))
         left, right, roots = roots[:n], roots[n : 2 * n], roots[2 * n :]
-        found[e.source] = left == right
+        proved[e.source] = left == right
     assert not roots
-    return found
+    return proved
 
 
 def agree(equality: Substitution) -> bool:

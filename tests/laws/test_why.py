@@ -42,7 +42,7 @@ EVERY = 3  # of those tried in the default run
 
 @pytest.mark.parametrize(
     ("id", "target"),
-    [pytest.param(*s, marks=() if at % EVERY == 0 else pytest.mark.slow) for at, s in enumerate(SUBJECTS[::2])],
+    [pytest.param(*s, marks=() if i % EVERY == 0 else pytest.mark.slow) for i, s in enumerate(SUBJECTS[::2])],
 )
 def test_the_named_laws_lead_to_the_plan_and_each_of_them_is_needed(id: str, target: str) -> None:
     function, types = GRAPHS[id].program(small=False)
@@ -72,23 +72,23 @@ def test_a_law_stands_at_the_kernel_that_shows_it() -> None:
         return np.cumsum(rows, axis=1) @ b + np.cumsum(rows, axis=1) @ c
 
     # long kernels, which share no launch
-    found = rests(program, (4096, 4096), (4096, 4096), (4096, 4096))
-    by_law = {law: [at for at, laws in enumerate(found.kernels) if law in laws] for law in found.laws}
-    last = len(found.kernels) - 1
+    basis = rests(program, (4096, 4096), (4096, 4096), (4096, 4096))
+    by_law = {law: [i for i, laws in enumerate(basis.kernels) if law in laws] for law in basis.laws}
+    last = len(basis.kernels) - 1
     assert by_law["common_left_factor"][-1] == last and 0 not in by_law["common_left_factor"]
     assert by_law["times_one"] == [0]
-    assert () in found.kernels  # the sums
+    assert () in basis.kernels  # the sums
 
 
 def test_a_value_that_the_program_does_not_have_rests_on_what_makes_a_value_of_it_that_it_has() -> None:
-    found = rests(lambda x, y, z: np.cumsum(x @ y @ z, axis=1), (512, 512), (512, 512), (512, 1))
-    assert found.kernels == (("associate_products",), ("associate_products",), ())
+    basis = rests(lambda x, y, z: np.cumsum(x @ y @ z, axis=1), (512, 512), (512, 512), (512, 1))
+    assert basis.kernels == (("associate_products",), ("associate_products",), ())
 
 
 def test_laws_that_make_a_result_without_a_kernel_are_named_for_the_program() -> None:
-    found = rests(lambda x: (x * 1.0, np.tanh(x)), (8,))
-    assert found.laws == ("times_one",) and found.kernels == ((),)
-    assert "the program: times_one" in str(found)
+    basis = rests(lambda x: (x * 1.0, np.tanh(x)), (8,))
+    assert basis.laws == ("times_one",) and basis.kernels == ((),)
+    assert "the program: times_one" in str(basis)
 
 
 def test_a_program_that_is_only_fused_needs_no_law() -> None:
@@ -115,8 +115,8 @@ def test_kernels_and_their_laws_are_told_in_text_and_in_html() -> None:
 def test_a_law_of_the_users_own_is_named() -> None:
     x, y = tensors("x y")
     mine = Law("mine", np.exp(x) * np.exp(y), np.exp(x + y), exactness=ef.rewrites.REASSOCIATES, check=False)
-    found = rests(lambda a, b: np.exp(a) * np.exp(b), (512, 512), (512, 512), laws=[mine])
-    assert found.laws == ("mine",) and found.kernels == (("mine",),)
+    basis = rests(lambda a, b: np.exp(a) * np.exp(b), (512, 512), (512, 512), laws=[mine])
+    assert basis.laws == ("mine",) and basis.kernels == (("mine",),)
 
 
 def product_of_sums(x: Any, y: Any, z: Any) -> Any:
@@ -128,9 +128,9 @@ def test_a_program_from_the_cache_and_one_from_a_file_know_it_too(
 ) -> None:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     graph = ef.trace(product_of_sums, *[ef.spec((64, 64), F)] * 3)
-    for found in ("saturate", "cache"):
+    for stage in ("saturate", "cache"):
         program = ef.compile(graph)
-        assert found in program.report.seconds
+        assert stage in program.report.seconds
         assert program.rests_on is not None and program.rests_on.laws == ("common_left_factor",)
     program.save(tmp_path / "saved")
     assert ef.load(tmp_path / "saved").rests_on == program.rests_on
@@ -140,8 +140,8 @@ def test_a_saved_program_that_rests_on_a_law_of_the_users_own_says_that_it_is_lo
     x, y, z = tensors("x y z")
     own = Law("common_left_factor", x @ y + x @ z, x @ (y + z), (), REASSOCIATES, float16=APPROXIMATE)
     ef.compile(product_of_sums, *[ef.spec((64, 64), F)] * 3, laws=[own]).save(tmp_path / "saved")
-    found = ef.load(tmp_path / "saved").rests_on
-    assert found is not None and found.laws == () and "are missing" in found.doubt and found.doubt in str(found)
+    basis = ef.load(tmp_path / "saved").rests_on
+    assert basis is not None and basis.laws == () and "are missing" in basis.doubt and basis.doubt in str(basis)
 
 
 def test_a_plan_that_was_transferred_to_another_size_rests_on_laws_too() -> None:
@@ -156,15 +156,15 @@ def test_equal_blocks_of_a_deep_program_are_looked_at_once_and_all_named() -> No
 
     function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=3).build(F)
     program = ef.compile(function, *arguments, target=device("a100"))
-    found = rests_on(program.plan, LAWS, seconds=60)
-    assert found.laws and not found.doubt and len(found.kernels) == program.report.n_kernels
-    assert {law for laws in found.kernels for law in laws} == set(found.laws)
+    basis = rests_on(program.plan, LAWS, seconds=60)
+    assert basis.laws and not basis.doubt and len(basis.kernels) == program.report.n_kernels
+    assert {law for laws in basis.kernels for law in laws} == set(basis.laws)
 
 
 def test_a_search_without_time_says_so() -> None:
     graph = ef.trace(product_of_sums, *[ef.spec((64, 64), F)] * 3)
-    found = rests_on(plan_of(graph), LAWS, seconds=0.0)
-    assert found.laws == () and "not proved again: the time for it ran out" in str(found)
+    basis = rests_on(plan_of(graph), LAWS, seconds=0.0)
+    assert basis.laws == () and "not proved again: the time for it ran out" in str(basis)
 
 
 def test_a_search_that_is_cut_short_names_laws_that_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,13 +180,13 @@ def test_a_search_that_is_cut_short_names_laws_that_are_enough(monkeypatch: pyte
     fewest_laws = rests_on(plan, LAWS, seconds=60).laws
     assert len(fewest_laws) > 1
     monkeypatch.setattr(attribution, "_by_kernel", no_time)
-    found = rests_on(plan, LAWS, seconds=60)
-    assert found.doubt == "of these, a kernel may need fewer: out of time" and found.doubt in str(found)
-    assert found.laws == fewest_laws and set(found.kernels) == {fewest_laws}
+    basis = rests_on(plan, LAWS, seconds=60)
+    assert basis.doubt == "of these, a kernel may need fewer: out of time" and basis.doubt in str(basis)
+    assert basis.laws == fewest_laws and set(basis.kernels) == {fewest_laws}
     monkeypatch.setattr(attribution, "fewest", no_time)
-    found = rests_on(plan, LAWS, seconds=60)
-    assert found.doubt == "fewer may do: out of time" and found.doubt in str(found)
-    assert equal(plan, [law for law in LAWS if law.name in found.laws])
+    basis = rests_on(plan, LAWS, seconds=60)
+    assert basis.doubt == "fewer may do: out of time" and basis.doubt in str(basis)
+    assert equal(plan, [law for law in LAWS if law.name in basis.laws])
 
 
 @given(st.sets(st.frozensets(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=4))
