@@ -59,10 +59,10 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock(0.0)
-    monkeypatch.setattr(time, "thread_time", made)
-    monkeypatch.setattr(time, "perf_counter", made)
-    return made
+    own_clock = Clock(0.0)
+    monkeypatch.setattr(time, "thread_time", own_clock)
+    monkeypatch.setattr(time, "perf_counter", own_clock)
+    return own_clock
 
 
 @pytest.fixture(autouse=True)
@@ -183,10 +183,10 @@ def test_the_memory_of_this_process_is_known() -> None:
 @pytest.mark.parametrize("target", ["numpy", "cuda:a100"])
 def test_the_least_budget_gives_right_programs(program: Any, target: str) -> None:
     function, given = program.build(np.float32)
-    made = ef.compile(function, *given, target=target, budget=Budget(seconds=0.0))
-    assert made.report.stop_reason == "seconds"
+    compiled = ef.compile(function, *given, target=target, budget=Budget(seconds=0.0))
+    assert compiled.report.stop_reason == "seconds"
     if target == "numpy":
-        for a, b in zip(flatten(made(*given))[0], flatten(function(*given))[0], strict=True):
+        for a, b in zip(flatten(compiled(*given))[0], flatten(function(*given))[0], strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3)
 
 
@@ -275,7 +275,7 @@ def test_time_spent_on_the_trace_is_of_the_budget(clock: Clock, monkeypatch: pyt
 def test_segments_that_run_most_often_are_searched_first(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of("blocks 3")
     pieces, where = stop.segments(graph)
-    uses = {piece: sum(use.segment == at for use in where) for at, piece in enumerate(pieces)}
+    uses = {piece: sum(use.segment == i for use in where) for i, piece in enumerate(pieces)}
     assert len(set(uses.values())) > 1
     order: list[int] = []
     whole = stop.saturate_segment
@@ -377,12 +377,12 @@ def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 220)).segments
-    made = 0
+    count = 0
     schedule = Kind.schedule
 
     def counted(*args: Any) -> Any:
-        nonlocal made
-        made += 1
+        nonlocal count
+        count += 1
         return schedule(*args)
 
     monkeypatch.setattr(Kind, "schedule", counted)
@@ -393,11 +393,11 @@ def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_t
         candidates = Candidates(grammar, {})
         if late:
             grammar.allowance = Allowance(until=0)
-        made = 0
+        count = 0
         cover = cheapest(candidates)
         assert cover is not None
         assert len(cover.choice) <= len(segment.classes)
-        schedules[late] = made
+        schedules[late] = count
     assert schedules[True] <= len(segment.classes) and 4 * schedules[True] < schedules[False]
 
 

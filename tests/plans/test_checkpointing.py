@@ -63,5 +63,5 @@ def test_a_limited_step_computes_the_same_across_the_ends_of_segments() -> None:
     function, arguments = residual(6, rows=256, width=16)
     free = ef.compile(function, *arguments, target=CPU, budget=PATIENT)
     limited = ef.compile(function, *arguments, target=CPU, memory_limit=0.7 * free.peak_bytes, budget=PATIENT)
-    for found, wanted in zip(flatten(limited(*arguments))[0], flatten(function(*arguments))[0], strict=True):
-        assert abs(found - wanted).max() <= 1e-4 * abs(wanted).max()
+    for got, wanted in zip(flatten(limited(*arguments))[0], flatten(function(*arguments))[0], strict=True):
+        assert abs(got - wanted).max() <= 1e-4 * abs(wanted).max()

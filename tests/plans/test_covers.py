@@ -140,10 +140,10 @@ def test_every_kernel_of_the_search_is_a_candidate_of_exact(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_without_ortools_the_same_optimum_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     segments, device = spaces(20 + seed, 8)
-    found = [exact.extract(segment, device) for segment in segments]
+    covers = [exact.extract(segment, device) for segment in segments]
     monkeypatch.setitem(sys.modules, "ortools", None)
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    for segment, cover in zip(segments, found, strict=True):
+    for segment, cover in zip(segments, covers, strict=True):
         other = exact.extract(segment, device)
         assert other.cost == pytest.approx(cover.cost, rel=1e-6)
         assert other.bound == pytest.approx(cover.bound, rel=1e-4)
@@ -181,6 +181,6 @@ def test_a_copy_of_a_view_that_takes_another_in_is_a_copy_still() -> None:
         for c in (sliced, turned)
     )
     assert isinstance(first, Cut) and isinstance(second, Cut)
-    made = together(grammar, (first,), (second,), ())
-    assert made is not None and made.outputs == (turned,)
-    assert made.state.kind == "map" and made.price.seconds > 0
+    kernel = together(grammar, (first,), (second,), ())
+    assert kernel is not None and kernel.outputs == (turned,)
+    assert kernel.state.kind == "map" and kernel.price.seconds > 0

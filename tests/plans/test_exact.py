@@ -60,11 +60,11 @@ def test_on_small_programs_it_finds_what_trying_every_choice_finds(seed: int) ->
         found_columns = Columns(candidates, covers, roots)
         found_columns.grow(4.0)
         columns = found_columns.all
-        found, _ = exact.optimum(segment, device)
+        optimum, _ = exact.optimum(segment, device)
         cheapest = _by_trying(columns, roots, candidates.grammar.free)
         if best.grammar is candidates.grammar:
-            assert found.cost == pytest.approx(cheapest, rel=1e-6)
-        assert found.cost <= cheapest * (1 + 1e-6)
+            assert optimum.cost == pytest.approx(cheapest, rel=1e-6)
+        assert optimum.cost <= cheapest * (1 + 1e-6)
 
 
 def _by_trying(columns: list[Column], roots: tuple[int, ...], free: set[int]) -> float:
@@ -167,9 +167,9 @@ def test_kernels_of_several_outputs_are_found_without_the_help_of_the_search(
 
     start = unmerged(segment, device)[0].cost
     monkeypatch.setattr(flow, "search", unmerged)
-    found, _ = exact.optimum(segment, device)
-    assert found.cost == pytest.approx(best.cost, rel=1e-6)
-    assert found.cost < 0.9 * start and max(len(g.cuts) for g in found.groups) > 1
+    optimum, _ = exact.optimum(segment, device)
+    assert optimum.cost == pytest.approx(best.cost, rel=1e-6)
+    assert optimum.cost < 0.9 * start and max(len(g.cuts) for g in optimum.groups) > 1
 
 
 @pytest.mark.slow

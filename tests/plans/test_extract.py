@@ -104,8 +104,8 @@ def test_an_unknown_extractor_is_refused_with_the_known_ones():
 def test_a_move_whose_new_kernels_would_read_one_another_in_a_circle_is_taken_back():
     def cut(reads, seconds):
         state = State("map", (), ())
-        found = {"cost": seconds, "about": seconds, "runs": True}
-        return SimpleNamespace(leaves=dict.fromkeys(reads, 0), reads=reads, state=state, **found)
+        facts = {"cost": seconds, "about": seconds, "runs": True}
+        return SimpleNamespace(leaves=dict.fromkeys(reads, 0), reads=reads, state=state, **facts)
 
     cover = Cover(SimpleNamespace(free=set()), [0])
     assert cover.take({0: cut([1], 1.0), 1: cut([], 5.0)})
@@ -130,19 +130,19 @@ def test_the_bytes_of_a_view_are_found_without_looking_at_the_views_of_other_ker
 
 
 def test_the_body_of_a_kernel_is_made_once(monkeypatch):
-    made = []
+    calls = []
     make = Grammar._body
-    monkeypatch.setattr(Grammar, "_body", lambda grammar, cuts: (made.append((grammar, cuts)), make(grammar, cuts))[1])
+    monkeypatch.setattr(Grammar, "_body", lambda grammar, cuts: (calls.append((grammar, cuts)), make(grammar, cuts))[1])
     choose(saturate(trace(lambda x: np.exp(x).sum(axis=0) + x, spec((4, 4), np.float32))), DEVICES["cpu"])
-    assert len({(id(grammar), cuts) for grammar, cuts in made}) == len(made) > 1
+    assert len({(id(grammar), cuts) for grammar, cuts in calls}) == len(calls) > 1
 
 
 def test_operators_are_kept_by_how_often_they_run_and_no_number_of_times_stands_for_none() -> None:
     """In steps that shrink each has other numbers: empty sets of them would be walked over for every kernel."""
     rng = random.Random(0)
     works = [{rng.choice((0.0, 1.0, rng.random())): 1 << rng.randrange(8)} for _ in range(200)]
-    found = union(works)
-    assert all(found.values())
-    assert sum(mask.bit_count() for times, mask in found.items() if times) <= 8
-    last = {at: times for each in works for times, mask in each.items() for at in bits(mask) if times}
-    assert {at: times for times, mask in found.items() for at in bits(mask) if times} == last
+    merged = union(works)
+    assert all(merged.values())
+    assert sum(mask.bit_count() for times, mask in merged.items() if times) <= 8
+    last = {number: times for each in works for times, mask in each.items() for number in bits(mask) if times}
+    assert {number: times for times, mask in merged.items() for number in bits(mask) if times} == last

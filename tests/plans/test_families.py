@@ -50,11 +50,11 @@ def test_of_steps_that_shrink_few_are_searched_and_the_plan_computes_the_program
 def test_where_no_plan_can_be_transferred_each_step_is_searched(monkeypatch):
     graph, arguments, wanted = traced(back_substitution(13))
     monkeypatch.setattr(cover_transfer, "equalities", lambda pairs, *_: [False] * len(pairs))
-    made = []
-    monkeypatch.setattr(families, "saturated_like", lambda *given: made.append(given) or saturated_like(*given))
+    calls = []
+    monkeypatch.setattr(families, "saturated_like", lambda *given: calls.append(given) or saturated_like(*given))
     space = saturate(graph)
     assert_computes(choose(space, CPU), arguments, wanted)
-    assert len(made) == sum(s.like is not None for s in space.segments) > 4
+    assert len(calls) == sum(s.like is not None for s in space.segments) > 4
 
 
 def test_steps_on_a_few_numbers_that_need_only_the_step_before_are_one_piece():
@@ -105,9 +105,9 @@ def product(rows: int, name: str = "sum") -> Graph:
 def test_a_transferred_kernel_costs_what_it_costs_by_itself():
     laws = admitted(select("all"), "reassociate")
     first = saturate_segment(product(40), laws, ef.Budget())
-    (found,) = CoverTransfer(first, extract(first, CPU), first.laws).to([product(30)], CPU)
-    assert found is not None
-    segment, cover = found
+    (transfer,) = CoverTransfer(first, extract(first, CPU), first.laws).to([product(30)], CPU)
+    assert transfer is not None
+    segment, cover = transfer
     assert segment.graph == product(30) and len(cover.groups) > 1
     for g in cover.groups:
         body, _ = cover.grammar.body(g.cuts)

@@ -40,17 +40,17 @@ def case(id: str) -> Space:
     return ef.saturate(ef.trace(function, *(ef.spec(t.shape, t.dtype) for t in types)), budget=SHORT)
 
 
-def kernels(found: Space, extractor: str, device=GPU) -> list[Kernel]:
-    return [k for k in choose(found, device, extractor).kernels if not k.is_view]
+def kernels(subject: Space, extractor: str, device=GPU) -> list[Kernel]:
+    return [k for k in choose(subject, device, extractor).kernels if not k.is_view]
 
 
 def operators(kernel: Kernel) -> list[str]:
     return [n.op for n in kernel.body.operators]
 
 
-def program(found: Space) -> Graph:
+def program(subject: Space) -> Graph:
     """What the algebraic pass makes of a space of one segment."""
-    (segment,) = found.segments
+    (segment,) = subject.segments
     return simplified(segment).graph
 
 
@@ -88,16 +88,16 @@ def test_a_clone_that_would_move_more_bytes_is_not_made():
         s = a * b + c * d + e * f * g
         return s.sum(axis=1), s.sum(axis=0)
 
-    found = space(seven, *[(512, 512)] * 7, laws="none")
-    assert sum(operators(k).count("multiply") for k in kernels(found, "greedy-duplicate")) == 4
+    subject = space(seven, *[(512, 512)] * 7, laws="none")
+    assert sum(operators(k).count("multiply") for k in kernels(subject, "greedy-duplicate")) == 4
 
 
 @pytest.mark.slow
 def test_priority_never_undoes_what_saved_most_when_it_was_done():
     """G2: `duplicate` computes a long chain once for each of 512 columns; priority, which asks the price, stores it."""
-    found = case("G2")
-    assert len(kernels(found, "greedy-duplicate")) == 1
-    assert len(kernels(found, "greedy-priority")) == 2
+    subject = case("G2")
+    assert len(kernels(subject, "greedy-duplicate")) == 1
+    assert len(kernels(subject, "greedy-priority")) == 2
 
 
 @pytest.mark.parametrize("device", ["cpu", "a100", "mobile"])
@@ -110,37 +110,37 @@ def test_the_depth_of_a_device_is_honoured(device):
         return x
 
     deepest = {"cpu": 4, "a100": 6, "mobile": 3}[device]
-    found = kernels(space(chain, (1 << 20,), laws="none"), "greedy-depth", DEVICES[device])
-    assert [len(operators(k)) for k in found] == [deepest] * (12 // deepest)
+    pieces = kernels(space(chain, (1 << 20,), laws="none"), "greedy-depth", DEVICES[device])
+    assert [len(operators(k)) for k in pieces] == [deepest] * (12 // deepest)
 
 
 def test_one_level_of_reductions_unless_the_system_has_persistent_ones():
     """G15: softmax is several kernels in XLA, TVM, tinygrad and Bohrium, and one in Inductor."""
-    found = space(softmax, (4096, 1024), laws="none")
-    stored, cloned = ([operators(k) for k in kernels(found, name)] for name in GREEDY[:2])
+    subject = space(softmax, (4096, 1024), laws="none")
+    stored, cloned = ([operators(k) for k in kernels(subject, name)] for name in GREEDY[:2])
     assert stored == [["max"], ["subtract", "exp"], ["sum"], ["divide"]]
     assert [ops[-1] for ops in cloned] == ["max", "sum", "divide"]
-    assert len(kernels(found, "greedy-priority")) == 1
+    assert len(kernels(subject, "greedy-priority")) == 1
 
 
 def test_what_a_reduction_gives_is_finished_in_its_own_kernel():
-    found = space(lambda x: np.sqrt(x.mean(axis=1, keepdims=True)), (4096, 1024), laws="none")
-    (only,) = kernels(found, "greedy-materialise")
+    subject = space(lambda x: np.sqrt(x.mean(axis=1, keepdims=True)), (4096, 1024), laws="none")
+    (only,) = kernels(subject, "greedy-materialise")
     assert operators(only) == ["sum", "divide", "sqrt"]
 
 
 def test_a_product_takes_an_epilogue_everywhere_and_a_prologue_where_the_system_has_one():
     """G4"""
-    found = space(lambda x, w: np.maximum(np.tanh(x) @ w, 0), (64, 4096), (4096, 32), laws="none")
+    subject = space(lambda x, w: np.maximum(np.tanh(x) @ w, 0), (64, 4096), (4096, 32), laws="none")
     cpu = DEVICES["cpu"]
-    assert [operators(k) for k in kernels(found, "greedy-materialise", cpu)] == [["tanh"], ["matmul", "maximum"]]
-    assert [operators(k) for k in kernels(found, "greedy-priority", cpu)] == [["tanh", "matmul", "maximum"]]
+    assert [operators(k) for k in kernels(subject, "greedy-materialise", cpu)] == [["tanh"], ["matmul", "maximum"]]
+    assert [operators(k) for k in kernels(subject, "greedy-priority", cpu)] == [["tanh", "matmul", "maximum"]]
 
 
 def test_siblings_share_a_kernel_where_the_system_merges_them():
     """G28: XLA's multi-output fusion, Inductor's shared reads; TVM and Bohrium leave three kernels."""
-    found = case("G28")
-    assert [len(kernels(found, name)) for name in GREEDY] == [3, 1, 1, 3]
+    subject = case("G28")
+    assert [len(kernels(subject, name)) for name in GREEDY] == [3, 1, 1, 3]
 
 
 def test_a_pointwise_value_that_others_read_too_leaves_its_kernel_as_one_more_output():
@@ -154,9 +154,9 @@ def test_a_kernel_that_the_device_cannot_run_is_not_fused():
     def sum_of_many(*arrays):
         return sum(arrays[1:], start=arrays[0])
 
-    found = space(sum_of_many, *[(64,)] * (GPU.max_arguments + 20), laws="none")
+    subject = space(sum_of_many, *[(64,)] * (GPU.max_arguments + 20), laws="none")
     for name in GREEDY:
-        plan = choose(found, GPU, name)
+        plan = choose(subject, GPU, name)
         assert all(len(k.reads) + len(k.writes) <= GPU.max_arguments for k in plan.kernels)
 
 
@@ -189,8 +189,8 @@ def test_the_pass_folds_batch_norm_into_the_weights_of_a_convolution():
 
 
 def test_the_pass_reassociates_a_chain_of_products_where_that_saves_flops():
-    found = program(space(lambda a, b, v: (a @ b) @ v, (256, 256), (256, 256), (256, 1)))
-    assert [n.shape for n in found.operators] == [(256, 1), (256, 1)]
+    rewritten = program(space(lambda a, b, v: (a @ b) @ v, (256, 256), (256, 256), (256, 1)))
+    assert [n.shape for n in rewritten.operators] == [(256, 1), (256, 1)]
     best = space(lambda a, b, v: a @ (b @ v), (256, 256), (256, 256), (256, 1))
     assert program(best) is best.segments[0].graph
 
@@ -200,18 +200,18 @@ def test_the_pass_leaves_a_product_whose_inner_product_is_a_result_too():
         ab = a @ b
         return ab @ v, ab
 
-    found = program(space(chain, (256, 256), (256, 256), (256, 1)))
-    assert [n.shape for n in found.operators] == [(256, 256), (256, 1)]
+    rewritten = program(space(chain, (256, 256), (256, 256), (256, 1)))
+    assert [n.shape for n in rewritten.operators] == [(256, 256), (256, 1)]
 
 
 @pytest.mark.parametrize("id", ["G7", "G8", "G19", "G20", "G21", "G23"])
 def test_the_pass_misses_what_needs_search(id):
     """G8: the scale between the products is in the way; the others trade one form for another, or have no law there.
     What is left of G10 and G25 is 1 %, as a product takes the scale before it and the sum after it."""
-    found = case(id)
-    best = min(choose(found, GPU, name).seconds for name in WITH_ALGEBRA)
-    assert best == pytest.approx(min(choose(found, GPU, name).seconds for name in GREEDY), rel=1e-3)
-    assert choose(found, GPU, "flow").seconds < 0.995 * best
+    subject = case(id)
+    best = min(choose(subject, GPU, name).seconds for name in WITH_ALGEBRA)
+    assert best == pytest.approx(min(choose(subject, GPU, name).seconds for name in GREEDY), rel=1e-3)
+    assert choose(subject, GPU, "flow").seconds < 0.995 * best
 
 
 def test_the_pass_keeps_to_the_numerics_of_the_space():
@@ -224,9 +224,9 @@ def test_the_pass_keeps_to_the_numerics_of_the_space():
 
 
 def test_the_pass_is_the_same_for_a_space_that_was_saved_and_loaded(tmp_path):
-    found = space(lambda a, b, v: (a * 1 @ b) @ v, (256, 256), (256, 256), (256, 1))
-    found.save(tmp_path / "space.json")
-    assert program(ef.load_space(tmp_path / "space.json")) == program(found) != found.segments[0].graph
+    subject = space(lambda a, b, v: (a * 1 @ b) @ v, (256, 256), (256, 256), (256, 1))
+    subject.save(tmp_path / "space.json")
+    assert program(ef.load_space(tmp_path / "space.json")) == program(subject) != subject.segments[0].graph
 
 
 def test_without_laws_the_pass_does_nothing():
@@ -262,9 +262,9 @@ def test_the_negative_controls_hold_for_the_pass(id):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(t.shape).astype(t.dtype) for t in types]
     near = 1e-2 if id == "N8" else 1e-5
-    found = ef.saturate(graph, budget=SHORT)
+    subject = ef.saturate(graph, budget=SHORT)
     for name in WITH_ALGEBRA:
-        got = run_plan(choose(found, GPU, name), arrays)
+        got = run_plan(choose(subject, GPU, name), arrays)
         for g, w in zip(got, evaluate(graph, arrays), strict=True):
             np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=near, atol=near)
 
@@ -274,28 +274,28 @@ def test_the_negative_controls_hold_for_the_pass(id):
 )
 def test_flow_is_never_costlier_than_any_baseline_or_ablation(id, device):
     """Than those that rewrite the program no more than what brings the plan nearer to the program as written."""
-    found = case(id)
-    best = choose(found, DEVICES[device], "flow").seconds
+    subject = case(id)
+    best = choose(subject, DEVICES[device], "flow").seconds
     for name in EXTRACTORS.keys() - {"exact"}:
         slack = NEAR if "algebra" in name else 1e-9
-        assert best <= choose(found, DEVICES[device], name).seconds * (1 + slack), name
+        assert best <= choose(subject, DEVICES[device], name).seconds * (1 + slack), name
 
 
 def test_one_search_beats_algebra_and_fusion_one_after_the_other():
     """G24 gains from both: algebra alone, fusion alone and the two in turn are all costlier."""
-    found = case("G24")
-    best = choose(found, GPU, "flow").seconds
+    subject = case("G24")
+    best = choose(subject, GPU, "flow").seconds
     for ablation in ("unfused", "fusion-only", "algebra-first", *WITH_ALGEBRA):
-        assert best < 0.7 * choose(found, GPU, ablation).seconds, ablation
+        assert best < 0.7 * choose(subject, GPU, ablation).seconds, ablation
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_the_pass_and_the_ablations_make_of_a_random_program_is_equal_to_it(seed):
     rng = np.random.default_rng(seed)
     graph, arrays = random_graph(rng)
-    found = ef.saturate(graph)
+    subject = ef.saturate(graph)
     for name in (*WITH_ALGEBRA, "fusion-only", "algebra-first"):
-        made = run_plan(choose(found, scrambled(rng), name), arrays)
-        for got, wanted in zip(made, evaluate(graph, arrays), strict=True):
+        results = run_plan(choose(subject, scrambled(rng), name), arrays)
+        for got, wanted in zip(results, evaluate(graph, arrays), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
 

@@ -25,12 +25,12 @@ def drawn(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def adam(parameters: Any, gradients: Any, means: Any, squares: Any) -> Any:
-    made = []
+    results = []
     for p, g, m, v in zip(parameters, gradients, means, squares, strict=True):
         m = F(0.9) * m + F(0.1) * g
         v = F(0.999) * v + F(0.001) * g * g
-        made.append((p - F(0.01) * m / (np.sqrt(v) + F(1e-6)), m, v))
-    return made
+        results.append((p - F(0.01) * m / (np.sqrt(v) + F(1e-6)), m, v))
+    return results
 
 
 def on_gpu(fn: Any, *args: Any) -> Any:
@@ -137,8 +137,8 @@ def test_a_plan_with_such_a_kernel_serves_other_sizes_and_is_read_again(tmp_path
 
     program = ef.compile(updated, ef.spec(("n", 3), F), ef.spec(("m",), F), target="cuda:h100")
     for n, m in ((4, 5), (9, 2), (1, 30)):
-        made = program.at(n=n, m=m)
-        assert [k.kind for k in made.report.kernels] == ["side_by_side"]
+        sized = program.at(n=n, m=m)
+        assert [k.kind for k in sized.report.kernels] == ["side_by_side"]
     assert "0 compiled anew" in str(program._family)
     args = drawn((4, 3), (5,))
     fixed = on_gpu(updated, *args)

@@ -94,8 +94,8 @@ def test_it_is_what_the_evaluator_says_under_any_prices(name):
     arrays = [rng.standard_normal(n.shape).astype(n.dtype) for n in graph.inputs]
     wanted = evaluate(graph, arrays)
     for target, extractor in zip(("cpu", "a100"), ("flow", "greedy-duplicate")[:: (-1) ** len(name)], strict=True):
-        found = run_plan(choose(space, scrambled(rng, target), extractor), arrays)
-        for got, want in zip(found, wanted, strict=True):
+        results = run_plan(choose(space, scrambled(rng, target), extractor), arrays)
+        for got, want in zip(results, wanted, strict=True):
             np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
 
 
@@ -109,22 +109,22 @@ def test_numpy_runs_it(name):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
 
 
-def embedded(table, at, gain):
-    x = table[at]
+def embedded(table, places, gain):
+    x = table[places]
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + F(1e-5)) * gain
 
 
-def cross_entropy(x, at):
+def cross_entropy(x, places):
     most = x.max(-1, keepdims=True)
     total = np.log(np.exp(x - most).sum(-1, keepdims=True)) + most
-    return total - np.take_along_axis(x, at[:, None], -1)
+    return total - np.take_along_axis(x, places[:, None], -1)
 
 
 @pytest.mark.parametrize("target", ["cpu", "h200"])
 def test_what_is_gathered_by_traced_places_is_read_where_it_lies(target):
-    at = ef.spec((1024,), np.int64)
-    assert len(kernels(ef.trace(embedded, ef.spec((32000, 256), F), at, ef.spec((256,), F)), target)) == 1
-    loss = kernels(ef.trace(cross_entropy, ef.spec((1024, 4096), F), at), target)
+    places = ef.spec((1024,), np.int64)
+    assert len(kernels(ef.trace(embedded, ef.spec((32000, 256), F), places, ef.spec((256,), F)), target)) == 1
+    loss = kernels(ef.trace(cross_entropy, ef.spec((1024, 4096), F), places), target)
     assert len(loss) <= (2 if target == "cpu" else 1)  # on NumPy one call on all rows may be cheaper
     assert all(k.kind != "library" for k in loss)
 

@@ -29,8 +29,8 @@ def check(seed: int, most: int) -> None:
         plan = choose(space, DEVICES["cpu"], extractor, meter=Meter(ef.Budget(optimum=0.1)))
         with np.errstate(all="ignore"):
             results = [run_plan(plan, arrays)] + [ef.emit(plan).run(arrays)] * (extractor == "flow")
-        for found in results:
-            for got, meant in zip(found, wanted, strict=True):
+        for outputs in results:
+            for got, meant in zip(outputs, wanted, strict=True):
                 np.testing.assert_allclose(got, meant, rtol=1e-7, atol=1e-7, err_msg=f"seed {seed}, {extractor}")
 
 

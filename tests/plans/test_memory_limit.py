@@ -32,11 +32,11 @@ def chain(rows: int = 400, width: int = 250) -> Network:
     x = np.random.default_rng(0).normal(size=(rows, width))
 
     def function(x: Any) -> Any:
-        made = [x]
+        values = [x]
         for i in range(4):
-            made.append(np.cumsum(np.tanh(made[-1]), axis=i % 2))
-        total = made[-1]
-        for m in reversed(made):
+            values.append(np.cumsum(np.tanh(values[-1]), axis=i % 2))
+        total = values[-1]
+        for m in reversed(values):
             total = np.cumsum(total * m, axis=0) / 100
         return total
 
@@ -69,8 +69,8 @@ def least(name: str) -> int:
 
 def limits(name: str, shares: Sequence[float] = SHARES) -> list[float]:
     """Shares of the peak without a limit, but for those that cannot be had."""
-    found = [share * free(name).peak_bytes for share in shares]
-    return [limit for limit in found if limit >= least(name)]
+    sizes = [share * free(name).peak_bytes for share in shares]
+    return [limit for limit in sizes if limit >= least(name)]
 
 
 def results(program: Program, name: str) -> list[np.ndarray]:
@@ -183,9 +183,9 @@ def test_a_limit_is_for_one_size() -> None:
         ef.jit(np.tanh, dynamic=True, memory_limit=1 << 20)
 
 
-@pytest.mark.parametrize("reads, made", [({1: [2], 2: [1]}, []), ({1: [2, 3], 2: [3], 3: []}, [3, 2, 1])])
+@pytest.mark.parametrize("reads, computed", [({1: [2], 2: [1]}, []), ({1: [2, 3], 2: [3], 3: []}, [3, 2, 1])])
 def test_kernels_that_would_read_each_other_are_no_way_to_compute_what_is_missing(
-    reads: dict[int, list[int]], made: list[int]
+    reads: dict[int, list[int]], computed: list[int]
 ) -> None:
     def step(leaves: list[int], eclass: int) -> Any:
         return SimpleNamespace(group=SimpleNamespace(leaves=leaves), eclass=eclass)
@@ -195,7 +195,7 @@ def test_kernels_that_would_read_each_other_are_no_way_to_compute_what_is_missin
     now: Any = SimpleNamespace(steps=[], held=held)
     candidates: Any = SimpleNamespace(cheapest=lambda eclass: eclass)
     missing = _missing(now, candidates, 0, cast(Any, SimpleNamespace(leaves=[1])))
-    assert [cast(Any, s).eclass for s in missing] == made
+    assert [cast(Any, s).eclass for s in missing] == computed
 
 
 # ---- large values block by block

@@ -49,8 +49,8 @@ def test_what_is_written_adds_nothing_and_each_new_operator_counts_once() -> Non
     graph = ef.trace(lambda x, y: (x * y + x * 3) / 2, *[ef.spec((64, 64), np.float32)] * 2)
     (segment,) = ef.saturate(graph).segments
     _, _, covers = flow.search(segment, CPU)
-    found = sorted({added(c, segment) for c in covers})
-    assert found[0] == 0 and found[-1] > 0
+    counts = sorted({added(c, segment) for c in covers})
+    assert counts[0] == 0 and counts[-1] > 0
     assert added(nearest([c for c in covers if not added(c, segment)], segment), segment) == 0
 
 

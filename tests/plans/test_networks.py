@@ -58,7 +58,7 @@ def shallow(network: Network) -> Graph:
 @pytest.mark.slow
 @pytest.mark.parametrize(("id", "gpu"), list(zip(NETWORKS, cycle(["a100", "h200"]), strict=False)))
 def test_the_plan_is_never_costlier_than_the_best_greedy_one_with_or_without_algebra(id: str, gpu: str) -> None:
-    found = choices(space_of(shallow(NETWORKS[id])), device(gpu))
-    joint = found.ablation("joint").seconds
-    for name, choice in found.by.items():  # the plan that is nearer to the program may be that much costlier
+    plans = choices(space_of(shallow(NETWORKS[id])), device(gpu))
+    joint = plans.ablation("joint").seconds
+    for name, choice in plans.by.items():  # the plan that is nearer to the program may be that much costlier
         assert joint <= choice.seconds * (1 + (NEAR if "algebra" in name or name == "fusion-only" else 1e-9)), name

@@ -105,8 +105,8 @@ def arrays_of(graph: Graph) -> list[np.ndarray]:
     return [rng.uniform(0.1, 1, n.shape).astype(n.dtype) for n in graph.inputs]
 
 
-def near(found: Any, wanted: Any) -> None:
-    for got, want in zip(found, wanted, strict=True):
+def near(results: Any, wanted: Any) -> None:
+    for got, want in zip(results, wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5 * max(1, np.abs(want).max()))
 
 

@@ -121,8 +121,8 @@ def test_what_could_be_fused_but_is_costlier_says_both_prices() -> None:
 def test_reasons_take_no_longer_for_each_kernel_of_a_larger_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     def chain_of(count: int) -> ef.Program:
         def applied(x: np.ndarray) -> np.ndarray:
-            for at in range(count):
-                x = np.sin(x) if at % 2 else np.cumsum(x, axis=0)
+            for i in range(count):
+                x = np.sin(x) if i % 2 else np.cumsum(x, axis=0)
             return x
 
         return ef.compile(applied, ef.spec((4, 4), F32), extractor="unfused", laws="none")

@@ -66,11 +66,11 @@ def test_no_fuser_of_its_own_promise_beats_flow_by_the_prices_that_are_printed(n
 
 def schedules_made(monkeypatch: pytest.MonkeyPatch, columns: int) -> int:
     """How many the search for C makes where `columns` vectors go through the same operators."""
-    made: list[Graph] = []
+    bodies: list[Graph] = []
     make = Kind.schedule
 
     def noted(kind: Kind, body: Graph, target: Device) -> Schedule:
-        made.append(body)
+        bodies.append(body)
         return make(kind, body, target)
 
     vectors = [ef.spec((1000 * 1000,), np.float32) for _ in range(columns)]
@@ -78,7 +78,7 @@ def schedules_made(monkeypatch: pytest.MonkeyPatch, columns: int) -> int:
     with monkeypatch.context() as patch:
         patch.setattr(Kind, "schedule", noted)
         ef.extract(space, target=compiled(CPU))
-    return len(made)
+    return len(bodies)
 
 
 def test_kernels_that_compute_alike_share_a_schedule_whatever_they_read(monkeypatch: pytest.MonkeyPatch):
@@ -104,5 +104,5 @@ def test_a_slice_of_a_number_is_read_where_the_number_lies(device: Device) -> No
     number = input_node("a", TensorType(np.dtype(np.float64), ()))
     body = Graph((number,), (node("add", (node("slice", (number,), ((),)), node("slice", (number,), ((),)))),))
     assert kind_named("map").schedule(body, device).reads == (8,)
-    (found,) = ef.compile(body, target=device)(np.array(1.5))
-    assert found == 3.0
+    (value,) = ef.compile(body, target=device)(np.array(1.5))
+    assert value == 3.0

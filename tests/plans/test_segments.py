@@ -198,7 +198,7 @@ def test_products_that_share_an_operand_are_not_parted():
     graph = transformer(3, 16, 16, True)
     _, uses = segments(graph)
     assert len(uses) > 2
-    place = {n: at for at, use in enumerate(uses) for n in below(use.outputs, set(use.inputs))}
+    place = {n: i for i, use in enumerate(uses) for n in below(use.outputs, set(use.inputs))}
     for a in graph.operators:
         for b in graph.operators:
             if a.op == b.op == "matmul" and a.args[0] is b.args[0]:
@@ -206,14 +206,14 @@ def test_products_that_share_an_operand_are_not_parted():
 
 
 def below(outputs: tuple[Node, ...], stop: set[Node]) -> set[Node]:
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     stack = list(outputs)
     while stack:
         n = stack.pop()
-        if n not in found and n not in stop:
-            found.add(n)
+        if n not in nodes and n not in stop:
+            nodes.add(n)
             stack += n.args
-    return found
+    return nodes
 
 
 @pytest.mark.slow

@@ -35,8 +35,8 @@ def smoothed(x: Any) -> Any:
 
 
 def segment(rows: int) -> Segment:
-    (found,) = ef.saturate(ef.trace(smoothed, ef.spec((rows, 64), np.float32))).segments
-    return found
+    (only,) = ef.saturate(ef.trace(smoothed, ef.spec((rows, 64), np.float32))).segments
+    return only
 
 
 def space_of(program: ExampleProgram) -> ef.Space:

@@ -151,14 +151,14 @@ def test_what_anothers_extractor_chooses_means_the_program(seed: int) -> None:
     data = json.loads(write(space, CPU))
     (segment,) = space.segments
     chosen = bottom_up(data)
-    made: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
 
     def build(c: str) -> Node:
-        if c not in made:
+        if c not in nodes:
             n = data["nodes"][chosen[c]]
             op, attrs = _op(n["op"])
-            made[c] = node(op, [build(data["nodes"][child]["eclass"]) for child in n["children"]], attrs)
-        return made[c]
+            nodes[c] = node(op, [build(data["nodes"][child]["eclass"]) for child in n["children"]], attrs)
+        return nodes[c]
 
     outputs = tuple(build(f"0.{r}") for r in segment.roots)
     given = dict(zip(graph.inputs, arrays, strict=True))

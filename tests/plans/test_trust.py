@@ -42,12 +42,12 @@ class Kernels:
         return "merged" if self.runs else "apart"
 
 
-@pytest.mark.parametrize("is_sure, asked, made", [(True, [True], "merged"), (False, [True, False], "apart")])
+@pytest.mark.parametrize("is_sure, asked, result", [(True, [True], "merged"), (False, [True, False], "apart")])
 def test_what_is_made_on_trust_is_made_again_where_a_kernel_does_not_run(
-    is_sure: bool, asked: list[bool], made: str
+    is_sure: bool, asked: list[bool], result: str
 ) -> None:
     kernels: Any = Kernels(is_sure)
-    assert trusted(kernels, kernels.make, lambda _: [kernels]) == made
+    assert trusted(kernels, kernels.make, lambda _: [kernels]) == result
     assert kernels.asked == asked and not kernels.stage.trusts
 
 
@@ -115,8 +115,8 @@ def test_a_plan_has_only_kernels_that_run_whatever_the_target_refuses(
     plan = ef.extract(ef.saturate(graph, laws="none"), target=C)
     assert plan.seconds < math.inf
     x = np.random.default_rng(0).standard_normal(size)
-    for found, wanted in zip(evaluate(plan.graph, [x]), evaluate(graph, [x]), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    for got, wanted in zip(evaluate(plan.graph, [x]), evaluate(graph, [x]), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
 
 
 BEFORE = [
@@ -133,8 +133,8 @@ def test_what_is_known_to_have_a_schedule_has_one(before: Any, shape: tuple[int,
     whole = before(x).size == x.size
     for work in (np.exp, lambda v: v * x.reshape(v.shape) if whole else -v):
         graph = ef.trace(lambda v, work=work: work(before(v)).reshape(shape), x)
-        found = priced(graph, C)
-        if not isinstance(found, str) and has_schedule(found[0]):
-            kind_named(found[0].kind).schedule(graph, C)
+        answer = priced(graph, C)
+        if not isinstance(answer, str) and has_schedule(answer[0]):
+            kind_named(answer[0].kind).schedule(graph, C)
         seen = ef.trace(lambda v, work=work: work(before(v)).reshape(shape)[..., 1:], x)
         assert math.isfinite(ef.extract(ef.saturate(seen, laws="none"), target=C).seconds)
