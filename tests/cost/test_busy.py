@@ -36,10 +36,10 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
-    found = Machine(DEVICES["cpu"])
-    monkeypatch.setattr(calibrate, "together", found.look)
-    monkeypatch.setattr(calibrate, "measure", found.measure)
-    yield found
+    stand_in = Machine(DEVICES["cpu"])
+    monkeypatch.setattr(calibrate, "together", stand_in.look)
+    monkeypatch.setattr(calibrate, "measure", stand_in.measure)
+    yield stand_in
     calibrate._load.cache_clear()
 
 

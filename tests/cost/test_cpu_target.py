@@ -22,11 +22,11 @@ def squashed(x: Any) -> Any:
 @pytest.fixture(autouse=True)
 def as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(targets, "CPU", ["c", "numpy"])
-    for found in (targets._first, targets._local_device):
-        found.cache_clear()
+    for function in (targets._first, targets._local_device):
+        function.cache_clear()
     yield
-    for found in (targets._first, targets._local_device):
-        found.cache_clear()
+    for function in (targets._first, targets._local_device):
+        function.cache_clear()
 
 
 @needs_compiler
@@ -40,10 +40,10 @@ def test_cpu_is_numpy_where_there_is_no_compiler_and_one_warning_says_what_to_in
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.warns(UserWarning, match="install gcc") as found:
+    with pytest.warns(UserWarning, match="install gcc") as records:
         program = ef.compile(squashed, X)
     assert program.plan.device.target == "numpy"
-    assert [w.filename for w in found] == [__file__]
+    assert [w.filename for w in records] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ef.compile(lambda x: x + 1, X)

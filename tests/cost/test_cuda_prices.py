@@ -34,9 +34,9 @@ def test_a_plan_moves_the_bytes_of_its_schedules_in_their_launches(example: Any)
 
 def _price(output: Node) -> Price:
     inputs = tuple(n for n in Graph((), (output,)).nodes if n.op == "input")
-    found = priced(Graph(inputs, (output,)), A100)
-    assert not isinstance(found, str), found
-    return found[1]
+    answer = priced(Graph(inputs, (output,)), A100)
+    assert not isinstance(answer, str), answer
+    return answer[1]
 
 
 def below_the_largest(function: str, rows: int, columns: int) -> Node:
@@ -57,10 +57,10 @@ def test_a_long_row_whose_parts_are_carried_over_is_shared_among_blocks() -> Non
 
 
 def test_a_reduction_that_is_split_writes_and_reads_its_partial_results() -> None:
-    found = _price(reduced("sum", read(0, (1, 1 << 24))))
+    price = _price(reduced("sum", read(0, (1, 1 << 24))))
     blocks = 256
-    assert found.bytes_read == 4 * (1 << 24) + 4 * blocks + 4  # a counter beside
-    assert found.bytes_written == 4 + 4 * blocks + 4
+    assert price.bytes_read == 4 * (1 << 24) + 4 * blocks + 4  # a counter beside
+    assert price.bytes_written == 4 + 4 * blocks + 4
 
 
 def test_what_runs_on_the_host_costs_the_way_there_and_back() -> None:

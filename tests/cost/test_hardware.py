@@ -105,11 +105,11 @@ def test_devices_have_depth_limits() -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_operator_has_a_price_on_every_device(name: str) -> None:
-    found = DEVICES[name]
-    unpriced = [op for op in PRICED if op not in dict(found.elements)]
+    profile = DEVICES[name]
+    unpriced = [op for op in PRICED if op not in dict(profile.elements)]
     assert not unpriced, f"add the price classes of {unpriced} to USUAL_PRICES in eqfuse/cost/price_classes.py"
-    assert found.element_seconds("exp", "float32") > found.element_seconds("add", "float32") > 0
-    assert found.element_seconds("reshape", "float32") == 0
+    assert profile.element_seconds("exp", "float32") > profile.element_seconds("add", "float32") > 0
+    assert profile.element_seconds("reshape", "float32") == 0
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -202,9 +202,9 @@ def test_a_quick_profile_has_the_data_sheets_figures_for_threads(measured: Devic
 @pytest.fixture
 def readings(cache: Path, measured: Device, monkeypatch: pytest.MonkeyPatch) -> list[Device]:
     """What is measured, the last one first."""
-    found = [replace(measured, reads="again"), measured]
-    monkeypatch.setattr(calibrate, "measure", lambda quick, look: found.pop())
-    return found
+    devices = [replace(measured, reads="again"), measured]
+    monkeypatch.setattr(calibrate, "measure", lambda quick, look: devices.pop())
+    return devices
 
 
 def test_the_profile_is_measured_once_and_kept(cache: Path, readings: list[Device]) -> None:

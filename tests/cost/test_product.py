@@ -25,9 +25,9 @@ def product(rows: int, columns: int, depth: int, batch: int = 1, dtype: str = "f
 
 
 def taken(device: Device, function: Any, *shapes: tuple[int, ...], dtype: str = "float32") -> float:
-    found = priced(trace(function, *(spec(s, dtype) for s in shapes)), device)
-    assert not isinstance(found, str), found
-    return found[1].seconds
+    answer = priced(trace(function, *(spec(s, dtype) for s in shapes)), device)
+    assert not isinstance(answer, str), answer
+    return answer[1].seconds
 
 
 def test_bfloat16_is_multiplied_as_it_lies_in_memory_where_tensor_cores_take_it() -> None:
@@ -35,10 +35,10 @@ def test_bfloat16_is_multiplied_as_it_lies_in_memory_where_tensor_cores_take_it(
         return np.maximum(x @ w + b, 0).astype(x.dtype)
 
     shapes, bfloat16 = ((4096, 512), (512, 1024), (1024,)), np.dtype("bfloat16")
-    found = plan(layer, *shapes, device=DEVICES["h100"], dtype=bfloat16)
-    multiplied = [k for k in found.kernels if k.kind == "contract"]
+    with_cores = plan(layer, *shapes, device=DEVICES["h100"], dtype=bfloat16)
+    multiplied = [k for k in with_cores.kernels if k.kind == "contract"]
     assert len(multiplied) == 1 and all(n.dtype == bfloat16 for n in multiplied[0].body.inputs)
-    assert found.seconds < 1.5 * plan(layer, *shapes, device=DEVICES["h100"], dtype=np.float16).seconds
+    assert with_cores.seconds < 1.5 * plan(layer, *shapes, device=DEVICES["h100"], dtype=np.float16).seconds
     without = plan(layer, *shapes, device=DEVICES["v100"], dtype=bfloat16)
     assert len(kinds(without)) > 1
 
@@ -63,14 +63,14 @@ def test_a_small_result_takes_small_tiles_and_a_large_one_large_tiles(dtype: str
 
 def test_a_right_operand_without_batch_multiplies_one_tall_matrix() -> None:
     types = [TensorType(np.dtype("f4"), s) for s in ((8, 100, 64), (64, 32))]
-    found = product_of("matmul", (), types, TensorType(np.dtype("f4"), (8, 100, 32)), A100)
-    assert (found.batch, found.rows, found.columns, found.depth) == (1, 800, 32, 64)
+    contraction = product_of("matmul", (), types, TensorType(np.dtype("f4"), (8, 100, 32)), A100)
+    assert (contraction.batch, contraction.rows, contraction.columns, contraction.depth) == (1, 800, 32, 64)
 
 
 def test_a_convolution_is_the_product_of_filters_and_windows() -> None:
     x, w, y = (TensorType(np.dtype("f4"), s) for s in ((2, 6, 10, 10), (8, 3, 3, 3), (2, 8, 10, 10)))
-    found = product_of("conv", ((1, 1), ((1, 1), (1, 1)), (1, 1), 2), [x, w], y, A100)
-    assert (found.batch, found.rows, found.columns, found.depth) == (2, 4, 200, 27)
+    contraction = product_of("conv", ((1, 1), ((1, 1), (1, 1)), (1, 1), 2), [x, w], y, A100)
+    assert (contraction.batch, contraction.rows, contraction.columns, contraction.depth) == (2, 4, 200, 27)
 
 
 def test_a_prologue_is_computed_once_for_every_column_of_tiles() -> None:

@@ -37,11 +37,11 @@ PROGRAMS: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_kernel_is_priced_with_the_work_that_its_views_repeat(program: Callable[[Any], Any]) -> None:
     graph = ef.trace(program, ef.spec((512, 512), np.float32))
-    found = priced(graph, CPU)
-    assert not isinstance(found, str), found
+    answer = priced(graph, CPU)
+    assert not isinstance(answer, str), answer
     pushed = push_views(graph)
     flops = sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in pushed.operators)
-    assert found[1].flops == pytest.approx(flops, rel=1e-3)
+    assert answer[1].flops == pytest.approx(flops, rel=1e-3)
 
 
 def test_a_costly_value_that_a_stencil_reads_is_stored_first() -> None:

@@ -46,14 +46,14 @@ def test_a_kernel_reads_as_often_as_it_is_priced(name: str, dtype: Any) -> None:
             with np.errstate(over="ignore"):  # float16 has no 131072
                 output = ROWS[name](read(0, (256, n) if axis == -1 else (n, 4096), dtype), axis)
             body = Graph(tuple(i for i in Graph((), (output,)).nodes if i.op == "input"), (output,))
-            found = priced(body, H100)
-            assert not isinstance(found, str), found
+            answer = priced(body, H100)
+            assert not isinstance(answer, str), answer
             text = emit_kernel(Kernel("row", body, (), (), PRICE), H100).source
             ends = re.compile(r"\n    for \(int k = [1-9].*?\n    }\n", re.DOTALL)  # of the same rows
             text = ends.sub("", text)
             loads = [len(re.findall(rf"\br{i}(\[| \+ )", text)) for i in range(len(body.inputs))]  # of vectors too
             wanted = sum(count * x.type.nbytes for count, x in zip(loads, body.inputs, strict=True))
-            assert found[1].bytes_read == wanted, (axis, n, text)
+            assert answer[1].bytes_read == wanted, (axis, n, text)
 
 
 def softmax_of(x: np.ndarray) -> np.ndarray:
@@ -78,16 +78,16 @@ def test_long_work_has_blocks_enough_for_the_bandwidth(
     for rows in counts:
         x = ef.spec((rows, (1 << 24) // rows), np.float32)
         program = program_on(ef.compile(function, x, target="cuda:h100").plan)
-        for kernel, made in zip(program.plan.kernels, program.executable.functions, strict=True):
-            if isinstance(made, CudaKernel) and kernel.price.bytes_read > 1e6:
-                assert made.grid[0] * made.grid[1] >= H100.multiprocessors / DRAWN - 2, (rows, str(kernel))
+        for kernel, emitted in zip(program.plan.kernels, program.executable.functions, strict=True):
+            if isinstance(emitted, CudaKernel) and kernel.price.bytes_read > 1e6:
+                assert emitted.grid[0] * emitted.grid[1] >= H100.multiprocessors / DRAWN - 2, (rows, str(kernel))
 
 
 def test_a_block_alone_draws_a_small_part_of_the_bandwidth() -> None:
     def seconds(*shape: int) -> float:
-        found = priced(Graph((x := read(0, shape),), (softmax(x),)), H100)
-        assert not isinstance(found, str), found
-        return found[1].seconds - H100.launch_seconds
+        answer = priced(Graph((x := read(0, shape),), (softmax(x),)), H100)
+        assert not isinstance(answer, str), answer
+        return answer[1].seconds - H100.launch_seconds
 
     assert seconds(1, 1 << 22) > seconds(1 << 10, 1 << 12) * H100.multiprocessors / DRAWN
     assert seconds(4, 1 << 20) < seconds(1, 1 << 22) / 3

@@ -24,9 +24,9 @@ TALL = ((100_000, 20), (10_000, 300), (4096, 1024), (2000, 50))
 
 
 def taken(function: Callable[..., Any], *shapes: tuple[int, ...], device: Device = CPU) -> float:
-    found = priced(ef.trace(function, *[ef.spec(s, np.float64) for s in shapes]), device)
-    assert not isinstance(found, str), found
-    return found[1].seconds
+    answer = priced(ef.trace(function, *[ef.spec(s, np.float64) for s in shapes]), device)
+    assert not isinstance(answer, str), answer
+    return answer[1].seconds
 
 
 def elementwise(plan: Plan) -> int:

@@ -39,7 +39,7 @@ def test_a_wrong_answer_fails_and_so_does_a_case_that_cannot_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = cuda._error
-    monkeypatch.setattr(cuda, "_error", lambda found, exact: error(found, exact) + 1)
+    monkeypatch.setattr(cuda, "_error", lambda results, exact: error(results, exact) + 1)
     monkeypatch.setitem(cuda.PEERS, "CuPy", lambda *_: 1 / 0)
     assert cuda.main(["--dry-run", "polynomial"]) == 1
     shown = capsys.readouterr().out

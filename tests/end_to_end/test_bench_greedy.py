@@ -28,22 +28,22 @@ def test_two_graphs_are_predicted_measured_and_written(tmp_path: Path, capsys: p
     assert main(["bench", "greedy", "--quick", "--json", str(file), "G7", "N9"]) == 0
     printed = capsys.readouterr().out
     assert "predicted on A100, textbook" in printed and "measured on this CPU" in printed and "Spearman" in printed
-    found = json.loads(file.read_text())
-    assert {(row["id"], row["device"]) for row in found["predicted"]} == {
+    contents = json.loads(file.read_text())
+    assert {(row["id"], row["device"]) for row in contents["predicted"]} == {
         (id, device) for id in ("G7", "N9") for device in ("A100, textbook", "A100", "H200", "this CPU")
     }
-    for row in found["predicted"]:
+    for row in contents["predicted"]:
         assert set(row["ablations"]) == set(ABLATIONS)
         seconds = {name: ablation["seconds"] for name, ablation in row["ablations"].items()}
         assert seconds["joint"] <= min(seconds.values()) * (1 + 1e-9)
         assert row["factor"] == pytest.approx(seconds["greedy"] / seconds["joint"])
         assert row["extractors"][row["ablations"]["greedy"]["extractor"]] == seconds["greedy"]
-    g7, n9 = found["measured"]
+    g7, n9 = contents["measured"]
     assert all(plan["measured"] > 0 < plan["predicted"] for row in (g7, n9) for plan in row["plans"])
     joint = g7["plans"][g7["ablations"]["joint"]]
     assert not g7["same"] and joint["kernels"] == 2  # B + C, and one product instead of two
     assert n9["same"] and n9["factor"] == 1
-    compared = found["summary"]["measured"]["agreement"]["suite and controls"]
+    compared = contents["summary"]["measured"]["agreement"]["suite and controls"]
     assert compared["plans"] == len(g7["plans"]) + len(n9["plans"])
 
 
@@ -74,10 +74,10 @@ def test_ranks_are_compared_over_all_plans_and_in_pairs_within_a_program() -> No
         plans = tuple(Timed((f"e{i}",), 1, p, m) for i, (p, m) in enumerate(times))
         return Measurement(id, plans, {"greedy": 0, "joint": len(plans) - 1}, SAME)
 
-    found = agreement([row("a", (4.0, 8.0), (2.0, 4.0)), row("b", (1.0, 2.0), (1.05, 1.0), (0.5, 3.0))])
-    assert (found.plans, found.pairs, found.right) == (5, 3, 1)  # 1.0 against 1.05 is too near to be asked
-    assert found.error == pytest.approx((2 * 2 * 2 * 1.05 * 6) ** 0.2)
-    assert -1 <= found.spearman < 1
+    ranking = agreement([row("a", (4.0, 8.0), (2.0, 4.0)), row("b", (1.0, 2.0), (1.05, 1.0), (0.5, 3.0))])
+    assert (ranking.plans, ranking.pairs, ranking.right) == (5, 3, 1)  # 1.0 against 1.05 is too near to be asked
+    assert ranking.error == pytest.approx((2 * 2 * 2 * 1.05 * 6) ** 0.2)
+    assert -1 <= ranking.spearman < 1
     assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
 
 
@@ -99,12 +99,12 @@ def suite() -> dict[str, Choices]:
 @pytest.mark.slow
 def test_every_shortfall_of_the_suite_has_a_reason_and_no_reason_is_left_over() -> None:
     """A row that gains what was predicted must leave the table of reasons."""
-    for found in suite().values():
-        assert found.ablation("joint").seconds <= found.ablation("greedy").seconds * (1 + 1e-9)
-    assert {id for id, found in suite().items() if shortfalls.short(id, found)} == set(shortfalls.REASONS)
+    for alternatives in suite().values():
+        assert alternatives.ablation("joint").seconds <= alternatives.ablation("greedy").seconds * (1 + 1e-9)
+    assert {id for id, alternatives in suite().items() if shortfalls.short(id, alternatives)} == set(shortfalls.REASONS)
 
 
 @pytest.mark.slow
 def test_every_plan_of_the_suite_is_within_a_hundredth_of_the_optimum() -> None:
-    for id, found in suite().items():
-        assert found.gap is None or found.gap <= 0.01, id
+    for id, alternatives in suite().items():
+        assert alternatives.gap is None or alternatives.gap <= 0.01, id

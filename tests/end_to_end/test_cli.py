@@ -78,8 +78,8 @@ def test_calibrate_tries_the_c_compiler_and_says_which_it_is(
 ) -> None:
     monkeypatch.setattr(calibrate, "calibrate", lambda quick: calibrate.this_cpu())
     gcc = Compiler(("/bin/cc", "-m64"), "")
-    for found, said in ((gcc, "C compiler: /bin/cc -m64"), ("install gcc", "install gcc")):
-        monkeypatch.setattr(c_compiler, "_search", lambda found=found: found)
+    for compiler, said in ((gcc, "C compiler: /bin/cc -m64"), ("install gcc", "install gcc")):
+        monkeypatch.setattr(c_compiler, "_search", lambda compiler=compiler: compiler)
         monkeypatch.setattr(c_compiler, "_found", {})
         assert main(["calibrate", "--quick"]) == 0
         assert said in capsys.readouterr().out

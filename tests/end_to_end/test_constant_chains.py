@@ -79,11 +79,11 @@ def test_signs_that_cancel_are_not_added_up():
 @pytest.mark.slow
 def test_values_on_the_way_that_are_results_stay():
     def on_the_way(x):
-        found = []
+        sums = []
         for i in range(30):
             x = x + 0.5 * i
-            found.append(x)
-        return tuple(found)
+            sums.append(x)
+        return tuple(sums)
 
     program = ef.compile(on_the_way, X, target="numpy")
     for got, wanted in zip(program(X), on_the_way(X), strict=True):
@@ -128,8 +128,8 @@ def test_a_constant_becomes_the_first_that_it_equals_up_to_rounding(dtype):
     rng, known, slack = np.random.default_rng(1), Constants(), 2 * float(np.finfo(dtype).eps)
     kept: list[Literal] = []
     for _ in range(300):
-        made = Literal(np.asarray(rng.integers(-3, 4) * (1 + slack * rng.integers(-2, 3) / 2), dtype))
-        wanted = next((k for k in kept if np.allclose(k.array, made.array, rtol=slack, atol=0)), None)
-        assert known.near(made, slack) is wanted
+        literal = Literal(np.asarray(rng.integers(-3, 4) * (1 + slack * rng.integers(-2, 3) / 2), dtype))
+        wanted = next((k for k in kept if np.allclose(k.array, literal.array, rtol=slack, atol=0)), None)
+        assert known.near(literal, slack) is wanted
         if wanted is None:
-            kept.append(known.keep(made))
+            kept.append(known.keep(literal))

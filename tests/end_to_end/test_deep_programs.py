@@ -41,11 +41,11 @@ def loop(x: Any, depth: int) -> Any:
 
 
 def several_results(x: Any, depth: int) -> Any:
-    found = []
+    results = []
     for i in range(depth):
         x = x + 1.0 if i % 2 else x * 0.5
-        found += [x] * (i % 100 == 0)
-    return found
+        results += [x] * (i % 100 == 0)
+    return results
 
 
 PROGRAMS = (one_kernel, views, products, loop, several_results)
@@ -58,10 +58,10 @@ def check(program: Callable[[Any, int], Any], depth: int, folder: Path) -> None:
         assert ef.parse(str(graph)).key == graph.key
         compiled = ef.compile(graph, target=DEVICES["cpu"])
         on_gpu = ef.compile(graph, target=DEVICES["h100"])
-        for made in (compiled, on_gpu):
-            assert str(made.explain()) and str(made.report) and made.source() and repr(made)
-            made.save(folder / "program")
-            assert ef.load(folder / "program").plan.seconds == made.plan.seconds
+        for variant in (compiled, on_gpu):
+            assert str(variant.explain()) and str(variant.report) and variant.source() and repr(variant)
+            variant.save(folder / "program")
+            assert ef.load(folder / "program").plan.seconds == variant.plan.seconds
         compiled.to_onnx(folder / "model.onnx")
         got = compiled(X)
     np.testing.assert_allclose(got, program(X, depth), rtol=1e-9, atol=1e-12)

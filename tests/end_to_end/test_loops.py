@@ -120,12 +120,12 @@ def test_a_plan_with_a_loop_is_found_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     args = LOOPED["choices"].args
     disk_cache._memory.clear()
-    made = ef.compile(LOOPED["choices"].fn, *args, target="numpy")
+    first = ef.compile(LOOPED["choices"].fn, *args, target="numpy")
     disk_cache._memory.clear()
-    found = ef.compile(LOOPED["choices"].fn, *args, target="numpy")
-    assert "cache" in found.report.seconds
-    assert str(found.plan) == str(made.plan) and found.source() == made.source()
-    assert_same(found(*args), LOOPED["choices"].plain(*args))
+    second = ef.compile(LOOPED["choices"].fn, *args, target="numpy")
+    assert "cache" in second.report.seconds
+    assert str(second.plan) == str(first.plan) and second.source() == first.source()
+    assert_same(second(*args), LOOPED["choices"].plain(*args))
 
 
 def test_a_step_of_a_compiled_loop_is_optimised_once_with_the_condition_after_it():

@@ -56,8 +56,8 @@ def test_docstrings_name_only_what_is_there() -> None:
     for module in MODULES:
         code = module.read_text()
         texts = docstrings(ast.parse(code)) if any(p.search(code) for p in (PATH, LINK, DOTTED)) else ()
-        if found := [name for text in texts for name in missing(text, module.parent)]:
-            wrong[str(module.relative_to(ROOT))] = found
+        if names := [name for text in texts for name in missing(text, module.parent)]:
+            wrong[str(module.relative_to(ROOT))] = names
     assert wrong == {}
 
 

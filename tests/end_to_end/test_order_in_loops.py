@@ -61,6 +61,6 @@ def test_loops_read_elements_whatever_their_order_in_memory(device: ef.Device) -
     unaligned = np.frombuffer(bytearray(x.nbytes + 1), np.uint8)[1:].view(x.dtype).reshape(x.shape)
     unaligned[:] = x
     for order, given in {"C": x, "Fortran": np.asfortranarray(x), "with gaps": APART, "unaligned": unaligned}.items():
-        found = program(given)
+        results = program(given)
         for name in LOOPED:
-            np.testing.assert_allclose(found[name], wanted[name], rtol=1e-12, err_msg=f"{name}, {order}")
+            np.testing.assert_allclose(results[name], wanted[name], rtol=1e-12, err_msg=f"{name}, {order}")

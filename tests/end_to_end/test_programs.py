@@ -43,11 +43,11 @@ def nudged(arguments: Arguments, rng: np.random.Generator) -> Arguments:
 
 def judge(got: Any, wanted: Any, others: list[Any]) -> None:
     """Same structure, dtypes, shapes, NaNs and integers; floats as near as `others`, which only rounding parts."""
-    found, structure = flatten(got)
+    leaves, structure = flatten(got)
     expected, expected_structure = flatten(wanted)
     assert structure == expected_structure
     alternatives = [flatten(other)[0] for other in others]
-    for i, (g, w) in enumerate(zip(found, expected, strict=True)):
+    for i, (g, w) in enumerate(zip(leaves, expected, strict=True)):
         g, w = np.asarray(g), np.asarray(w)
         assert (g.dtype, g.shape) == (w.dtype, w.shape), f"leaf {i}"
         if w.dtype.kind not in "fc":
@@ -74,8 +74,8 @@ def test_a_traced_program_means_what_numpy_computes(program: ExampleProgram) -> 
 
 @pytest.mark.parametrize(
     "program",
-    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG or at % 8 else [])
-     for at, p in enumerate(PROGRAMS)],
+    [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG or i % 8 else [])
+     for i, p in enumerate(PROGRAMS)],
 )  # fmt: skip
 def test_a_jitted_program_does_what_numpy_does(program: ExampleProgram) -> None:
     jitted = ef.jit(static_argnames=program.static, budget=SHORT)(program.function)

@@ -19,11 +19,11 @@ import time
 from eqfuse.show import progress
 
 progress.INTERVAL = 0.05
-with progress.progress(2) as at:
-    at.step("first")
+with progress.progress(2) as display:
+    display.step("first")
     print("a row", flush=True)
     time.sleep(0.3)
-    at.step("second [b]")
+    display.step("second [b]")
     time.sleep(0.3)
 """
 
@@ -32,10 +32,10 @@ def test_a_line_tells_step_and_seconds_where_stderr_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "INTERVAL", 0.02)
-    with progress(2) as at:
-        at.step("measuring G1")
+    with progress(2) as display:
+        display.step("measuring G1")
         time.sleep(0.2)
-        at.step("measuring G2")
+        display.step("measuring G2")
         time.sleep(0.2)
     printed = capsys.readouterr()
     lines = [line.split() for line in printed.err.splitlines()]
@@ -47,22 +47,22 @@ def test_a_step_that_is_told_at_its_end_counts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "INTERVAL", 0.02)
-    with progress(3) as at:
-        at.ended("exp_of_sum")
+    with progress(3) as display:
+        display.ended("exp_of_sum")
         time.sleep(0.2)
     assert "1/3      0 s  exp_of_sum is done" in capsys.readouterr().err
 
 
 def test_a_short_command_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress() as at:
-        at.say("adding")
+    with progress() as display:
+        display.say("adding")
     assert capsys.readouterr() == ("", "")
 
 
 def test_an_error_inside_ends_the_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(module, "INTERVAL", 0.02)
-    with pytest.raises(ValueError, match="no"), progress() as at:
-        at.say("refusing")
+    with pytest.raises(ValueError, match="no"), progress() as display:
+        display.say("refusing")
         raise ValueError("no")
     time.sleep(0.1)
     assert capsys.readouterr().err == ""

@@ -87,14 +87,14 @@ def test_a_rolled_program_is_verified_against_numpy_s_statements(numerics):
 def test_a_rolled_program_is_saved_cached_and_exported(tmp_path, monkeypatch):
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "cache"))
     disk_cache._memory.clear()
-    made = ef.compile(walk, *WALK, target=CPU)
+    first = ef.compile(walk, *WALK, target=CPU)
     disk_cache._memory.clear()
-    found = ef.compile(walk, *WALK, target=CPU)
-    assert "cache" in found.report.seconds and found.report.rolled == made.report.rolled
-    made.save(tmp_path / "walk.eqf")
+    second = ef.compile(walk, *WALK, target=CPU)
+    assert "cache" in second.report.seconds and second.report.rolled == first.report.rolled
+    first.save(tmp_path / "walk.eqf")
     loaded = ef.load(tmp_path / "walk.eqf")
-    assert loaded.report.rolled == made.report.rolled
-    for program in (found, loaded):
+    assert loaded.report.rolled == first.report.rolled
+    for program in (second, loaded):
         for got, wanted in zip(program(*WALK), walk(*WALK), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-9)
 

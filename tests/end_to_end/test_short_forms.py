@@ -32,10 +32,10 @@ def sorts(x: Any) -> Any:
 
 def chain(operators: int) -> Graph:
     x = input_node("x", TensorType(np.dtype(np.float32), (3,)))
-    made, one = x, const(1, np.dtype(np.float32))
+    value, one = x, const(1, np.dtype(np.float32))
     for _ in range(operators):
-        made = node("add", (made, one))
-    return Graph((x,), (made,))
+        value = node("add", (value, one))
+    return Graph((x,), (value,))
 
 
 def is_short(value: object) -> bool:

@@ -39,9 +39,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_a_duel_tells_two_versions_apart_by_a_fiftieth_while_the_machine_drifts_by_two_fifths(
     clock: Clock, rested: bool
 ) -> None:
-    found = timing.duel(clock.version(5.1e-3), clock.version(5e-3), 20.0, rested)
-    assert found.times == pytest.approx(1.02, abs=0.01)
-    assert found.low <= found.times <= found.high
+    ratio = timing.duel(clock.version(5.1e-3), clock.version(5e-3), 20.0, rested)
+    assert ratio.times == pytest.approx(1.02, abs=0.01)
+    assert ratio.low <= ratio.times <= ratio.high
 
 
 def test_a_duel_ends_when_the_ratio_is_known_and_at_the_latest_when_its_time_is_up(clock: Clock) -> None:
@@ -49,9 +49,9 @@ def test_a_duel_ends_when_the_ratio_is_known_and_at_the_latest_when_its_time_is_
     assert clock.now < 1
     clock.noise = 0.5
     begun = clock.now
-    found = timing.duel(clock.version(2e-3), clock.version(1e-3), 20.0)
+    ratio = timing.duel(clock.version(2e-3), clock.version(1e-3), 20.0)
     assert clock.now - begun == pytest.approx(20, abs=0.5)
-    assert found.high - found.low > 2 * timing.CLOSE * found.times
+    assert ratio.high - ratio.low > 2 * timing.CLOSE * ratio.times
 
 
 def test_the_interval_of_a_duel_holds_the_ratio_nearly_always(clock: Clock) -> None:

@@ -22,11 +22,11 @@ COARSE = replace(SAFE, coarseness=CONSTANT)
 def broken(graph: Graph, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[str]:
     """What is wrong with `results`, if anything: nothing is said of elements on whose way all was not in range."""
     said = running_errors(graph, arrays, COARSE)
-    found = []
+    faults = []
     for output, result in zip(graph.outputs, results, strict=True):
         wanted = said[output]
         if (result.dtype, result.shape) != (wanted.value.dtype, wanted.value.shape):
-            found.append(f"{output}: {result.dtype}{result.shape}")
+            faults.append(f"{output}: {result.dtype}{result.shape}")
             continue
         with np.errstate(all="ignore"):
             got = np.asarray(result).astype(wanted.wide.dtype)
@@ -35,7 +35,7 @@ def broken(graph: Graph, arrays: Sequence[np.ndarray], results: Sequence[np.ndar
             near = (apart <= wanted.error + own) | (np.isnan(got) & np.isnan(wanted.wide))
             wrong = np.isfinite(wanted.error) & ~near
         if wrong.any():
-            at = tuple(np.argwhere(wrong)[0])
-            what = f"{got[at]} instead of {wanted.wide[at]}"
-            found.append(f"{output} at {at}: {what}, whose error bound is {wanted.error[at]:.3g}")
-    return found
+            index = tuple(np.argwhere(wrong)[0])
+            what = f"{got[index]} instead of {wanted.wide[index]}"
+            faults.append(f"{output} at {index}: {what}, whose error bound is {wanted.error[index]:.3g}")
+    return faults

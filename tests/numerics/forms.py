@@ -65,13 +65,13 @@ def _program(rng: np.random.Generator, inputs: list[Node], steps: int, patterns:
             break
         try:
             if len(patterns) and rng.random() < 0.3:
-                made = _instance(rng, patterns[rng.integers(len(patterns))], values, numbers)
+                value = _instance(rng, patterns[rng.integers(len(patterns))], values, numbers)
             else:
-                made = _step(rng, values, numbers)
+                value = _step(rng, values, numbers)
         except (EqfuseError, Decline):  # no such function of this dtype, or of these shapes
             continue
-        if made is not None and made.type.size <= 64 and made not in values:
-            values.append(made)
+        if value is not None and value.type.size <= 64 and value not in values:
+            values.append(value)
     computed = values[first:]
     read = {a for v in computed for a in v.args}
     return [v for v in computed if v not in read or v is computed[-1]] or values[:1]
@@ -129,14 +129,14 @@ def cancelling(rng: np.random.Generator, graph: Graph, arrays: Sequence[np.ndarr
         return []
     with np.errstate(all="ignore"):
         met = evaluate(Graph(graph.inputs, graph.nodes), arrays)
-        at, value = rng.integers(len(arrays)), met[rng.integers(len(met))]
-        old = arrays[at]
+        index, value = rng.integers(len(arrays)), met[rng.integers(len(met))]
+        old = arrays[index]
         if kind(value.dtype) != "f" or not value.size:
             return list(arrays)
         near = 1 + epsilon(old.dtype) * rng.integers(-4, 5, old.shape) * rng.integers(0, 2)
         new = (rng.choice((-1, 1)) * np.resize(value.astype(np.float64), old.shape) * near).astype(old.dtype)
         changed = np.where(np.isfinite(new), new, old)
-    return [*arrays[:at], changed, *arrays[at + 1 :]]
+    return [*arrays[:index], changed, *arrays[index + 1 :]]
 
 
 def random_array(rng: np.random.Generator, t: TensorType) -> np.ndarray:
@@ -146,14 +146,14 @@ def random_array(rng: np.random.Generator, t: TensorType) -> np.ndarray:
     span = np.log2(safe_range(t.dtype)[1]) * rng.choice((0.05, 0.2, 1.0))
     with np.errstate(all="ignore"):
         if choice < 0.4:
-            made = rng.standard_normal(t.shape)
+            numbers = rng.standard_normal(t.shape)
         elif choice < 0.7:
-            made = signs * np.exp2(rng.uniform(-span, span, t.shape))
+            numbers = signs * np.exp2(rng.uniform(-span, span, t.shape))
         elif choice < 0.9:
-            made = signs * rng.choice((0.0, 0.5, 1.0, 1.0 + 2.0**-8, 2.0, 3.0, 1e-4, 1e4), t.shape)
+            numbers = signs * rng.choice((0.0, 0.5, 1.0, 1.0 + 2.0**-8, 2.0, 3.0, 1e-4, 1e4), t.shape)
         else:
-            made = signs * rng.choice((0.0, 1.0, 2.0, np.inf, np.nan), t.shape, p=(0.2, 0.35, 0.25, 0.1, 0.1))
-        return np.asarray(made).astype(t.dtype)
+            numbers = signs * rng.choice((0.0, 1.0, 2.0, np.inf, np.nan), t.shape, p=(0.2, 0.35, 0.25, 0.1, 0.1))
+        return np.asarray(numbers).astype(t.dtype)
 
 
 def patterns(laws: Sequence[Law]) -> list[Term]:
@@ -178,41 +178,41 @@ class Rewriter:
         used = []
         for _ in range(steps):
             written = Written(graph)
-            found: dict[str, list[tuple[Node, Node]]] = {}
+            by_law: dict[str, list[tuple[Node, Node]]] = {}
             for n in graph.operators:
-                for law, made in self._forms(written, n):
-                    found.setdefault(law.name, []).append((n, made))
-            if not found:
+                for law, form in self._forms(written, n):
+                    by_law.setdefault(law.name, []).append((n, form))
+            if not by_law:
                 break
-            telling = [name for name in found if not name.endswith("_commutes")]
-            used.append(str(rng.choice(telling if telling and rng.random() < 0.9 else list(found))))
-            places = found[used[-1]]
+            telling = [name for name in by_law if not name.endswith("_commutes")]
+            used.append(str(rng.choice(telling if telling and rng.random() < 0.9 else list(by_law))))
+            places = by_law[used[-1]]
             graph, _ = replaced(graph, dict([places[rng.integers(len(places))]]))
         return graph, used
 
     def _forms(self, written: Written, n: Node) -> Iterator[tuple[Law, Node]]:
         below = {a.op for a in n.args}
         for law, backwards, wanted in self.by_root.get(n.op, ()):
-            for made in forms(written, law, n, self.commutes, backwards) if wanted <= below else ():
-                yield law, made
+            for form in forms(written, law, n, self.commutes, backwards) if wanted <= below else ():
+                yield law, form
 
 
 def random_form(segment: Segment, rng: np.random.Generator) -> Graph:
     """One of the programs of the segment's classes: of each class a node that is the best under random weights."""
     chosen = _chosen(segment, rng)
-    made: dict[int, Node] = {number: n for n, number in zip(segment.graph.inputs, segment.inputs, strict=True)}
+    nodes: dict[int, Node] = {number: n for n, number in zip(segment.graph.inputs, segment.inputs, strict=True)}
     stack = list(segment.roots)
     while stack:
-        at = stack[-1]
-        missing = [a for a in chosen[at].args if a not in made] if at not in made else []
+        eclass = stack[-1]
+        missing = [a for a in chosen[eclass].args if a not in nodes] if eclass not in nodes else []
         if missing:
             stack += missing
             continue
         stack.pop()
-        if at not in made:
-            enode = chosen[at]
-            made[at] = node(enode.op, [made[a] for a in enode.args], enode.attrs)
-    return Graph(segment.graph.inputs, tuple(made[r] for r in segment.roots))
+        if eclass not in nodes:
+            enode = chosen[eclass]
+            nodes[eclass] = node(enode.op, [nodes[a] for a in enode.args], enode.attrs)
+    return Graph(segment.graph.inputs, tuple(nodes[r] for r in segment.roots))
 
 
 def _chosen(segment: Segment, rng: np.random.Generator) -> Sequence[ENode]:
@@ -223,9 +223,9 @@ def _chosen(segment: Segment, rng: np.random.Generator) -> Sequence[ENode]:
     changed = True
     while changed:
         changed = False
-        for at, c in enumerate(segment.classes):
-            for enode, weight in zip(c.nodes, weights[at], strict=True):
+        for eclass, c in enumerate(segment.classes):
+            for enode, weight in zip(c.nodes, weights[eclass], strict=True):
                 total = weight + sum(best[a] for a in enode.args)
-                if total < best[at]:
-                    best[at], chosen[at], changed = total, enode, True
+                if total < best[eclass]:
+                    best[eclass], chosen[eclass], changed = total, enode, True
     return chosen

@@ -32,9 +32,9 @@ def broken_on_some_data(
     arrays = first
     for _ in range(DATA):
         with np.errstate(all="ignore"):
-            found = broken(graph, arrays, evaluate(other, arrays))
-        if found:
-            return found, arrays
+            faults = broken(graph, arrays, evaluate(other, arrays))
+        if faults:
+            return faults, arrays
         fresh = rng.random() < 0.4
         arrays = [random_array(rng, x.type) for x in graph.inputs] if fresh else cancelling(rng, graph, arrays)
     return [], arrays
@@ -45,8 +45,8 @@ def walk(rewriter: Rewriter, seed: int) -> str:
     rng = np.random.default_rng(seed)
     graph, arrays = random_program(rng, steps=int(rng.integers(1, 8)), patterns=PATTERNS)
     other, used = rewriter.walk(graph, rng, int(rng.integers(1, 8)))
-    found, data = broken_on_some_data(graph, other, rng, arrays)
-    return f"seed {seed}: {used}\n{graph}\n{other}\n{data}\n{found}" if found else ""
+    faults, data = broken_on_some_data(graph, other, rng, arrays)
+    return f"seed {seed}: {used}\n{graph}\n{other}\n{data}\n{faults}" if faults else ""
 
 
 PATTERNS = patterns(admitted(select("all"), "approximate"))
@@ -54,8 +54,8 @@ PATTERNS = patterns(admitted(select("all"), "approximate"))
 
 def walks(seeds: range) -> None:
     rewriter = Rewriter(laws())
-    found = [text for seed in seeds if (text := walk(rewriter, seed))]
-    assert not found, "\n\n".join(found[:3])
+    texts = [text for seed in seeds if (text := walk(rewriter, seed))]
+    assert not texts, "\n\n".join(texts[:3])
 
 
 @pytest.mark.slow
@@ -73,8 +73,8 @@ def test_thousands_of_programs_after_random_uses_of_laws_are_as_accurate_as_befo
 @pytest.mark.slow
 def test_laws_that_may_cancel_are_found_out_so() -> None:
     rewriter = Rewriter([law for law in book() if law.exactness is APPROXIMATE])
-    found = (seed for seed in range(400) if walk(rewriter, seed))
-    assert len(list(itertools.islice(found, 2))) == 2
+    seeds = (seed for seed in range(400) if walk(rewriter, seed))
+    assert len(list(itertools.islice(seeds, 2))) == 2
 
 
 def forms(seeds: range) -> None:
@@ -84,8 +84,8 @@ def forms(seeds: range) -> None:
         segment = saturate_segment(graph, laws(), ef.Budget(nodes=300, rounds=5))
         for _ in range(3):
             form = random_form(segment, rng)
-            found, data = broken_on_some_data(graph, form, rng, arrays)
-            assert not found, f"seed {seed}\n{graph}\n{form}\n{data}\n{found}"
+            faults, data = broken_on_some_data(graph, form, rng, arrays)
+            assert not faults, f"seed {seed}\n{graph}\n{form}\n{data}\n{faults}"
 
 
 def test_any_program_of_the_e_graph_is_as_accurate_as_the_one_written() -> None:
@@ -105,8 +105,8 @@ def compiled(seeds: range) -> None:
         program = ef.compile(graph, target="numpy", budget=ef.Budget(nodes=500, rounds=4))
         for _ in range(DATA):
             with np.errstate(all="ignore"):
-                found = broken(graph, arrays, program(*arrays))
-            assert not found, f"seed {seed}\n{graph}\n{program.plan}\n{arrays}\n{found}"
+                faults = broken(graph, arrays, program(*arrays))
+            assert not faults, f"seed {seed}\n{graph}\n{program.plan}\n{arrays}\n{faults}"
             arrays = cancelling(rng, graph, arrays)
 
 

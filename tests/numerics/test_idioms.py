@@ -110,10 +110,10 @@ def test_kernels_of_a_gpu_round_16_bit_numbers_where_numpy_does(case: tuple[Any,
 def test_by_default_a_gpu_runs_what_strict_runs_where_no_law_is_applied(dtype: Any) -> None:
     """An approximate program alone leaves 16-bit numbers as they are until they are stored."""
     x, y = (input_node(name, TensorType(np.dtype(dtype), (64,))) for name in "xy")
-    made = [node(name, (x, y)[: ufunc.nin]) for name, ufunc in UFUNCS.items() if takes(name, ufunc.nin, dtype)]
-    assert len(made) > 40
-    used = [node("add", (node("where", (node("equal", (n, n)), x, y)) if n.dtype != dtype else n, y)) for n in made]
-    for graph in (Graph((x, y), tuple(used[at::12])) for at in range(12)):
+    results = [node(name, (x, y)[: ufunc.nin]) for name, ufunc in UFUNCS.items() if takes(name, ufunc.nin, dtype)]
+    assert len(results) > 40
+    used = [node("add", (node("where", (node("equal", (n, n)), x, y)) if n.dtype != dtype else n, y)) for n in results]
+    for graph in (Graph((x, y), tuple(used[start::12])) for start in range(12)):
         programs = (
             ef.compile(
                 graph, target="cuda:h100", laws="none", numerics=numerics, extractor="greedy-priority"

@@ -45,10 +45,10 @@ def test_every_value_of_a_program_is_within_its_bound(part: int) -> None:
         if any(kind(n.dtype) not in "fb" or n.dtype == np.float64 or n.op == "cast" for n in graph.nodes):
             continue
         exact = in_float64(graph, arrays)
-        for n, found in running_errors(graph, arrays).items():
-            known = np.isfinite(found.error) & np.isfinite(exact[n]) if kind(n.dtype) == "f" else found.error == 0
-            apart = np.abs(found.wide[known] - exact[n][known])
-            assert (apart <= SLACK * found.error[known]).all(), f"seed {seed}, {n}\n{graph}\n{arrays}"
+        for n, bound in running_errors(graph, arrays).items():
+            known = np.isfinite(bound.error) & np.isfinite(exact[n]) if kind(n.dtype) == "f" else bound.error == 0
+            apart = np.abs(bound.wide[known] - exact[n][known])
+            assert (apart <= SLACK * bound.error[known]).all(), f"seed {seed}, {n}\n{graph}\n{arrays}"
             said += int(known.sum())
     assert said > 2000
 
@@ -56,15 +56,15 @@ def test_every_value_of_a_program_is_within_its_bound(part: int) -> None:
 def test_a_difference_that_cancels_keeps_the_error_of_its_terms() -> None:
     x = np.array([3.0, 1000.0], np.float32)
     graph = ef.trace(lambda x: (x * 1.1) - x, x)
-    found = running_errors(graph, [x])[graph.outputs[0]]
-    assert (found.error > 2.0**-24 * x).all() and (found.error < 2.0**-22 * x).all()
+    result = running_errors(graph, [x])[graph.outputs[0]]
+    assert (result.error > 2.0**-24 * x).all() and (result.error < 2.0**-22 * x).all()
 
 
 def test_what_is_exact_has_no_error() -> None:
     x = np.array([1.5, -2.25], np.float32)
     graph = ef.trace(lambda x: (np.abs(-x) * 4 / 2, np.maximum(x, 0), np.where(x > 0, x, 1)), x)
-    found = running_errors(graph, [x])
-    assert all((found[o].error == 0).all() for o in graph.outputs)
+    errors = running_errors(graph, [x])
+    assert all((errors[o].error == 0).all() for o in graph.outputs)
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,12 @@ STANDS_ON = {("c", "numpy"): "what C has no kernel for is a call of NumPy's, in 
 
 
 def _modules() -> dict[str, Path]:
-    found = {}
+    modules = {}
     for package, folder in SOURCES.items():
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT / folder).with_suffix("").parts
-            found[".".join((package, *parts)).removesuffix(".__init__")] = path
-    return found
+            modules[".".join((package, *parts)).removesuffix(".__init__")] = path
+    return modules
 
 
 def _for_type_checkers(node: ast.AST) -> bool:
@@ -85,16 +85,16 @@ def _imported(node: ast.AST, modules: Collection[str]) -> set[str]:
     """The modules that a node imports: of ``from a import b``, a.b where that is one, and else a."""
     match node:
         case ast.Import(names):
-            found = {alias.name for alias in names}
+            imported = {alias.name for alias in names}
         case ast.ImportFrom(package, names, level):
             assert not level, "imports are absolute"
             full = {f"{package}.{alias.name}" for alias in names}
-            found = {name if name in modules else package for name in full}
+            imported = {name if name in modules else package for name in full}
         case ast.Call(ast.Name("import_module"), [ast.Constant(str(name)), *_]):
-            found = {name}
+            imported = {name}
         case _:
-            found = set()
-    return {name for name in found if name in modules}
+            imported = set()
+    return {name for name in imported if name in modules}
 
 
 MODULES = _modules()

@@ -120,15 +120,15 @@ def yield_curve(maturities, quotes, queries, frequency=2):
         discounts[i] = (1 - quotes[i] * annuity) / (1 + quotes[i] / frequency)
         annuity += discounts[i] / frequency
     zeros = -np.log(discounts) / maturities
-    at = np.interp(queries, maturities, zeros)
+    rates = np.interp(queries, maturities, zeros)
     place = np.searchsorted(maturities, queries).clip(1, n - 1)
     forward = np.log(discounts[place - 1] / discounts[place]) / (maturities[place] - maturities[place - 1])
-    bumped = at[None, :] + np.array([-1e-4, 0, 1e-4])[:, None]
+    bumped = rates[None, :] + np.array([-1e-4, 0, 1e-4])[:, None]
     prices = np.exp(-bumped * queries)
     duration = -(prices[2] - prices[0]) / (2e-4 * prices[1])
     convexity = (prices[2] - 2 * prices[1] + prices[0]) / (1e-8 * prices[1])
-    table = np.column_stack((queries, at, forward, duration))
-    return table, np.round(convexity, 1), np.trapezoid(at, queries)
+    table = np.column_stack((queries, rates, forward, duration))
+    return table, np.round(convexity, 1), np.trapezoid(rates, queries)
 
 
 def make_options(rng: np.random.Generator, n: int) -> tuple[Any, ...]:

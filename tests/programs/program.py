@@ -29,8 +29,8 @@ class ExampleProgram:
         return self.function.__name__
 
     def arguments(self, size: int, seed: int = 0) -> Arguments:
-        made = self.make(np.random.default_rng(seed), size)
-        return (made[0], dict(made[1])) if isinstance(made[-1], Named) else (made, {})
+        values = self.make(np.random.default_rng(seed), size)
+        return (values[0], dict(values[1])) if isinstance(values[-1], Named) else (values, {})
 
 
 class Named(dict[str, Any]):

@@ -17,7 +17,7 @@ def bootstrap(sample, indices, *, level=0.9, statistics=("mean", "median", "trim
     resampled = sample[indices]
     draws, n = resampled.shape
     lower, upper = int((1 - level) / 2 * draws), int((1 + level) / 2 * draws) - 1
-    found = {}
+    intervals = {}
     for name in statistics:
         if name == "mean":
             values = resampled.mean(axis=1)
@@ -28,8 +28,8 @@ def bootstrap(sample, indices, *, level=0.9, statistics=("mean", "median", "trim
             cut = n // 10
             values = ordered[:, cut : n - cut].mean(axis=1)
         values = np.sort(values)
-        found[name] = (values[lower], values[upper], values.std(ddof=1))
-    return found
+        intervals[name] = (values[lower], values[upper], values.std(ddof=1))
+    return intervals
 
 
 @dataclass

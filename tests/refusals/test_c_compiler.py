@@ -21,7 +21,7 @@ from tests.runtime.disturbances import Interrupts
 from tests.support.c_kernels import Saxpy, needs_compiler
 
 pytestmark = needs_compiler
-REAL = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), "")
+REAL = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), "")
 OUTPUT = 'for last; do case $before in -o) out=$last;; esac; before=$last; done'
 
 # What a script does instead of compiling; `$out` is the file that it should write.
@@ -187,8 +187,8 @@ def test_a_compiler_that_fails_at_one_text_ends_in_an_error(
 ) -> None:
     path = script(tmp_path / "bin" / "cc", f'if grep -q BAD kernel.c; then {body}; else {REAL} "$@"; fi')
     monkeypatch.setenv("CC", str(path))
-    found = replace(c_compiler.find(), seconds=0.7)
-    monkeypatch.setattr(c_objects, "find", lambda: found)
+    compiler = replace(c_compiler.find(), seconds=0.7)
+    monkeypatch.setattr(c_objects, "find", lambda: compiler)
     with pytest.raises(CompilerError, match=match) as error:
         load("int BAD;")
     assert "\x1b" not in str(error.value)

@@ -244,8 +244,8 @@ def test_the_oldest_plans_go_when_there_are_too_many(folder: Path, monkeypatch: 
 
 def header_of(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
-        found: dict[str, Any] = json.loads(archive.read("program.json"))
-    return found
+        header: dict[str, Any] = json.loads(archive.read("program.json"))
+    return header
 
 
 def rewritten(path: Path, header: Any) -> None:
@@ -276,12 +276,12 @@ def test_a_saved_program_that_is_foreign_is_refused(tmp_path: Path, change: Call
         ef.load(path)
 
 
-@pytest.mark.parametrize("at", [0.1, 0.3, 0.5, 0.7, 0.9])
-def test_a_saved_program_with_a_changed_byte_is_refused(tmp_path: Path, at: float) -> None:
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
+def test_a_saved_program_with_a_changed_byte_is_refused(tmp_path: Path, share: float) -> None:
     path = tmp_path / "saved"
     compiled().save(path)
     data = bytearray(path.read_bytes())
-    data[int(at * len(data))] ^= 0xFF
+    data[int(share * len(data))] ^= 0xFF
     path.write_bytes(data)
     with pytest.raises(ef.EqfuseError):
         ef.load(path)

@@ -254,16 +254,16 @@ def adds_in_places(k: Any, x: Any) -> None:
 WRITES = [sets_an_element, sets_a_slice, sets_where, adds, copies, adds_in_places]
 
 
-@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("make", MADE)
 @pytest.mark.parametrize("write", WRITES)
-def test_a_traced_value_in_an_array_of_plain_numbers_is_refused_with_what_to_write(write: Any, made: Any) -> None:
+def test_a_traced_value_in_an_array_of_plain_numbers_is_refused_with_what_to_write(write: Any, make: Any) -> None:
     def function(x: Any) -> Any:
-        k = made()
+        k = make()
         write(k, x)
         return k
 
     def mended(x: Any) -> Any:
-        k = np.array(made())
+        k = np.array(make())
         write(k, x)
         return k
 

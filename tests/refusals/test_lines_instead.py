@@ -90,8 +90,8 @@ def written(source: str) -> Callable[..., Any]:
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     names: dict[str, Any] = {"np": np, "ef": ef}
     exec(compile(source, name, "exec"), names)
-    found: Callable[..., Any] = names["f"]
-    return found
+    function: Callable[..., Any] = names["f"]
+    return function
 
 
 def pasted(source: str, refusal: str) -> str:
@@ -99,9 +99,9 @@ def pasted(source: str, refusal: str) -> str:
     shown = re.search(r"In place of `(while .*)`:\n((?:    .*\n)+)", refusal)
     assert shown, refusal
     lines = source.splitlines()
-    first = next(at for at, line in reversed([*enumerate(lines)]) if line.strip() == shown[1])
+    first = next(i for i, line in reversed([*enumerate(lines)]) if line.strip() == shown[1])
     depth = len(lines[first]) - len(lines[first].lstrip())
-    end = next(at for at in range(first + 1, len(lines)) if len(lines[at]) - len(lines[at].lstrip()) <= depth)
+    end = next(i for i in range(first + 1, len(lines)) if len(lines[i]) - len(lines[i].lstrip()) <= depth)
     return "\n".join([*lines[:first], *indent(dedent(shown[2]), " " * depth).splitlines(), *lines[end:], ""])
 
 

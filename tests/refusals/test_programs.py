@@ -151,11 +151,11 @@ OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "@"
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_an_in_place_operator_that_does_not_cast_is_named_as_written(operator: str) -> None:
-    made: dict[str, Any] = {}
-    exec(f"def program(x, y):\n    x {operator}= y\n    return x", made)
+    names: dict[str, Any] = {}
+    exec(f"def program(x, y):\n    x {operator}= y\n    return x", names)
     y = ef.spec((3, 3), np.float32 if operator not in ("&", "|", "^", "<<", ">>") else np.int64)
     with pytest.raises(TypeError) as refused:
-        ef.trace(made["program"], ef.spec((3, 3), np.int16 if y.dtype != np.int64 else np.bool_), y)
+        ef.trace(names["program"], ef.spec((3, 3), np.int16 if y.dtype != np.int64 else np.bool_), y)
     assert f"x {operator}= y" in str(refused.value)
     assert f"Write x = x {operator} y" in str(refused.value)
 

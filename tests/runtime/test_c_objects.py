@@ -28,8 +28,8 @@ PATIENCE = 60
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder."""
-    found = c_compiler.find()
-    monkeypatch.setattr(c_objects, "find", lambda: found)  # tried once for all tests
+    compiler = c_compiler.find()
+    monkeypatch.setattr(c_objects, "find", lambda: compiler)  # tried once for all tests
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "cache"))
     return forgetting(tmp_path / "cache" / "c", monkeypatch)
 
@@ -172,9 +172,9 @@ def test_an_object_that_another_user_has_put_there_is_not_loaded(
     forgetting(folder, monkeypatch)
 
     def foreign(descriptor: int) -> os.stat_result:
-        found = [*os_fstat(descriptor)]
-        found[4] += 1
-        return os.stat_result(found)
+        fields = [*os_fstat(descriptor)]
+        fields[4] += 1
+        return os.stat_result(fields)
 
     monkeypatch.setattr(os, "fstat", foreign)
     assert load(number(1)).number() == 1
@@ -242,13 +242,13 @@ def test_processes_may_build_the_same_at_once(folder: Path) -> None:
 
 
 def test_threads_may_load_the_same_at_once() -> None:
-    found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(load(number(5)).number())) for _ in range(4)]
+    numbers: list[int] = []
+    threads = [threading.Thread(target=lambda: numbers.append(load(number(5)).number())) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    assert found == [5] * 4
+    assert numbers == [5] * 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

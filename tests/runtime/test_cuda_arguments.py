@@ -135,10 +135,10 @@ def test_arrays_of_torch_and_jax_give_results_of_the_same_library(torch, monkeyp
 def test_a_jitted_function_takes_arrays_of_torch_in_any_layout(torch):
     f = ef.jit(lambda x: (x.reshape(-1), np.exp(x)), target="cuda:h100")
     for x in (torch.tensor(ROWS), torch.tensor(ROWS.T.copy()).T, torch.tensor(ROWS)[:, ::2]):
-        flat, made = f(x)
-        assert type(flat) is type(made) is torch.Tensor
+        flat, exponential = f(x)
+        assert type(flat) is type(exponential) is torch.Tensor
         np.testing.assert_array_equal(flat.numpy(), x.numpy().reshape(-1))
-        np.testing.assert_allclose(made.numpy(), np.exp(x.numpy()), rtol=1e-5)
+        np.testing.assert_allclose(exponential.numpy(), np.exp(x.numpy()), rtol=1e-5)
     assert f.program(torch.ones(3)).plan.graph.inputs[0].dtype == np.float32
 
 

@@ -86,10 +86,10 @@ def launched() -> list[str]:
 
 def captures(gpu: EmulatedGpu, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows with every graph."""
-    made: list[int] = []
+    captured: list[int] = []
     capture = gpu.capture
-    monkeypatch.setattr(gpu, "capture", lambda work: made.append(1) or capture(work), raising=False)
-    return made
+    monkeypatch.setattr(gpu, "capture", lambda work: captured.append(1) or capture(work), raising=False)
+    return captured
 
 
 @pytest.mark.slow
@@ -100,8 +100,8 @@ def test_a_program_gives_the_same_bits_with_graphs():
         program = with_graphs(plan)
         wanted = flatten(program_on(plan, GPU)(*given))[0]
         for _ in range(4):
-            found = flatten(program(*given))[0]
-            for got, want in zip(found, wanted, strict=True):
+            results = flatten(program(*given))[0]
+            for got, want in zip(results, wanted, strict=True):
                 np.testing.assert_array_equal(got, want)
 
 
@@ -140,30 +140,30 @@ def test_an_argument_may_be_changed_between_calls():
 @emulated
 def test_arrays_that_come_again_need_no_new_graph_and_no_copy(monkeypatch):
     gpu = Reusing()
-    program, made = with_graphs(plan_of(two_results, ROWS, ROWS), gpu), captures(gpu, monkeypatch)
+    program, captured = with_graphs(plan_of(two_results, ROWS, ROWS), gpu), captures(gpu, monkeypatch)
     x, y = gpu.upload(ROWS), gpu.upload(ROWS + 3)
     for _ in range(5):
         program(x, y)
-    assert len(made) == 1
+    assert len(captured) == 1
     launched()
     program(x, y)
     assert launched() == ["graph", "copy"]  # of a view of an argument, without graphs too
     program(gpu.upload(ROWS), y)
-    assert len(made) == 2
+    assert len(captured) == 2
 
 
 @emulated
 def test_arrays_at_ever_new_addresses_are_copied_and_those_that_stay_are_not(monkeypatch):
     gpu = EmulatedGpu()
     plan = plan_of(two_results, ROWS, ROWS)
-    program, made, copied = with_graphs(plan, gpu), captures(gpu, monkeypatch), list[int]()
+    program, captured, copied = with_graphs(plan, gpu), captures(gpu, monkeypatch), list[int]()
     copy = gpu.copy
     monkeypatch.setattr(gpu, "copy", lambda a, b: copied.append(gpu.address(b)) or copy(a, b), raising=False)
     y, kept = gpu.upload(ROWS + 3), []
     for i in range(3 * graphs.KEPT):
         x = gpu.upload(ROWS * i)
         kept.append((x, program(x, y)))
-    assert len(made) == graphs.KEPT + 1
+    assert len(captured) == graphs.KEPT + 1
     assert gpu.address(y) not in copied and gpu.address(kept[-1][0]) in copied
     plain = program_on(plan, gpu)
     for x, results in kept:
@@ -296,10 +296,10 @@ def test_a_saved_program_may_be_loaded_to_run_graphs(tmp_path, monkeypatch):
     program = ef.compile(steps, ROWS, target="cuda:h100", graphs=True)
     program.save(tmp_path / "program")
     loaded, plain = ef.load(tmp_path / "program", graphs=True), ef.load(tmp_path / "program")
-    for found, names in ((loaded, ["graph"]), (plain, [])):  # CUDA functions are not noted
-        np.testing.assert_array_equal(found(ROWS), program(ROWS))
+    for other, names in ((loaded, ["graph"]), (plain, [])):  # CUDA functions are not noted
+        np.testing.assert_array_equal(other(ROWS), program(ROWS))
         launched()
-        found(ROWS)
+        other(ROWS)
         assert launched() == names
 
 

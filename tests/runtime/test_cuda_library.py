@@ -58,10 +58,10 @@ def agree(outputs: list[Node], *arrays: np.ndarray, close: float = 1e-6) -> None
         wanted = ef.meaning(plan.graph, *arrays)
     program = program_on(plan, GPU)
     LAUNCHES.names.clear()
-    found = program.run(list(arrays))
+    results = program.run(list(arrays))
     schedule = kind_named("library").schedule(plan.graph, plan.device)
     assert len(LAUNCHES.names) == schedule.calls, (outputs, LAUNCHES.names)
-    for n, got, want in zip(outputs, found, wanted, strict=True):
+    for n, got, want in zip(outputs, results, wanted, strict=True):
         assert got.dtype == want.dtype and got.shape == want.shape, n
         if want.dtype in dtypes.ADDED:
             got, want = got.astype(np.float64), want.astype(np.float64)
@@ -107,10 +107,10 @@ def test_the_table_is_what_the_installed_cupy_has():
         pytest.skip(f"CuPy cannot be imported here: {error}")
     here = cupy_reference.read()
     for kind, known in (("functions", SIGNATURES), ("ufuncs", {k: " ".join(sorted(v)) for k, v in LOOPS.items()})):
-        found = {k: " ".join(sorted(v.split())) if kind == "ufuncs" else v for k, v in here[kind].items()}
+        installed = {k: " ".join(sorted(v.split())) if kind == "ufuncs" else v for k, v in here[kind].items()}
         if cupy.__version__ == VERSION:
-            assert found == known, "run python -m tests.support.cupy_reference"
-        assert known.keys() <= found.keys(), f"CuPy {cupy.__version__} lacks names that {VERSION} had"
+            assert installed == known, "run python -m tests.support.cupy_reference"
+        assert known.keys() <= installed.keys(), f"CuPy {cupy.__version__} lacks names that {VERSION} had"
 
 
 @EVERY
@@ -119,15 +119,15 @@ def test_every_ufunc_runs_for_every_dtype_on_the_device_or_says_that_it_runs_on_
     arrays = dict(zip((x, y, z), (numbers(dtype, 5, seed=i) for i in range(3)), strict=True))
     for name, ufunc in UFUNCS.items():
         try:
-            made = node(name, (x, y, z)[: ufunc.nin])
+            call = node(name, (x, y, z)[: ufunc.nin])
         except EqfuseError:  # NumPy has no such loop
             continue
-        given = [abs(arrays[a]).astype(dtype) if name == "power" else arrays[a] for a in made.args]
-        source = calls_of(made).source
-        loop = f"{dtype.char * ufunc.nin}->{made.dtype.char}"
+        given = [abs(arrays[a]).astype(dtype) if name == "power" else arrays[a] for a in call.args]
+        source = calls_of(call).source
+        loop = f"{dtype.char * ufunc.nin}->{call.dtype.char}"
         on_device = loop in LOOPS.get(UFUNC_NAMES[name], ())
         assert on_device != (f"on_host({name!r}, [" in source)
-        agree([made], *given)
+        agree([call], *given)
 
 
 def test_a_special_function_without_a_counterpart_in_cupy_says_in_the_text_that_it_runs_on_the_host():
@@ -168,8 +168,8 @@ def test_orders_searches_and_sums_of_every_dtype(dtype):
     needed = Graph((), tuple(outputs)).nodes
     given = [a for n, a in zip((x, line, some), arrays, strict=True) if n in needed]
     if any(n.op == "partition" for n in outputs):  # any order of the rest is right
-        (at,) = (i for i, n in enumerate(outputs) if n.op == "partition")
-        plan = calls(outputs.pop(at))
+        (position,) = (i for i, n in enumerate(outputs) if n.op == "partition")
+        plan = calls(outputs.pop(position))
         got, want = program_on(plan, GPU).run([arrays[0]])[0], ef.meaning(plan.graph, arrays[0])[0]
         np.testing.assert_array_equal(np.sort(got, -1), np.sort(want, -1))
         np.testing.assert_array_equal(got[:, 2], want[:, 2])
@@ -211,24 +211,24 @@ def test_equations_broadcast_as_numpys():
 def test_scattered_values_for_one_place_are_joined_as_numpy_joins_them(dtype, mode):
     if mode == "subtract" and dtype.kind == "b":
         return  # NumPy has no difference of booleans
-    x, values, at = read(0, (3, 5, 2), dtype), read(1, (3, 2, 4, 2), dtype), read(2, (2, 4), np.int8)
+    x, values, indices = read(0, (3, 5, 2), dtype), read(1, (3, 2, 4, 2), dtype), read(2, (2, 4), np.int8)
     places = np.array([[0, 1, 1, -1], [4, 1, 0, 2]], np.int8)
-    agree([node("scatter", (x, at, values), (-2, mode))], numbers(dtype, 3, 5, 2), numbers(dtype, 3, 2, 4, 2, seed=1),
-          places)  # fmt: skip
+    agree([node("scatter", (x, indices, values), (-2, mode))], numbers(dtype, 3, 5, 2),
+          numbers(dtype, 3, 2, 4, 2, seed=1), places)  # fmt: skip
 
 
 def test_places_in_arrays_that_cupy_cannot_count_are_read_by_a_kernel_and_written_on_the_host():
     for size, counted in ((2**31 - 1, True), (2**31, False)):
-        x, at, values = read(0, (size,)), read(1, (3,), np.int64), read(2, (3,))
-        taken = program_on(calls(node("take", (x, at), (-1,)))).source()
+        x, indices, values = read(0, (size,)), read(1, (3,), np.int64), read(2, (3,))
+        taken = program_on(calls(node("take", (x, indices), (-1,)))).source()
         assert ("cupy.take(" in taken) is counted and ("eqf_place<long long>(" in taken) is not counted
-        scattered = program_on(calls(node("scatter", (x, at, values), (-1, "set")))).source()
+        scattered = program_on(calls(node("scatter", (x, indices, values), (-1, "set")))).source()
         assert ("on_host(" in scattered) is not counted and "on_host(" not in taken
 
 
 def test_scattered_nothing_changes_nothing():
-    x, at, values = read(0, (3, 5)), read(1, (0,), np.int64), read(2, (3, 0))
-    agree([node("scatter", (x, at, values), (-1, m)) for m in ("set", "add", "maximum")], numbers(x.dtype, 3, 5),
+    x, indices, values = read(0, (3, 5)), read(1, (0,), np.int64), read(2, (3, 0))
+    agree([node("scatter", (x, indices, values), (-1, m)) for m in ("set", "add", "maximum")], numbers(x.dtype, 3, 5),
           np.zeros(0, np.int64), np.zeros((3, 0), np.float32))  # fmt: skip
 
 

@@ -98,9 +98,9 @@ class Cupy:
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
-    found = Library()
-    monkeypatch.setattr(cublas, "_library", lambda _cupy: found)
-    return found
+    stand_in = Library()
+    monkeypatch.setattr(cublas, "_library", lambda _cupy: stand_in)
+    return stand_in
 
 
 def numbers(shape: tuple[int, ...], dtype: Any, seed: int) -> Any:
@@ -114,12 +114,12 @@ def out_of(a: Any, b: Any) -> Any:
 
 def lying(x: Any) -> list[Any]:
     """`x` in several places: in C order, turned, among other numbers."""
-    found = [x]
+    layouts = [x]
     if x.ndim > 1:
-        found.append(x.swapaxes(-1, -2).copy().swapaxes(-1, -2))
-        found.append(np.concatenate([x, x], -1).view(OnDevice)[..., : x.shape[-1]])
-        found.append(np.concatenate([x, x], -2).view(OnDevice)[..., x.shape[-2] :, :])
-    return found
+        layouts.append(x.swapaxes(-1, -2).copy().swapaxes(-1, -2))
+        layouts.append(np.concatenate([x, x], -1).view(OnDevice)[..., : x.shape[-1]])
+        layouts.append(np.concatenate([x, x], -2).view(OnDevice)[..., x.shape[-2] :, :])
+    return layouts
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)

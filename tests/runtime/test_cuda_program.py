@@ -42,11 +42,11 @@ def mean_squared_error(x: Any, y: Any) -> Any:
     return ((x - y) ** 2).mean()
 
 
-def library_calls(x: Any, at: Any) -> Any:
+def library_calls(x: Any, rows: Any) -> Any:
     """Operators that run between CUDA functions, one library call each."""
     padded = np.pad(np.cumsum(np.exp(-np.abs(x)), axis=1), ((1, 2), (0, 3)), constant_values=0.5)
     largest = np.argmax(np.sort(padded * 2, axis=0), axis=1)
-    return np.concatenate([padded, np.take(padded, at, axis=0)], axis=0) + 1, largest
+    return np.concatenate([padded, np.take(padded, rows, axis=0)], axis=0) + 1, largest
 
 
 def waves(z: Any, x: Any) -> Any:
@@ -95,13 +95,13 @@ def planned(case: str, target: str = "cuda:h100") -> tuple[Plan, tuple[Any, ...]
 def judge(got: Any, plan: Plan, arguments: Sequence[Any]) -> None:
     assert plan.graph.signature is not None
     wanted = ef.meaning(Graph(plan.graph.inputs, plan.graph.outputs), *plan.graph.signature.flatten(tuple(arguments)))
-    for found, want in zip(leaves(got), wanted, strict=True):
-        assert isinstance(found, (np.ndarray, np.generic)) and found.dtype == want.dtype and found.shape == want.shape
+    for leaf, want in zip(leaves(got), wanted, strict=True):
+        assert isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype == want.dtype and leaf.shape == want.shape
         if want.dtype.kind in "fc":
             close = {2: 4e-3, 4: 2e-5, 8: 1e-12}[want.real.dtype.itemsize]
-            np.testing.assert_allclose(found, want, rtol=close, atol=close * max(1.0, np.abs(want).max(initial=0)))
+            np.testing.assert_allclose(leaf, want, rtol=close, atol=close * max(1.0, np.abs(want).max(initial=0)))
         else:
-            np.testing.assert_array_equal(found, want)
+            np.testing.assert_array_equal(leaf, want)
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -355,8 +355,8 @@ def test_a_kernel_of_library_calls_takes_every_operator_that_cuda_functions_do_n
     masked = node("where", (node("less", (x, y)), node("erf", (x,)), node("flip", (y,), ((-1,),))))
     small = node("cast", (node("slice", (masked,), (((0, 5, 2), (1, 6, 1)),)),), (np.dtype(np.float16),))
     both = node("concat", (masked, node("broadcast_to", (node("sum", (x,), ((-1,),)),), ((5, 6),))), (-1,))
-    at = node("argmin", (both,), ((-1,),))
-    plan = one_kernel("library", masked, small, both, at, node("take_along_axis", (both, at), (-1,)))
+    places = node("argmin", (both,), ((-1,),))
+    plan = one_kernel("library", masked, small, both, places, node("take_along_axis", (both, places), (-1,)))
     arrays = [ROWS[:5, :6], ROWS[5:10, 6:12]]
     for got, wanted in zip(program_on(plan, GPU).run(arrays), ef.meaning(plan.graph, *arrays), strict=True):
         np.testing.assert_array_equal(got, wanted)
@@ -468,6 +468,6 @@ def test_a_plan_keeps_its_numerics_where_it_is_kept(tmp_path):
 
 def test_float8_is_refused_on_a_gpu_by_name():
     x = read(0, (3,), ml_dtypes.float8_e5m2)
-    for kind, made in (("map", node("exp", (x,))), ("library", node("cumsum", (x,), (-1,)))):
+    for kind, output in (("map", node("exp", (x,))), ("library", node("cumsum", (x,), (-1,)))):
         with pytest.raises(UnsupportedOp, match="no float8_e5m2"):
-            program_on(one_kernel(kind, made))
+            program_on(one_kernel(kind, output))

@@ -77,12 +77,12 @@ def step(x: np.ndarray) -> np.ndarray:
 def test_an_e_graph_goes_when_its_program_is_made(options: dict, tmp_path: Path) -> None:
     """Not with the next collection, which may come in another thread: there egglog cannot drop it."""
     alive: weakref.WeakSet[Engine] = weakref.WeakSet()
-    made = 0
+    count = 0
     before = Engine.__init__
 
     def counted(self: Engine, *arguments: Any) -> None:
-        nonlocal made
-        made += 1
+        nonlocal count
+        count += 1
         before(self, *arguments)
         alive.add(self)
 
@@ -92,4 +92,4 @@ def test_an_e_graph_goes_when_its_program_is_made(options: dict, tmp_path: Path)
         patch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
         graph = ef.trace(step, np.ones((6, 4)))
         ef.compile(graph, budget=ef.Budget(nodes=1000), **options).explain()
-    assert made and not alive
+    assert count and not alive

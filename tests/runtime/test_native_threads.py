@@ -316,8 +316,8 @@ time.sleep(0.2)
 def test_sanitizers_find_nothing_in_the_threads(checked: str, tmp_path: Path) -> None:
     sources = [ROOT / "tests" / "runtime" / "native_threads.c", Path(c_threads.__file__).parent / "c_threads.c"]
     command = [*c_compiler.find().command, "-g", "-O1", "-w", "-pthread", f"-fsanitize={checked}", *map(str, sources)]
-    made = subprocess.run([*command, "-o", str(tmp_path / "stress"), "-lm"], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"no sanitizer: {made.stderr[:200]}")
+    build = subprocess.run([*command, "-o", str(tmp_path / "stress"), "-lm"], capture_output=True, text=True)
+    if build.returncode:
+        pytest.skip(f"no sanitizer: {build.stderr[:200]}")
     done = subprocess.run([tmp_path / "stress"], timeout=PATIENCE, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

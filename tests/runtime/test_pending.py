@@ -39,37 +39,37 @@ def pending(make: Callable[[], ef.Program]) -> tuple[Pending, Event]:
 @needs_compiler
 def test_it_is_the_program_by_numpy_until_the_other_is_there_and_then_that_one():
     other = program("c")
-    found, go_on = pending(lambda: other)
-    assert not found.wait(0.01)
-    np.testing.assert_allclose(found(X), scores(X), rtol=1e-14)
-    assert found.plan.device.target == "numpy" and "void" not in found.source()
+    current, go_on = pending(lambda: other)
+    assert not current.wait(0.01)
+    np.testing.assert_allclose(current(X), scores(X), rtol=1e-14)
+    assert current.plan.device.target == "numpy" and "void" not in current.source()
     go_on.set()
-    assert found.wait(60)
-    np.testing.assert_array_equal(found(X), other(X))
-    assert found.plan.device.target == "c" and found.source() == other.source() and found.report == other.report
+    assert current.wait(60)
+    np.testing.assert_array_equal(current(X), other(X))
+    assert current.plan.device.target == "c" and current.source() == other.source() and current.report == other.report
 
 
 @needs_compiler
 def test_threads_that_call_it_meanwhile_get_one_answer_or_the_other():
     other = program("c")
-    found, go_on = pending(lambda: other)
-    answers = {found(X).tobytes(), other(X).tobytes()}
+    current, go_on = pending(lambda: other)
+    answers = {current(X).tobytes(), other(X).tobytes()}
     with ThreadPoolExecutor(2) as pool:
-        calls = [pool.submit(lambda: found(X).tobytes()) for _ in range(200)]
+        calls = [pool.submit(lambda: current(X).tobytes()) for _ in range(200)]
         go_on.set()
         assert {call.result() for call in calls} <= answers
-    assert found.wait(60)
+    assert current.wait(60)
 
 
 def test_where_none_can_be_made_a_warning_says_why_and_the_first_goes_on():
     def fails() -> ef.Program:
         raise ef.TargetUnavailable("the disk is full")
 
-    found, go_on = pending(fails)
+    current, go_on = pending(fails)
     with pytest.warns(UserWarning, match="no faster program was made.*the disk is full"):
         go_on.set()
-        assert found.wait(60)
-    np.testing.assert_allclose(found(X), scores(X), rtol=1e-14)
+        assert current.wait(60)
+    np.testing.assert_allclose(current(X), scores(X), rtol=1e-14)
 
 
 @needs_compiler
@@ -79,8 +79,8 @@ def test_compile_and_jit_take_it_and_a_plan_that_is_known_waits_for_nothing():
 
     function = ef.jit(shifted, target="c", wait=False)
     np.testing.assert_allclose(function(X), shifted(X), rtol=1e-14)
-    found = function.program(X)
-    assert isinstance(found, Pending) and found.wait(60) and found.plan.device.target == "c"
+    current = function.program(X)
+    assert isinstance(current, Pending) and current.wait(60) and current.plan.device.target == "c"
     np.testing.assert_allclose(function(X), shifted(X), rtol=1e-14)
     again = ef.compile(shifted, X, target="c", wait=False)
     assert type(again) is ef.Program and again.wait() and again.plan.device.target == "c"

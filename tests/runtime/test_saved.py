@@ -59,9 +59,9 @@ def test_names_of_inputs_and_outputs_are_kept_whatever_made_the_graph(tmp_path):
     graph = Graph((x, y), outputs, NamedSignature(("x", "y"), ("sum", "product")))
     ef.compile(graph).save(tmp_path / "program")
     one, two = np.ones(3, np.float32), np.full(3, 2, np.float32)
-    found = load(tmp_path / "program")(two, y=one)
-    np.testing.assert_array_equal(found.sum, [3, 3, 3])
-    np.testing.assert_array_equal(found.product, two)
+    results = load(tmp_path / "program")(two, y=one)
+    np.testing.assert_array_equal(results.sum, [3, 3, 3])
+    np.testing.assert_array_equal(results.product, two)
 
 
 def test_a_signature_of_an_unknown_class_is_not_saved_without_its_names():
@@ -103,9 +103,9 @@ def test_a_file_that_lost_or_changed_some_bytes_is_refused_or_read(tmp_path: Pat
         program().save(path)
     whole, read = path.read_bytes(), ef.load_space if what == "space" else load
     for _ in range(150 if what == "space" else 60):
-        at, count = int(random.integers(len(whole))), int(random.integers(1, 20))
+        offset, count = int(random.integers(len(whole))), int(random.integers(1, 20))
         changed = bytes(random.integers(0, 256, count, np.uint8)) if random.random() < 0.5 else b""
-        path.write_bytes(whole[:at] + changed + whole[at + count :])
+        path.write_bytes(whole[:offset] + changed + whole[offset + count :])
         try:
             assert read(path) is not None
         except ef.EqfuseError as error:

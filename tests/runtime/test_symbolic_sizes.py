@@ -306,10 +306,10 @@ def test_threads_share_one_symbolic_program() -> None:
 
 def test_a_gpus_plan_is_transferred_without_a_gpu() -> None:
     program = ef.compile(batch_norm, ef.spec(("n", 64), np.float32), target="cuda:h100")
-    at = program.at(n=77)
+    sized = program.at(n=77)
     assert program._family.anew == 0
     alone = ef.compile(batch_norm, ef.spec((77, 64), np.float32), target="cuda:h100")
-    assert at.report.n_kernels == alone.report.n_kernels
+    assert sized.report.n_kernels == alone.report.n_kernels
 
 
 def test_verify_checks_transferred_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:

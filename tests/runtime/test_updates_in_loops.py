@@ -202,9 +202,9 @@ STATEMENTS: list[Statement] = [
 
 def stepped(statements: list[Statement], i: Any, a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     for statement in statements:
-        found = statement(i, a, b, x)
-        if found is not None:
-            a, b = found[0].copy(), found[1].copy()
+        changed = statement(i, a, b, x)
+        if changed is not None:
+            a, b = changed[0].copy(), changed[1].copy()
     return a, b
 
 
@@ -245,14 +245,14 @@ def plain(loop: str, statements: list[Statement], seen: str) -> Callable[..., An
             b = a
         elif seen == "the argument is read by every step":
             x = a
-        s, made = (a, b), []
+        s, rows = (a, b), []
         for i in range(TRIPS):
             before = s[0].copy()
             s = stepped(statements, i, *(v.copy() for v in s), x)
-            made.append({"before": before, "after": s[0], "a view of it": s[0][::-1]}.get(seen, s[0].sum()))
+            rows.append({"before": before, "after": s[0], "a view of it": s[0][::-1]}.get(seen, s[0].sum()))
         if loop == "fori":
             return s, a
-        return ((TRIPS, *s), a) if loop == "while" else ((s, np.stack(made)), a)
+        return ((TRIPS, *s), a) if loop == "while" else ((s, np.stack(rows)), a)
 
     return program
 

@@ -30,9 +30,9 @@ void saxpy(void *const *args, long long chunk) {{
 
 
 def address(function: Any) -> int:
-    found = ctypes.cast(function, ctypes.c_void_p).value
-    assert found is not None
-    return found
+    pointer = ctypes.cast(function, ctypes.c_void_p).value
+    assert pointer is not None
+    return pointer
 
 
 class Saxpy:

@@ -29,9 +29,9 @@ KINDS = ("map", "row", "reduce", "scan")
 
 def emitted(kind: str, body: Graph, device: Device = C) -> CKernel:
     """The C kernel of `kind` that computes `body`."""
-    found = emit_kernel(Kernel(kind, body, (), (), PRICE), device)
-    assert isinstance(found, CKernel)
-    return found
+    kernel = emit_kernel(Kernel(kind, body, (), (), PRICE), device)
+    assert isinstance(kernel, CKernel)
+    return kernel
 
 
 def product(body: Graph, device: Device = C, rounds: bool = True) -> CKernel:
@@ -58,8 +58,8 @@ def run_all(kernels: Sequence[CKernel], data: Sequence[Sequence[np.ndarray]]) ->
 def judge(kernels: Sequence[CKernel], graphs: Sequence[Graph], data: Sequence[Sequence[np.ndarray]]) -> None:
     """Kernels compute what `graphs` mean: the same integers, and floats that are off by some roundings of the largest
     at most."""
-    for graph, read, found in zip(graphs, data, run_all(kernels, data), strict=True):
-        for got, want in zip(found, evaluate(graph, read), strict=True):
+    for graph, read, results in zip(graphs, data, run_all(kernels, data), strict=True):
+        for got, want in zip(results, evaluate(graph, read), strict=True):
             if want.dtype.kind in "biu":
                 np.testing.assert_array_equal(got, want, str(graph))
                 continue

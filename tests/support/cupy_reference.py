@@ -35,22 +35,22 @@ def read() -> dict[str, Any]:
     special = importlib.import_module("cupyx.scipy.special")
     roots = {"cupy": cupy, "special": special}
     ufuncs, functions = named()
-    found = {name: f for name in sorted(ufuncs) if (f := _get(roots, name)) is not None}
+    objects = {name: f for name in sorted(ufuncs) if (f := _get(roots, name)) is not None}
     present = {name: f for name in sorted(functions) if callable(f := _get(roots, name))}
     return {
         "version": cupy.__version__,
-        "ufuncs": {name: " ".join(f.types) for name, f in found.items()},
-        "at": [name for name, f in found.items() if f._scatter_op],
+        "ufuncs": {name: " ".join(f.types) for name, f in objects.items()},
+        "at": [name for name, f in objects.items() if f._scatter_op],
         "functions": {name: _signature(f) for name, f in present.items()},
     }
 
 
 def _get(roots: dict[str, Any], name: str) -> Any:
     first, *rest = name.split(".")
-    found = roots[first]
+    member = roots[first]
     for part in rest:
-        found = getattr(found, part, None)
-    return found
+        member = getattr(member, part, None)
+    return member
 
 
 def _signature(function: Any) -> str:

@@ -40,8 +40,8 @@ def tangent(
     """The change of ``op(*xs)`` along `dxs`, by the operator's row."""
     inputs = [input_node(f"x{i}", TensorType(x.dtype, x.shape)) for i, x in enumerate(xs)]
     steps = [None if d is None else input_node(f"d{i}", inputs[i].type) for i, d in enumerate(dxs)]
-    made = node(op, inputs, attrs)
-    (change,) = changes([made], {n: d for n, d in zip(inputs, steps, strict=True) if d is not None})
+    applied = node(op, inputs, attrs)
+    (change,) = changes([applied], {n: d for n, d in zip(inputs, steps, strict=True) if d is not None})
     values = dict(zip(inputs, xs, strict=True)) | {d: x for d, x in zip(steps, dxs, strict=True) if d is not None}
     return evaluated(change, values)
 
@@ -52,21 +52,21 @@ def curvature(op: str, xs: Sequence[float], first: int, second: int) -> float:
     t = TensorType(np.dtype(float), ())
     inputs, one = [input_node(f"x{i}", t) for i in range(len(xs))], const(np.asarray(1.0))
     slope = changes([node(op, inputs)], {inputs[first]: one})[0]
-    found = None if slope is None else changes([slope], {inputs[second]: one})[0]
-    value = evaluated(found, {n: np.asarray(x) for n, x in zip(inputs, xs, strict=True)})
+    change = None if slope is None else changes([slope], {inputs[second]: one})[0]
+    value = evaluated(change, {n: np.asarray(x) for n, x in zip(inputs, xs, strict=True)})
     return 0.0 if value is None else float(value)
 
 
 def pairing(op: str, position: int, xs: Sequence[np.ndarray], y: np.ndarray, attrs: tuple = ()) -> tuple[Any, Any]:
     """<A x, y> and <x, transpose(A) y>, where A is what the argument `position` adds to the result."""
     inputs = [const(x) if i != position else input_node("x", TensorType(x.dtype, x.shape)) for i, x in enumerate(xs)]
-    made = node(op, inputs, attrs)
+    applied = node(op, inputs, attrs)
     transpose = TABLE[op].transpose
     assert transpose is not None
-    back = transpose(made, position, Expr(const(y))).node
+    back = transpose(applied, position, Expr(const(y))).node
     assert back.type == inputs[position].type
     x, none = {inputs[position]: xs[position]}, {inputs[position]: np.zeros_like(xs[position])}
-    return _paired(evaluated(made, x) - evaluated(made, none), y), _paired(xs[position], evaluated(back, x))
+    return _paired(evaluated(applied, x) - evaluated(applied, none), y), _paired(xs[position], evaluated(back, x))
 
 
 def _paired(a: Any, b: Any) -> Any:

@@ -242,8 +242,8 @@ def backwards(xs, w):
 
 
 def plain_backwards(xs, w):
-    made = [row[0] * row[1:] @ w for row in xs]
-    return 5, {"y": np.stack(made), "k": np.full(len(xs), 3)}
+    products = [row[0] * row[1:] @ w for row in xs]
+    return 5, {"y": np.stack(products), "k": np.full(len(xs), 3)}
 
 
 def counted(n):

@@ -195,9 +195,9 @@ def random_memory_program(seed: int, steps: int = 7) -> MemoryProgram:
         run.extend(_statement(rng, run.values, f"v{len(run.lines)}"))
         if len(run.lines) == steps:
             break
-    made = [name for name in run.values if name.startswith("v")][-rng.choice((1, 3, 16)) :]
+    computed = [name for name in run.values if name.startswith("v")][-rng.choice((1, 3, 16)) :]
     given = [name for name in run.values if name.startswith("x") and rng.random() < 0.4]
-    return replace(program, lines=tuple(run.lines), results=tuple(dict.fromkeys([*given, *made])) or ("x0",))
+    return replace(program, lines=tuple(run.lines), results=tuple(dict.fromkeys([*given, *computed])) or ("x0",))
 
 
 class _Run:
@@ -285,11 +285,11 @@ def _shape(rng: Random, size: int) -> tuple[int, ...] | int:
     """A shape of `size` elements."""
     if size == 0 or rng.random() < 0.3:
         return -1
-    found: list[int] = []
-    while size > 1 and len(found) < 3:
-        found.append(rng.choice([n for n in range(1, size + 1) if size % n == 0]))
-        size //= found[-1]
-    return (*found, size)
+    extents: list[int] = []
+    while size > 1 and len(extents) < 3:
+        extents.append(rng.choice([n for n in range(1, size + 1) if size % n == 0]))
+        size //= extents[-1]
+    return (*extents, size)
 
 
 def _converts(array: np.ndarray, dtype: np.dtype) -> bool:

@@ -40,9 +40,9 @@ def node_cases() -> dict[str, OnnxTest]:
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        found = load_model_tests(kind="node")
+        tests = load_model_tests(kind="node")
     cases = {}
-    for test in found:
+    for test in tests:
         given, expected = test.data_sets[0]
         names = [i.name for i in test.model.graph.input]
         inputs = dict(zip(names, map(_array, given), strict=False))

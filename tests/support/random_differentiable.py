@@ -117,9 +117,9 @@ def random_differentiable(seed: int, steps: int = 14) -> DifferentiableProgram:
             run.extend(_step(rng, run.values, rng.choice(VALUES)), writes=False)
         if len(run.lines) == steps:
             break
-    made = [name for name in run.values if name.startswith("v")][-rng.choice((1, 2, 4)) :]
+    computed = [name for name in run.values if name.startswith("v")][-rng.choice((1, 2, 4)) :]
     given = [name for name in run.values if name.startswith("x") and rng.random() < 0.2]
-    terms = [_weighted(name, run.values[name]) for name in dict.fromkeys([*given, *made])] or ["np.sum(x0)"]
+    terms = [_weighted(name, run.values[name]) for name in dict.fromkeys([*given, *computed])] or ["np.sum(x0)"]
     lines = [*run.lines, f"return {' + '.join(terms)}"]
     parameters = ", ".join(f"x{i}" for i in range(len(shapes)))
     text = f"def program({parameters}):\n" + "".join(f"    {line}\n" for line in lines)
@@ -205,8 +205,8 @@ def _step(rng: Random, values: dict[str, Any], templates: tuple[str, ...]) -> st
 def _key(rng: Random, shape: tuple[int, ...]) -> str:
     """Slices, and a number at most where an axis is left."""
     parts = []
-    for at, extent in enumerate(shape[: rng.randint(1, max(len(shape), 1))]):
-        if at and at == len(shape) - 1 and rng.random() < 0.3:
+    for axis, extent in enumerate(shape[: rng.randint(1, max(len(shape), 1))]):
+        if axis and axis == len(shape) - 1 and rng.random() < 0.3:
             parts.append(str(rng.randrange(extent)))
         else:
             parts.append(rng.choice((":", "1:", ":-1", "::2", ":2")))

@@ -17,19 +17,19 @@ BOUNDS = (("0", "3"), ("1", "4"), ("0", "0"), ("2", "1"), ("-1", "2"), ("0", "n"
 
 def random_loops(seed: int) -> tuple[str, Callable[..., Any], tuple[Any, ...]]:
     """Text, function and arguments."""
-    made = _Made(random.Random(seed))
+    program = _Program(random.Random(seed))
     names = ["x", "z"]
-    for _ in range(made.rng.randint(1, 3)):
-        names.append(made.loop(1, names, []))
-    text = "\n".join(["def fn(x, z, m, xs, n):", *made.lines, f"    return {', '.join(names[2:])}"])
+    for _ in range(program.rng.randint(1, 3)):
+        names.append(program.loop(1, names, []))
+    text = "\n".join(["def fn(x, z, m, xs, n):", *program.lines, f"    return {', '.join(names[2:])}"])
     scope: dict[str, Any] = {"np": np, "ef": ef}
     exec(text, scope)
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(size=shape) for shape in (4, 4, (4, 4), (3, 4))]
-    return text, scope["fn"], (*arrays, made.rng.randint(0, 3))
+    return text, scope["fn"], (*arrays, program.rng.randint(0, 3))
 
 
-class _Made:
+class _Program:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.lines: list[str] = []

@@ -11,6 +11,6 @@ import pytest
 def some(values: Iterable[Any], every: int) -> list[Any]:
     """`values` as parameters of a test, all but one of `every` marked slow."""
     return [
-        pytest.param(value, marks=pytest.mark.slow) if at % every else pytest.param(value)
-        for at, value in enumerate(values)
+        pytest.param(value, marks=pytest.mark.slow) if i % every else pytest.param(value)
+        for i, value in enumerate(values)
     ]

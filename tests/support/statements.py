@@ -150,8 +150,8 @@ def random_statements(seed: int, steps: int, wild: bool = True) -> Statements:
             values = after
         if len(lines) == steps:
             break
-    made = [name for name in values if name not in inputs]
-    returned = [*inputs, *made[-rng.choice((1, 2, 16)) :]]
+    computed = [name for name in values if name not in inputs]
+    returned = [*inputs, *computed[-rng.choice((1, 2, 16)) :]]
     return Statements(_definition(inputs, [*lines, f"return ({', '.join(returned)},)"]), given)
 
 

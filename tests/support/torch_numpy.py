@@ -63,13 +63,13 @@ FUNCTIONS = SimpleNamespace(
 NUMPY = _Names(tnp)
 
 
-def torch_value_and_gradient(program: DifferentiableProgram, at: Sequence[np.ndarray]) -> tuple[Any, list[Any]]:
+def torch_value_and_gradient(program: DifferentiableProgram, arguments: Sequence[np.ndarray]) -> tuple[Any, list[Any]]:
     """The number that `program` gives, and its gradient in every argument."""
-    leaves = [torch.tensor(x, requires_grad=True) for x in at]
+    leaves = [torch.tensor(x, requires_grad=True) for x in arguments]
     with saved_tensors_hooks(torch.clone, lambda saved: saved):  # what is written to later is kept as it was
         value = program.build(NUMPY, FUNCTIONS)(*(tnp.ndarray(leaf * 1) for leaf in leaves)).tensor
         if not value.requires_grad:
-            return value.numpy(), [np.zeros(x.shape) for x in at]
-        found = torch.autograd.grad(value, leaves, allow_unused=True)
-    gradients = [np.zeros(x.shape) if g is None else g.numpy() for g, x in zip(found, at, strict=True)]
+            return value.numpy(), [np.zeros(x.shape) for x in arguments]
+        grads = torch.autograd.grad(value, leaves, allow_unused=True)
+    gradients = [np.zeros(x.shape) if g is None else g.numpy() for g, x in zip(grads, arguments, strict=True)]
     return value.detach().numpy(), gradients
