@@ -15,7 +15,7 @@ import numpy as np
 import scipy.special
 
 from eqfuse.errors import DtypeError
-from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.row import BOOL, WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.special import COMMUTATIVE, SPECIAL_BY_PRICE
 from eqfuse.ops.types import TensorType
 
@@ -65,8 +65,17 @@ def _ufunc(name: str, ufunc: np.ufunc, price: PriceClass, complex_flops: int = 2
         return TensorType(result, broadcast(name, types))
 
     takes = f"it takes {ufunc.nin} argument(s)"
-    flops = partial(_flops, complex_flops)
-    return Op(name, Role.ELEMENTWISE, ufunc.nin, (), type_rule, ufunc, flops, price, **facts)
+    facts |= {"own_dtypes": _own_dtypes(ufunc)}
+    return Op(
+        name, Role.ELEMENTWISE, ufunc.nin, (), type_rule, ufunc, partial(_flops, complex_flops), price, **facts
+    )
+
+
+def _own_dtypes(ufunc: np.ufunc) -> tuple[np.dtype | None, ...]:
+    """Whole numbers, where each of its loops for floats takes them: exponents of ldexp, orders of polynomials."""
+    floats = {*"efdg"}
+    loops = [loop[: ufunc.nin] for loop in ufunc.types if not floats.isdisjoint(loop[: ufunc.nin])]
+    return tuple([WHOLE if floats.isdisjoint(taken) else None for taken in zip(*loops, strict=True)])
 
 
 def _flops(complex_flops: int, types: Types, out: TensorType, _attrs: tuple) -> int:
@@ -216,7 +225,7 @@ _UFUNC_ROWS = [
 UFUNCS: dict[str, np.ufunc] = {op.name: op.meaning for op in _UFUNC_ROWS}  # type: ignore[misc]
 ROWS = [
     *_UFUNC_ROWS,
-    Op("where", Role.ELEMENTWISE, 3, (), _where, np.where, _one_per_element, _SIMPLE, _NEVER, values_from=1),
+    Op("where", Role.ELEMENTWISE, 3, (), _where, np.where, _one_per_element, _SIMPLE, _NEVER, own_dtypes=(BOOL,)),
     Op("cast", Role.ELEMENTWISE, 1, ("dtype",), _cast, cast_array, no_flops, _SIMPLE, _ONCE),
     Op("real", Role.ELEMENTWISE, 1, (), _part("real"), np.real, no_flops, _SIMPLE, _NEVER),
     Op("imag", Role.ELEMENTWISE, 1, (), _part("imag"), np.imag, no_flops, _SIMPLE, _NEVER),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from eqfuse.errors import ShapeError
 from eqfuse.ops.index_map import IndexMap
 from eqfuse.ops.types import Shape, TensorType
@@ -71,6 +73,7 @@ class Rounding(Enum):
 
 
 REALS = (-math.inf, math.inf)
+BOOL, WHOLE = np.dtype(bool), np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,20 @@ class Op:
     even: bool = False  # f(-x) == f(x)
     domain: tuple[float, float] = REALS  # where a function of one argument is defined
     joined_by: str | None = None  # of a reduction: the operator that joins the results of two parts
-    values_from: int = 0  # the first argument that holds values: before them is the condition of `where`
     piecewise: bool = False  # each element is an argument's, of the one that its place says: kernels compute it there
     # of a view, from the shape of its argument and its attributes; None where no sums of indices express the view
     index_map: Callable[[Shape, tuple], IndexMap | None] | None = None
+    own_dtypes: tuple[np.dtype | None, ...] = ()  # see `own_dtype`
+
+    def own_dtype(self, place: int) -> np.dtype | None:
+        """The dtype of the argument at `place` where it stands apart from the others': BOOL of a condition, WHOLE of
+        indices, exponents and orders, which may have other integer dtypes too."""
+        return self.own_dtypes[place] if place < len(self.own_dtypes) else None
+
+    @property
+    def values_from(self) -> int:
+        """The first argument that holds numbers: before them is the condition of `where`."""
+        return int(self.own_dtypes[:1] == (BOOL,))
 
     def attr(self, attrs: Sequence[Any], name: str) -> Any:
         """The attribute `name` among the `attrs` of one application."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
 
 MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
@@ -135,5 +135,6 @@ ROWS = [
     Op("bitcast", Role.LIBRARY, 1, ("dtype",), _bitcast, do_bitcast, no_flops, PriceClass.SIMPLE, Rounding.NEVER),
     Op("slice_scatter", Role.UPDATE, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops, PriceClass.SIMPLE,
        Rounding.NEVER, piecewise=True),
-    Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work, PriceClass.ONE_BY_ONE),
+    Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work, PriceClass.ONE_BY_ONE,
+       own_dtypes=(None, WHOLE)),
 ]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from eqfuse.dtypes import moved
 from eqfuse.ops import index_map
 from eqfuse.ops.index_map import IndexMap
-from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
 
 
@@ -127,16 +126,17 @@ def _do_pad(x: np.ndarray, value: np.ndarray, widths: tuple) -> np.ndarray:
 
 
 def _row(
-    name: str, role: Role, arity: int | None, attrs: tuple[str, ...], rule: object, meaning: object, price: PriceClass
-) -> Op:
-    return Op(name, role, arity, attrs, rule, meaning, no_flops, price, Rounding.NEVER)  # type: ignore[arg-type]
+    name: str, role: Role, arity: int | None, attrs: tuple[str, ...], rule: Any, meaning: Any, price: PriceClass,
+    **facts: Any,
+) -> Op:  # fmt: skip
+    return Op(name, role, arity, attrs, rule, meaning, no_flops, price, Rounding.NEVER, **facts)
 
 
 def _view(
     name: str, attr: str, rule: object, meaning: object, places: Callable[[Shape, tuple], IndexMap | None],
     price: PriceClass = PriceClass.FREE,
 ) -> Op:  # fmt: skip
-    return replace(_row(name, Role.VIEW, 1, (attr,), rule, meaning, price), index_map=places)
+    return _row(name, Role.VIEW, 1, (attr,), rule, meaning, price, index_map=places)
 
 
 ROWS = [
@@ -146,10 +146,9 @@ ROWS = [
     _view("slice", "ranges", _slice, _do_slice, index_map.sliced),
     _view("flip", "axes", _flip, np.flip, index_map.flipped),
     _view("sliding_window", "windows", _sliding_window, _do_sliding_window, index_map.windowed),
-    _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE),
-    _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE),
-    *[replace(op, piecewise=True) for op in (
-        _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE),
-        _row("pad", Role.PIECES, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE),
-    )],
-]
+    _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE, own_dtypes=(None, WHOLE)),
+    _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE,
+         own_dtypes=(None, WHOLE)),
+    _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE, piecewise=True),
+    _row("pad", Role.PIECES, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE, piecewise=True),
+]  # fmt: skip

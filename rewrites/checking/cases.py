@@ -18,7 +18,7 @@ from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16, TENSORS, kind
 from eqfuse.errors import EqfuseError, LawError
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ops import row
-from eqfuse.ops.row import Role
+from eqfuse.ops.row import BOOL, Role
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import (
     EXACT,
@@ -33,7 +33,7 @@ from eqfuse.rewrites.language.law import (
     walk,
 )
 from eqfuse.rewrites.language.match import FAULTS, Decline, RightSide, faulty, holds, number
-from eqfuse.rewrites.language.samples import sample_attr
+from eqfuse.rewrites.language.samples import own_dtypes, sample_attr
 
 FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
 WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
@@ -137,7 +137,8 @@ class LawCase:
             return self.types[term.name]
         if term not in matched.types:
             own = [self._left(a, matched) if a.op != LITERAL else None for a in term.args]
-            beside = [t.dtype for i, t in enumerate(own) if t is not None and not (term.op == "where" and i == 0)]
+            own_dtype = row(term.op).own_dtype
+            beside = [t.dtype for i, t in enumerate(own) if t is not None and own_dtype(i) is None]
             types = [matched.literal(a, beside[-1]) if t is None else t for a, t in zip(term.args, own, strict=True)]
             attrs: list[Any] = []
             for i, value in enumerate(term.attrs):
@@ -214,7 +215,7 @@ def drawn(
 
 class _CaseDraw:
     def __init__(self, law: Law, rng: random.Random, rank: int | None, empty: float) -> None:
-        self.rng, self.roles = rng, roles(law)
+        self.rng, self.roles, self.own_dtypes = rng, roles(law), _own_dtypes(law)
         self.dtype = rng.choice(_dtypes(law))
         self.base = [rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(4)]
         if rng.random() < 0.5:
@@ -257,11 +258,11 @@ class _CaseDraw:
             shape = (*shape[:axis], n, *shape[axis + 1 :])
         if "piece" in mine:
             shape = tuple(n if rng.random() < 0.5 else rng.randint(0 if n == 0 else 1, n) for n in shape)
-        if "condition" in mine:
-            return TensorType(np.dtype(bool), shape)
+        if name in self.own_dtypes:
+            return TensorType(self.own_dtypes[name], shape)
         if "cast" in mine and rng.random() < 0.3:
             return TensorType(rng.choice(WHOLE), shape)
-        return TensorType(np.dtype(np.int64) if "indices" in mine else self.dtype, shape)
+        return TensorType(self.dtype, shape)
 
     def attribute_of(self, _: Attr, op: str, name: str, types: list[TensorType], before: tuple) -> Any:
         if op == "concat" and types[0].rank >= -self.axis_of_parts and self.rng.random() < 0.7:
@@ -284,28 +285,33 @@ class _CaseDraw:
 
 @lru_cache(maxsize=256)
 def roles(law: Law) -> dict[str, set[str]]:
-    """What each variable is used as, to draw a fitting rank and dtype."""
+    """What each variable is used as, to draw a fitting rank and values."""
     uses: dict[str, set[str]] = {}
     for term in (t for side in (*law.lefts, *law.rights) for t in walk(side)):
         for i, arg in enumerate(term.args):
             if arg.op != VARIABLE:
                 continue
-            mine = uses.setdefault(arg.name, set())
+            mine, operator = uses.setdefault(arg.name, set()), row(term.op)
             if term.op in ("matmul", "conv", "cast"):
                 mine.add(term.op)
             elif term.op == "concat":
                 mine.add(f"part {i}")
-            elif term.op.startswith("window"):
+            elif operator.role is Role.WINDOW:
                 mine.add("window")
-            elif term.op == "where" and i == 0:
+            elif operator.own_dtype(i) == BOOL:
                 mine.add("condition")
-            elif term.op.startswith("take") and i == 1:
+            elif operator.role is Role.GATHER and i == 1:
                 mine.add("indices")
             elif term.op == "pad" and i == 1:
                 mine.add("scalar")
             elif term.op == "slice_scatter" and i > 0:
                 mine.add("piece")
     return uses
+
+
+@lru_cache(maxsize=256)
+def _own_dtypes(law: Law) -> dict[str, np.dtype]:
+    return own_dtypes(t for side in (*law.lefts, *law.rights) for t in walk(side))
 
 
 @lru_cache(maxsize=256)

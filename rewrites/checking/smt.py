@@ -14,7 +14,7 @@ from typing import Any
 from eqfuse.errors import TargetUnavailable
 from eqfuse.ops.facts import LARGEST, SMALLEST, Fact
 from eqfuse.rewrites.checking.cases import pointwise, roles
-from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Computed, Guard, Law, Term, walk
+from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Computed, Guard, Law, Term
 
 EFFORT = 400_000  # of z3 on one law, in its own units, so that the answer is the same on every machine
 
@@ -107,7 +107,7 @@ class _Translator:
         self.assumed: dict[str, Any] = {}  # by the words for it
         self.facts: list[Any] = []
         self.functions: set[str] = set()
-        self.truths = _truth_variables(law)
+        self.truths = {name for name, uses in self.roles.items() if "condition" in uses}
 
     def translate(self, term: Term) -> Any:
         if term.op == VARIABLE:
@@ -167,12 +167,6 @@ def _above(guard: Guard, x: Any, y: Any) -> list[Any]:
     if wanted == [Fact(lower=3.25), Fact(lower=-7.5)]:
         return [x >= y]
     return [x <= y] if wanted == [Fact(upper=3.25), Fact(upper=-7.5)] else []
-
-
-def _truth_variables(law: Law) -> set[str]:
-    """Variables that stand for truth values: conditions."""
-    terms = [t for side in (*law.lefts, *law.rights) for t in walk(side)]
-    return {t.args[0].name for t in terms if t.op == "where" and t.args[0].op == VARIABLE}
 
 
 Translation = Callable[..., Any]

@@ -112,11 +112,11 @@ class RightSide:
             return self.variables[term.name]
         if term in self.types:
             return self.types[term]
-        dtype = None
+        dtype, own_dtype = None, row(term.op).own_dtype
         for i, arg in enumerate(term.args):
             if arg.op != LITERAL:
                 t = self.type(arg)
-                if not (term.op == "where" and i == 0):
+                if own_dtype(i) is None:
                     dtype = t.dtype
         for arg in term.args:
             if arg.op == LITERAL and arg not in self.types:

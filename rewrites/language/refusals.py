@@ -19,7 +19,7 @@ from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.exactness import Exactness
 from eqfuse.rewrites.language.guards import Guard
 from eqfuse.rewrites.language.match import Decline, RightSide, number
-from eqfuse.rewrites.language.samples import sample_attr
+from eqfuse.rewrites.language.samples import own_dtypes, sample_attr
 from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computed, Term, walk
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _misfit(lefts: Sides, rights: Sides) -> str:
     terms = [t for side in (*lefts, *rights) for t in walk(side)]
     if any(name not in _DRAWN or isinstance(a, tuple | Computed) for t in terms for name, a in _attributes(t)):
         return ""  # an extent that is an attribute may fit what is hardly ever drawn
-    fixed = dict(_fixed(terms))
+    fixed = own_dtypes(terms)
     left_fits = right_fits = False
     for draw in range(_DRAWS):
         drawn = _TypeDraw(draw, fixed, rng)
@@ -166,16 +166,6 @@ def _attributes(term: Term) -> Iterator[tuple[str, Any]]:
         yield from zip(row(term.op).attrs, term.attrs, strict=True)
 
 
-def _fixed(terms: list[Term]) -> Iterator[tuple[str, np.dtype]]:
-    """(variable, dtype) of those whose place wants a dtype of its own."""
-    for term in terms:
-        for i, arg in enumerate(term.args):
-            if arg.op == VARIABLE and term.op == "where" and i == 0:
-                yield arg.name, np.dtype(bool)
-            elif arg.op == VARIABLE and term.op.startswith("take") and i == 1:
-                yield arg.name, np.dtype(np.int64)
-
-
 class _TypeDraw:
     """Types for the variables of a side and values for its attributes: the first draws are the likeliest to fit."""
 
@@ -191,7 +181,8 @@ class _TypeDraw:
             return self._variable(term.name)
         if term not in self.types:
             types = [None if a.op == LITERAL else self.type(a) for a in term.args]
-            beside = [t.dtype for i, t in enumerate(types) if t is not None and not (term.op == "where" and i == 0)]
+            own_dtype = row(term.op).own_dtype
+            beside = [t.dtype for i, t in enumerate(types) if t is not None and own_dtype(i) is None]
             given = [
                 number(a.value, beside[-1]).type if t is None else t for a, t in zip(term.args, types, strict=True)
             ]

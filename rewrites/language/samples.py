@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from eqfuse.dtypes import TENSORS
 from eqfuse.errors import LawError
+from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.match import Decline
+from eqfuse.rewrites.language.term import VARIABLE, Term
 
 _COUNTS = (1, 2, 3, 4, 6, 8, 9)
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -40,6 +43,12 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }  # by attribute; the others depend on the arguments
 _MODES = {"qr": ("reduced", "complete"), "scatter": ("set", "add", "multiply", "maximum")}
 _DTYPES = (*TENSORS, *map(np.dtype, ("float16", "float32", "float64", "int32", "int64", "bool")))
+
+
+def own_dtypes(terms: Iterable[Term]) -> dict[str, np.dtype]:
+    """The dtype of each variable that stands where `terms` want one of its own."""
+    places = ((a.name, row(t.op).own_dtype(i)) for t in terms for i, a in enumerate(t.args) if a.op == VARIABLE)
+    return {name: dtype for name, dtype in places if dtype is not None}
 
 
 def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random) -> Any:

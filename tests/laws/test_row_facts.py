@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.row import REALS, Rounding
-from eqfuse.rewrites import book
+from eqfuse.rewrites import EXACT, Law, apply, attrs, book, tensors
+from eqfuse.rewrites.checking.check import check
+from tests.laws.corners import drawn_call
 
 FLOATS = np.array([*np.arange(-8, 8.5, 0.5), 1e-3, -1e-3, 20.25, -20.25, 1e10, -1e10, 0.0, -0.0])
 WHOLE, TRUTHS = np.arange(-8, 9), np.array([False, True])
@@ -149,3 +152,31 @@ def test_each_element_of_a_view_is_the_one_of_its_argument_that_the_index_map_na
         taken = tuple(place.start + sum(step * index[a] for a, step in place.terms) for place in places)
         np.testing.assert_array_equal(x[taken] if shape else np.broadcast_to(x, view.shape), view)
         assert all(place == Place() for place, extent in zip(places, shape, strict=True) if extent == 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("op", [name for name, op in TABLE.items() if op.arity is not None and op.arity > 1])
+def test_an_argument_has_a_dtype_of_its_own_where_the_row_says_so_and_nowhere_else(op: str) -> None:
+    """Where others are float64 and it never is. (Operators of whole numbers alone say nothing.)"""
+    rng, double, arity = random.Random(op), np.dtype(np.float64), TABLE[op].arity or 0
+    dtypes: list[set[np.dtype]] = [set() for _ in range(arity)]
+    for _ in range(2000):
+        types, _ = drawn_call(op, double, rng) or ((), ())
+        if any(t.dtype == double for t in types):
+            for met, t in zip(dtypes, types, strict=True):
+                met.add(t.dtype)
+        if all(double in met for met in dtypes):
+            break
+    own = [TABLE[op].own_dtype(i) for i in range(arity)]
+    assert [dtype is not None for dtype in own] == [bool(met) and double not in met for met in dtypes]
+    assert all(dtype is None or dtype in met for dtype, met in zip(own, dtypes, strict=True))
+
+
+APART = [name for name, op in TABLE.items() if any(op.own_dtypes) and not name.startswith("eval_")]
+
+
+@pytest.mark.parametrize("op", APART)  # a polynomial of a random order may take years
+def test_a_law_may_be_about_an_operator_with_an_argument_whose_dtype_stands_apart(op: str) -> None:
+    term = apply(op, *tensors("x y z")[: TABLE[op].arity], attrs=attrs("p q")[: len(TABLE[op].attrs)])
+    report = check(Law("_", np.negative(-term), term, exactness=EXACT), cases=20)
+    assert report.ok, report
