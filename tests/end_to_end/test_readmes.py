@@ -1,4 +1,4 @@
-"""The code in the READMEs runs, in order, and prints what stands below it."""
+"""The code in READMEs and examples runs, in order, and prints what stands below it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 OF_THIS_MACHINE = ("predicted", "plan priced")  # words of outputs that differ from machine to machine
 MARK = "---- end of block"
+TEXTS = ["README.md", "rewrites/README.md", "rewrites/example.md", "eqfuse/kinds/example.md"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("readme", ["README.md", "rewrites/README.md"])
+@pytest.mark.parametrize("readme", TEXTS)
 def test_every_block_of_python_runs_and_prints_what_is_shown(readme: str, tmp_path: Path) -> None:
     text = (ROOT / readme).read_text()
     blocks = [block for block in BLOCK.findall(text) if _installed(block[0])]
