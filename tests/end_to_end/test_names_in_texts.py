@@ -1,4 +1,4 @@
-"""The files, folders and modules that READMEs and docstrings name are there."""
+"""The files, folders and modules that READMEs, examples and docstrings name are there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("eqfuse", "rewrites", "extract", "tests", "benches")
-READMES = sorted(p for folder in (".", *(f"{f}/**" for f in FOLDERS)) for p in ROOT.glob(f"{folder}/README.md"))
+READMES = sorted(p for folder in (".", *(f"{f}/**" for f in FOLDERS)) for p in ROOT.glob(f"{folder}/*.md"))
 MODULES = sorted(p for folder in FOLDERS for p in ROOT.glob(f"{folder}/**/*.py"))
 PATH = re.compile(r"(?<!`)`((?:[a-z_.]+/)+(?:[\w.*-]+)?|[\w.*-]+\.(?:py|hpp|md))`(?!`)")
 LINK = re.compile(r"\]\(([\w./-]+)\)")
@@ -59,14 +59,3 @@ def test_docstrings_name_only_what_is_there() -> None:
         if names := [name for text in texts for name in missing(text, module.parent)]:
             wrong[str(module.relative_to(ROOT))] = names
     assert wrong == {}
-
-
-def test_every_folder_of_modules_has_a_readme_or_stands_in_that_of_the_folder_above() -> None:
-    folders = [init.parent for top in ("eqfuse", "extract", "rewrites") for init in (ROOT / top).rglob("__init__.py")]
-    assert len(folders) > 40
-    assert [str(f) for f in folders if not (f / "README.md").exists() and not _stands_above(f)] == []
-
-
-def _stands_above(folder: Path) -> bool:
-    above = folder.parent / "README.md"
-    return above.exists() and f"{folder.name}/" in above.read_text()
