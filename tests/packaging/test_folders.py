@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -26,6 +27,18 @@ READMES = sorted(
 def test_every_folder_of_several_modules_has_a_readme() -> None:
     assert len(FOLDERS) > 40
     assert [folder for folder, modules in FOLDERS if modules > 1 and f"{folder}/README.md" not in READMES] == []
+
+
+def test_every_module_stands_in_the_readme_of_its_folder() -> None:
+    """Files of rows, one for each family, stand there together; benchmarks by their commands."""
+    missing = []
+    for path in MODULES.values():
+        own, folder = path.relative_to(ROOT), path.parent / "README.md"
+        if path.stem.startswith("__") or own.parts[0] == "benches" or not folder.exists():
+            continue
+        if "\nROWS" not in path.read_text() and not re.search(rf"`([\w/]+/)?{path.stem}(\.py)?`", folder.read_text()):
+            missing.append(str(own))
+    assert missing == []
 
 
 def test_every_folder_of_tests_stands_in_the_readme_of_tests() -> None:
