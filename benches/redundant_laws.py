@@ -21,7 +21,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, substitute, topological
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, admitted
 from eqfuse.rewrites.checking.cases import LawCase, drawn
-from eqfuse.rewrites.procedures.side_by_side import PARTS
+from eqfuse.rewrites.procedures.shared_operands import PARTS
 
 CASES, TRIES, FEWEST = 24, 1500, 6
 ROUNDS = 3  # the law itself needs one

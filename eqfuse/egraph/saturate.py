@@ -40,7 +40,7 @@ from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import APPROXIMATE, Law
 from eqfuse.rewrites.own import usable
 from eqfuse.rewrites.procedures.short_axes import in_slices
-from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
+from eqfuse.rewrites.procedures.shared_operands import PARTS, parts
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 
 _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
@@ -94,7 +94,7 @@ def saturate_segment(
     run = Saturation(engine, rules, budget, allowance)
     for _ in run:
         pass
-    _side_by_side(run, engine, graph, admitted)
+    _share_operands(run, engine, graph, admitted)
     classes, origin = freeze(engine, graph)
     return Segment(
         graph,
@@ -114,7 +114,7 @@ def saturate_segment(
     )
 
 
-def _side_by_side(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
+def _share_operands(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
     """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
     one more choice, from which no others grow."""
     rules = [rule for law in laws if law.name in PARTS for rule in compile_law(law)]

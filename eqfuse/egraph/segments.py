@@ -21,7 +21,7 @@ from eqfuse.egraph.alike import look, operators, runs
 from eqfuse.egraph.canonical import canonical, slice_of
 from eqfuse.ir.graph import Graph, Node, constants, topological
 from eqfuse.ops import Role, row
-from eqfuse.rewrites.procedures.side_by_side import SharedProducts, shared_products
+from eqfuse.rewrites.procedures.shared_operands import SharedProducts, shared_products
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
 MANY = 150  # operators to be searched, from which on steps that differ in extents are looked for

@@ -15,7 +15,7 @@ from eqfuse.egraph.space import Segment
 from eqfuse.extract.programs.as_written import rewritten
 from eqfuse.extract.programs.replacement import Written, replaceable, replaced, replacements
 from eqfuse.ir.graph import Node
-from eqfuse.rewrites.procedures.side_by_side import PARTS, parts
+from eqfuse.rewrites.procedures.shared_operands import PARTS, parts
 from eqfuse.rewrites.simplifier import PASS, SIMPLIFIER
 
 SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.emit.cuda.neighbours import side_by_side
+from eqfuse.emit.cuda.neighbours import neighbouring
 
 
 def places(text: str, first: int, width: int, other: int) -> list[int]:
@@ -26,7 +26,7 @@ def test_places_said_to_lie_side_by_side_do_from_a_multiple_of_the_width_on() ->
     count = 0
     for _ in range(3000):
         text, width = drawn(rng), int(rng.choice([2, 4, 8]))
-        if side_by_side(text, "k", width):
+        if neighbouring(text, "k", width):
             count += 1
             for first, other in ((0, 0), (width, 1), (5 * width, 7)):
                 elements = places(text, first, width, other)
@@ -38,11 +38,11 @@ def test_places_said_to_lie_side_by_side_do_from_a_multiple_of_the_width_on() ->
     "k", "(m * 40 + k)", "((m / 16) * 64 + k % 64)", "(k - 8)", "(m * 24 + (k / 8 * 8 + k % 8))",
 ])  # fmt: skip
 def test_usual_places_of_neighbours_are_known_as_such(text: str) -> None:
-    assert side_by_side(text, "k", 8)
+    assert neighbouring(text, "k", 8)
 
 
 @pytest.mark.parametrize("text", [
     "(m * 40 + k + 1)", "(k * 2)", "(39 - k)", "k / 4", "(m + k)", "t3", "k + t3", "k % 12",
 ])  # fmt: skip
 def test_places_apart_or_not_aligned_are_read_one_by_one(text: str) -> None:
-    assert not side_by_side(text, "k", 8)
+    assert not neighbouring(text, "k", 8)

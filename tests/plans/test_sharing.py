@@ -19,7 +19,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 from eqfuse.rewrites import book
-from eqfuse.rewrites.procedures.side_by_side import PARTS
+from eqfuse.rewrites.procedures.shared_operands import PARTS
 
 F = np.float32
 GPU = DEVICES["a100"]

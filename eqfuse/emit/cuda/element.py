@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.cuda import ops
-from eqfuse.emit.cuda.neighbours import side_by_side
+from eqfuse.emit.cuda.neighbours import neighbouring
 from eqfuse.emit.cuda.pieces import chosen, pieces_at
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -265,7 +265,7 @@ class Elements:
         whole, before = flat, ""
         while whole != before and len(whole) < LONGEST:
             whole, before = re.sub(NAME, lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
-        if len(whole) >= LONGEST or not side_by_side(whole, self.fast, self.vector_width):
+        if len(whole) >= LONGEST or not neighbouring(whole, self.fast, self.vector_width):
             return None
         return "i_" if flat == "i" else re.sub(rf"\b{self.fast}\b", f"{self.fast}_", whole)
 

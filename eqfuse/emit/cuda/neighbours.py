@@ -23,7 +23,7 @@ class _Place:
     rest: int
 
 
-def side_by_side(text: str, name: str, width: int) -> bool:
+def neighbouring(text: str, name: str, width: int) -> bool:
     """Do `width` elements lie side by side at the places `text`, and start at a multiple of `width`, where `name` goes
     from a multiple of `width` on?"""
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Indices, Parameters
-from eqfuse.emit.cuda.neighbours import side_by_side
+from eqfuse.emit.cuda.neighbours import neighbouring
 from eqfuse.emit.cuda.row_elements import RowElements
 from eqfuse.emit.cuda.scans import Scans
 from eqfuse.emit.cuda.scheduling.passes import values_behind
@@ -269,7 +269,7 @@ class _Writer:
             place = e.indices.join(index, output.shape)
             vector = f"Vec<{ops.stored(output.dtype)}, {self.width}>"
             first = re.sub(rf"\b{e.fast}\b", f"{e.fast}_", place)
-            several = self.width > 1 and side_by_side(place, e.fast, self.width)
+            several = self.width > 1 and neighbouring(place, e.fast, self.width)
             if not full and several:
                 one_vectors.append(f"{vector} w{j}v;")
                 ones.append(f"w{j}v.v[v] = {text};")
