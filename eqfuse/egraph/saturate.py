@@ -39,8 +39,8 @@ from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import APPROXIMATE, Law
 from eqfuse.rewrites.own import usable
-from eqfuse.rewrites.procedures.short_axes import in_slices
 from eqfuse.rewrites.procedures.shared_operands import PARTS, parts
+from eqfuse.rewrites.procedures.short_axes import in_slices
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 
 _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
