@@ -168,3 +168,17 @@ def test_what_slices_leave_uncovered_is_held_by_the_boxes_that_are_copied(drawn:
         covered[tuple(slice(*r) for r in ranges)] = True
     assert (seen <= 1).all()
     assert ((seen == 1) | covered).all()
+
+
+@pytest.mark.parametrize("device", [DEVICES["cpu"], pytest.param(C, marks=needs_compiler)])
+def test_what_is_read_after_an_update_of_its_copy_is_what_it_was(device: ef.Device) -> None:
+    def program(x: Any) -> Any:
+        before = np.sort(x, axis=1)
+        after = before.copy()
+        after[0, 3:5] = -1.0
+        columns = np.sort(after, axis=0)
+        return columns[:2] + before[:2], np.cumsum(before * columns[0], axis=1)
+
+    x = np.random.default_rng(0).standard_normal((50, 60))
+    for ours, wanted in zip(ef.compile(program, x, target=device)(x), program(x), strict=True):
+        np.testing.assert_array_equal(ours, wanted)
