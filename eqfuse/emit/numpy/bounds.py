@@ -40,11 +40,11 @@ def _bound(n: Node, op: str) -> tuple[Node, Node] | None:
     """The array and its bound, where ``clip`` does to them what `n` does, zeros' signs included."""
     if n.op != op or n.dtype.kind not in "iuf" or n.dtype == np.float16:
         return None
-    for at, (bound, array) in enumerate((n.args, n.args[::-1])):
+    for i, (bound, array) in enumerate((n.args, n.args[::-1])):
         value = _number(bound)
         if value is not None and array.type == n.type and bound.type.size < n.type.size:
             # of equal values clip takes the array's, and maximum and minimum their second argument
-            return (array, bound) if value == value and (value != 0 or at == 0) else None
+            return (array, bound) if value == value and (value != 0 or i == 0) else None
     return None
 
 

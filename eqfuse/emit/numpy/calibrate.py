@@ -187,7 +187,7 @@ def caches() -> Caches:
 def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
     """This CPU's profile. Every figure is the best of several runs, so that other programs disturb it little; `look` is
     called between figures, to notice where they disturb it all the same."""
-    threads, found = thread_count(), caches()
+    threads, sizes = thread_count(), caches()
     look()
     stop_after = 2e-5 if quick else 2e-3  # seconds spent on one figure
     call = seconds_of(partial(np.add, *[np.zeros(1, np.float32)] * 2, out=np.zeros(1, np.float32)), 2e-3)
@@ -206,7 +206,7 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
     seconds["transpose"] = tuple((dtype, _transposed(np.dtype(dtype), stop_after)) for dtype in DTYPES)
     for op in _FREE:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
-    near, all_levels, dispatch = memory_of(found, threads, quick)
+    near, all_levels, dispatch = memory_of(sizes, threads, quick)
     look()
     lock, lasting, wake = (LOCK, LASTING, WAKE) if quick or threads == 1 else threading_of(threads, dispatch)
     look()
@@ -218,7 +218,7 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
         flops=flops, tiled_flops=(),
         scalar_flops=tuple((dtype, threads / s) for dtype, s in seconds["add"]),
         elements=tuple((op, tuple((d, s / threads) for d, s in row)) for op, row in sorted(seconds.items())),
-        l1_bytes=found.l1, l2_bytes=found.l2, shared_bytes=found.l1,
+        l1_bytes=sizes.l1, l2_bytes=sizes.l2, shared_bytes=sizes.l1,
         max_arguments=DEVICES["cpu"].max_arguments, multiprocessors=0, depth=DEVICES["cpu"].depth,
         reads=f"{'quick' if quick else 'full'} measurement, {date.today()}, NumPy {np.__version__}",
     )  # fmt: skip

@@ -46,25 +46,25 @@ def in_parts(body: Graph, most: int) -> Parts | None:
 
 def _length(extent: int, most: int) -> int:
     """The longest part of a row, as long as the others; 0 where there is none that is long enough."""
-    found = next((length for length in range(min(most, extent // 2), 0, -1) if extent % length == 0), 0)
-    return found if found * SHORTEST >= most else 0
+    longest = next((length for length in range(min(most, extent // 2), 0, -1) if extent % length == 0), 0)
+    return longest if longest * SHORTEST >= most else 0
 
 
 def _parts(body: Graph, reductions: Sequence[Node], cascade: Cascade, length: int) -> Parts:
     extent = reductions[0].args[0].shape[-1]
     count = const(length, cascade.count.dtype)
-    made: dict[Node, Node] = {}  # what stands in a part for each value; of a reduction, what others need of it
+    counterparts: dict[Node, Node] = {}  # what stands in a part for each value; of a reduction, what others need of it
     results: list[Node] = []
     for n in body.nodes:
         if not computes(n):
-            made[n] = _by_parts(n, extent, length)
+            counterparts[n] = _by_parts(n, extent, length)
         elif n in reductions:
-            found = n.over([made[a] for a in n.args])
-            results.append(found)
-            known = {cascade.parts[n]: found, cascade.count: count}
-            made[n] = substitute((cascade.anchors[n],), known)[0] if n in cascade.anchors else found
+            reduction = n.over([counterparts[a] for a in n.args])
+            results.append(reduction)
+            known = {cascade.parts[n]: reduction, cascade.count: count}
+            counterparts[n] = substitute((cascade.anchors[n],), known)[0] if n in cascade.anchors else reduction
         else:
-            made[n] = n.over([made[a] for a in n.args])
+            counterparts[n] = n.over([counterparts[a] for a in n.args])
     stands = tuple([
         input_node(f"parts {k}", TensorType(n.dtype, (*n.shape[:-1], extent // length)))
         for k, n in enumerate(reductions)

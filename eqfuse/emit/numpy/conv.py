@@ -32,14 +32,14 @@ def conv_kernel(schedule: BlockedConvolution) -> Source:
     else:
         first = part_of(source, slide.image, schedule.image, unrolled.reads, ("low", "high"))
     last = StageText(source, schedule.after, incoming=schedule.incoming)
-    made, nbytes = _arrays(source, unrolled)
+    buffers, nbytes = _arrays(source, unrolled)
     shorter: list[str] = []
     if isinstance(first, StageText):
         arrays, shorter, nbytes = first.scratch(nbytes, "high - low", ragged=True)
-        made += arrays
+        buffers += arrays
     arrays, last_shorter, nbytes = last.scratch(nbytes, "j - i")
     source.line("def tiles(numbers):")
-    source.block([f"memory = scratch({nbytes})", *made, *arrays], 2)
+    source.block([f"memory = scratch({nbytes})", *buffers, *arrays], 2)
     source.line("for number in numbers:", 2)
     source.block([*tile_indices(last.panel, cut), *row_bounds(slide), *shorter, *last_shorter, *_clear(unrolled)], 3)
     source.line(f"inside = padded[{inner(slide, 1)}]", 3)
@@ -60,9 +60,9 @@ def _arrays(source: Source, u: Unrolled) -> tuple[list[str], int]:
     padded = (u.channels, slide.rows_read(u.rows) + 1, *slide.padded[1:])
     steps = [item * math.prod(padded[a + 1 :]) for a in range(len(padded))]
     taps = [s * d for s, d in zip(steps[1:], slide.dilations, strict=True)]
-    at = (u.rows * u.width,) if u.flat else (u.rows, *u.out[1:])
+    extents = (u.rows * u.width,) if u.flat else (u.rows, *u.out[1:])
     moves = [item] if u.flat else [s * d for s, d in zip(steps[1:], slide.strides, strict=True)]
-    shape = (u.channels, *slide.window, *at)
+    shape = (u.channels, *slide.window, *extents)
     line, offset = array(source, "padded", 0, padded, u.dtype)
     lines = [line, "padded[...] = 0"]
     lines.append(f"windows = as_strided(padded, {shape}, {(steps[0], *taps, *moves)})")

@@ -78,9 +78,9 @@ class NumpyExecutable(Executable):
 
     def _results(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         bound, arena = self.take()
-        made = bound(arguments)
+        results = bound(arguments)
         self.give(bound, arena)
-        return made
+        return results
 
     def source(self) -> str:
         """The Python function that a call runs, and the kernels it calls."""

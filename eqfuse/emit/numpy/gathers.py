@@ -28,21 +28,21 @@ def places_in_panel(n: Node) -> Node:
 
 def aside(body: Graph) -> set[Node]:
     """What only a ``take`` reads: it lies in other axes than the values of the body."""
-    found = {m for n in body.nodes if n.op == "take" for a in n.args for m in (a, *leaf_chain(a)[1], leaf_chain(a)[0])}
-    if not found:
-        return found
-    read = {a for n in body.nodes if n.op != "take" and n not in found for a in n.args}
-    return {n for n in found if n not in read and n not in body.outputs}
+    values = {m for n in body.nodes if n.op == "take" for a in n.args for m in (a, *leaf_chain(a)[1], leaf_chain(a)[0])}
+    if not values:
+        return values
+    read = {a for n in body.nodes if n.op != "take" and n not in values for a in n.args}
+    return {n for n in values if n not in read and n not in body.outputs}
 
 
 def shares(body: Graph) -> dict[Node, float]:
     """The share that is read of arrays that nothing but one gather reads."""
-    found: dict[Node, float] = {}
+    share_of: dict[Node, float] = {}
     for n in [n for n in body.nodes if row(n.op).role is Role.GATHER]:
         source = n.args[0]
         if source not in body.outputs and [m for m in body.nodes if source in m.args] == [n]:
-            found |= share_read(n)
-    return found
+            share_of |= share_read(n)
+    return share_of
 
 
 def share_read(n: Node) -> dict[Node, float]:

@@ -92,20 +92,20 @@ def _in_long_rows(parted: Sequence[Node], panel: Panel, cut: Tiling) -> bool:
 def _segments(parted: Sequence[Node], panel: Panel) -> tuple[JoinedRange, ...]:
     (axis,) = panel.kept([parted[0].attr("axis")])
     starts = {n: _starts(n) for n in parted}
-    places = sorted({p for found in starts.values() for p in found})
+    places = sorted({p for bounds in starts.values() for p in bounds})
     segments = []
     for low, high in pairwise(places):
-        at = {n: max(k for k, p in enumerate(found) if p <= low) for n, found in starts.items()}
-        segments.append(JoinedRange(axis, low, high, {n: (k, starts[n][k]) for n, k in at.items()}))
+        pieces = {n: max(k for k, p in enumerate(bounds) if p <= low) for n, bounds in starts.items()}
+        segments.append(JoinedRange(axis, low, high, {n: (k, starts[n][k]) for n, k in pieces.items()}))
     return tuple(segments)
 
 
 def _starts(n: Node) -> list[int]:
     """Where the pieces of `n` begin, and where the last one ends."""
-    found = [0]
+    bounds = [0]
     for a in n.args:
-        found.append(found[-1] + a.type.extent(n.attr("axis")))
-    return found
+        bounds.append(bounds[-1] + a.type.extent(n.attr("axis")))
+    return bounds
 
 
 def rows_of(

@@ -84,18 +84,18 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
         planned: NumpyKernel = kind.emit_plans(kernel, device)
         return planned
     key = (kernel.kind, kernel.body.key, device, gaps)
-    found = _emitted.get(key)
-    if found is None:
+    emitted = _emitted.get(key)
+    if emitted is None:
         schedule = kind.schedule(kernel.body, device)
         if gaps and isinstance(schedule, Tiles):
             schedule = schedule.with_gaps()
         source = kind.emit(kernel.body, schedule, device)
-        found = NumpyKernel(source.text(), source, schedule)
+        emitted = NumpyKernel(source.text(), source, schedule)
         with _lock:
-            _emitted[key] = found
+            _emitted[key] = emitted
             while len(_emitted) > KEPT:
                 del _emitted[next(iter(_emitted))]
-    return found
+    return emitted
 
 
 def loop_of_plans(kernel: Kernel, device: Device) -> NumpyKernel:

@@ -70,13 +70,13 @@ def block_copies_kernel(schedule: BlockCopies) -> Source:
     body, source = schedule.body, Source(schedule.body)
     for o, place in zip(body.outputs, source.writes, strict=True):
         base = unreshaped(o)
-        at = place if base is o else f"{place}.reshape({base.shape})"
+        destination = place if base is o else f"{place}.reshape({base.shape})"
         if run_axis(base) is None:
             source.note_statement_bytes(copied(base))
-            source.line(f"copyto({at}, {source.view(base)})")
+            source.line(f"copyto({destination}, {source.view(base)})")
             continue
         source.line(f"x = {source.view(base)}")
-        source.line(f"y = {at}")
+        source.line(f"y = {destination}")
         source.line("def tiles(numbers):")
         source.line(f"memory = scratch({BUFFER})", 2)
         source.line("for number in numbers:", 2)
@@ -90,13 +90,13 @@ def with_constant_places(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kern
     n = k.body.outputs[0]
     if n.op != "take" or [m for m in k.body.nodes if computes(m)] != [n] or n.args[1] not in k.body.inputs:
         return k
-    at = k.body.inputs.index(n.args[1])
-    places = constants.get(k.reads[at])
+    position = k.body.inputs.index(n.args[1])
+    places = constants.get(k.reads[position])
     if places is None or not _runs(places, n.args[0].type.extent(n.attr("axis"))):
         return k
     outputs = substitute(k.body.outputs, {n.args[1]: const(places)})
     inputs = tuple(i for i in k.body.inputs if i is not n.args[1])
-    return replace(k, body=Graph(inputs, outputs), reads=tuple(v for i, v in enumerate(k.reads) if i != at))
+    return replace(k, body=Graph(inputs, outputs), reads=tuple(v for i, v in enumerate(k.reads) if i != position))
 
 
 def _runs(places: np.ndarray, extent: int) -> list[tuple[int, int, str]]:
@@ -131,8 +131,8 @@ def _take_slices(source: Source, n: Node, args: list[str]) -> None:
     """Copy slice by slice where the places are a few slices: `take` goes element by element."""
     runs = _slices(n)
     before = ":, " * (len(n.args[0].shape) + n.attr("axis"))
-    for start, stop, at in runs:
-        source.line(f"o0[{before}{start}:{stop}] = {args[0]}[{before}{at}]")
+    for start, stop, indices in runs:
+        source.line(f"o0[{before}{start}:{stop}] = {args[0]}[{before}{indices}]")
     if not runs:
         source.line(_call(source, n, args))
 
@@ -149,8 +149,8 @@ def slice_scatter(source: Source, n: Node, args: list[str]) -> None:
     slices = n.attr("slices")
     kept = uncovered(n.shape, slices)
     for ranges in kept:
-        at = _index(ranges) if n.shape else ""
-        source.line(f"copyto(o0{at}, {base}{at})")
+        index = _index(ranges) if n.shape else ""
+        source.line(f"copyto(o0{index}, {base}{index})")
     source.keeping = len(kept)
     for value, ranges in zip(values, slices, strict=True):
         source.line(f"o0{_index(ranges)} = {value}")

@@ -37,13 +37,13 @@ def loop_kernel(kernel: Kernel, device: Device) -> Source:
     source.kernel_bytes = max(s.peak_bytes for s in steps) + held_results(kernel, steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     first = first_carries(n)
-    copied = {first[at] for at in steps[-1].kept}  # to where the carry lies
-    source.carries = begun_in_place(kernel, {at: n.args[first[at]] for at in steps[-1].kept})
+    copied = {first[carry] for carry in steps[-1].kept}  # to where the carry lies
+    source.carries = begun_in_place(kernel, {carry: n.args[first[carry]] for carry in steps[-1].kept})
     args = [_operand(source, a, i, steps[-1].reads_in_order and i not in copied) for i, a in enumerate(n.args)]
     views = _views(steps[-1])
     kept = steps[-1].kept
     into = [
-        Destination(p, at in kept, kept.get(at, at) != at, at in views) for at, p in enumerate(_places(source, types))
+        Destination(p, i in kept, kept.get(i, i) != i, i in views) for i, p in enumerate(_places(source, types))
     ]
     _WRITERS[n.op](source, n, args, into)
     outputs = kernel.body.outputs
@@ -100,7 +100,7 @@ def _lies_in_order(n: Node) -> bool:
 def _views(step: Any) -> frozenset[int]:
     """The results of `step` that are views, where the next step wants elements in order."""
     views = {k.writes[0] for k in step.plan.kernels if k.is_view and step.reads_in_order}
-    return frozenset(at for at, v in enumerate(step.plan.outputs) if v in views and at not in step.kept)
+    return frozenset(i for i, v in enumerate(step.plan.outputs) if v in views and i not in step.kept)
 
 
 def _lending(steps: Sequence[Any]) -> Callable[[], list[Any]]:
@@ -124,12 +124,12 @@ def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
     if outputs[0].op == "loop_result":
         written = {result_at(n): name for n, name in zip(outputs, source.writes, strict=True)}
         return [written.get(i) or source.workspace(t) for i, t in enumerate(types)]
-    made = []
-    for i, (at, t) in enumerate(zip(places(types), types, strict=False)):
+    names = []
+    for i, (start, t) in enumerate(zip(places(types), types, strict=False)):
         source.names[f"type{i}"] = t
-        source.line(f"p{i} = part(o0, {at}, type{i})")
-        made.append(f"p{i}")
-    return made
+        source.line(f"p{i} = part(o0, {start}, type{i})")
+        names.append(f"p{i}")
+    return names
 
 
 def _while(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
@@ -162,27 +162,27 @@ def _scan(source: Source, n: Node, args: list[str], into: list[Destination]) -> 
     state = _begin(source, args, into[:count])
     _index(source)
     rows = [f"{x}[i, ...]" for x in stacked]
-    made = [f"y{i}" for i in range(len(into) - count)]
+    new_rows = [f"y{i}" for i in range(len(into) - count)]
     source.line("((step, _),) = lent = lend()")
     source.line(f"for i in order({n.attr('trips')}, {n.attr('reverse')}):")
     if is_indexed(n):
         source.line(f"index[()] = {n.attr('start')} + i", 2)
-    source.line(f"{tuple_text([*state, *made])} = step({tuple_text(['index', *state, *rows, *shared])})", 2)
+    source.line(f"{tuple_text([*state, *new_rows])} = step({tuple_text(['index', *state, *rows, *shared])})", 2)
     _put_in_order(source, state, into)
-    source.block([f"{place.name}[i] = {name}" for place, name in zip(into[count:], made, strict=True)], 2)
+    source.block([f"{place.name}[i] = {name}" for place, name in zip(into[count:], new_rows, strict=True)], 2)
     _end(source, state, into[:count])
 
 
 def _choice(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
     condition, *shared = args
-    made, first = [f"c{i}" for i in range(len(into))], first_carries(n)
-    for at, place in enumerate(into):
+    results, first = [f"c{i}" for i in range(len(into))], first_carries(n)
+    for i, place in enumerate(into):
         if place.kept:
-            source.line(f"begin({place.name}, {shared[first[at] - 1]})")
-            shared[first[at] - 1] = place.name
+            source.line(f"begin({place.name}, {shared[first[i] - 1]})")
+            shared[first[i] - 1] = place.name
     source.line("(first, _), (step, _) = lent = lend()")
-    source.line(f"{tuple_text(made)} = (first if {condition} else step)({tuple_text(shared)})")
-    _end(source, made, into)
+    source.line(f"{tuple_text(results)} = (first if {condition} else step)({tuple_text(shared)})")
+    _end(source, results, into)
 
 
 _WRITERS: dict[str, Callable[[Source, Node, list[str], list[Destination]], None]] = {

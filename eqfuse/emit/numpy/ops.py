@@ -113,20 +113,20 @@ def masked_copy(args: Sequence[str], out: str) -> list[str]:
 def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:
     """The expression that takes the views of `chain`, one behind another, of the array `name`: an array, or the
     `number` in one without axes."""
-    at = 0
-    while at < len(chain):
-        picked = _picked(chain[at : at + 2])
+    position = 0
+    while position < len(chain):
+        picked = _picked(chain[position : position + 2])
         if picked is not None:
-            is_number = number and at + 2 == len(chain)
-            name += f"[{picked}]" if is_number or chain[at + 1].shape else f"[{picked}, ...]"
+            is_number = number and position + 2 == len(chain)
+            name += f"[{picked}]" if is_number or chain[position + 1].shape else f"[{picked}, ...]"
             if is_number:
                 return name
-            at += 2
+            position += 2
             continue
-        view = chain[at]
+        view = chain[position]
         ranges = _index_text(view.attr("ranges")) if view.op == "slice" else ""
         name = filled(view, VIEWS[view.op].new, [name], ranges=ranges)
-        at += 1
+        position += 1
     return f"{name}[()]" if number else name
 
 

@@ -23,10 +23,10 @@ def panel_kernel(schedule: Tiles) -> Source:
 def share_tiles(source: Source, text: StageText, threads: int) -> None:
     """The function of the tiles of one stage, and the call that shares them out."""
     stage = text.stage
-    made, shorter, nbytes = text.scratch(0)
+    arrays, shorter, nbytes = text.scratch(0)
     source.line("def tiles(numbers):")
-    if made:
-        source.block([f"memory = scratch({nbytes})", *made], 2)
+    if arrays:
+        source.block([f"memory = scratch({nbytes})", *arrays], 2)
     if shorter:
         source.line("size = 0", 2)
     source.line("for number in numbers:", 2)

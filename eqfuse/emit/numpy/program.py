@@ -69,24 +69,24 @@ class Routine:
 
         It calls `mark` at first and after every kernel that is no view.
         """
-        found: dict[str, Any] = {}
+        stays: dict[str, Any] = {}
         for name, source in self._stays.items():
             if isinstance(source, int):
-                found[name] = values[source]
+                stays[name] = values[source]
             elif isinstance(source, tuple):
-                found[name] = taken(found[source[0]], source[1])
+                stays[name] = taken(stays[source[0]], source[1])
             else:
-                found[name] = source
+                stays[name] = source
         # what stays is global: thousands of local names would take, and give back, new pages at every call
-        names = {"__builtins__": {}, **self._names, **found, "mark": mark}
+        names = {"__builtins__": {}, **self._names, **stays, "mark": mark}
         code = self._code if mark is None else self._compiled(["    mark()", *self._lines(marks=True)])
         return FunctionType(code.replace(), names)  # code of its own: it remembers where its globals lie
 
     def _lines(self, heads: bool = False, marks: bool = False) -> list[str]:
-        made = []
+        lines = []
         for part in self._parts:
-            made += [f"    {part.head}"] * heads + part.lines + ["    mark()"] * (marks and not part.is_view)
-        return made
+            lines += [f"    {part.head}"] * heads + part.lines + ["    mark()"] * (marks and not part.is_view)
+        return lines
 
     def _compiled(self, lines: list[str]) -> CodeType:
         names: dict[str, Any] = {}
@@ -167,7 +167,7 @@ class _Writer:
                 own = own[emitted.parts.keeping :]
             if i in self.written:  # each value is copied by a line at the end
                 first = len(own) - (len(k.body.outputs[0].args) - 1)
-                own = [line for at, line in enumerate(own) if at - first not in self.written[i]]
+                own = [line for position, line in enumerate(own) if position - first not in self.written[i]]
             return _KernelLines(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run
@@ -274,6 +274,6 @@ class _Writer:
 
 
 def _copied(array: np.ndarray) -> np.ndarray:
-    made = results.new(array.shape, array.dtype)
-    np.copyto(made, array)
-    return made
+    copy = results.new(array.shape, array.dtype)
+    np.copyto(copy, array)
+    return copy

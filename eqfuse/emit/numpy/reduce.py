@@ -25,10 +25,10 @@ def reduce_kernel(schedule: TiledReduction) -> Source:
     sizes = {n: stage.panel.dims(n.shape) for n in reductions}
     for k, n in enumerate(reductions):
         source.line(f"q{k} = empty({(parts, *sizes[n])}, {source.dtype(n.dtype)})")
-    made, shorter, nbytes = text.scratch(0, ragged=True)
+    arrays, shorter, nbytes = text.scratch(0, ragged=True)
     source.line("def tiles(numbers):")
-    if made:
-        source.block([f"memory = scratch({nbytes})", *made], 2)
+    if arrays:
+        source.block([f"memory = scratch({nbytes})", *arrays], 2)
     for k, n in enumerate(reductions):
         source.line(f"z{k} = empty({sizes[n]}, {source.dtype(n.dtype)})", 2)
     source.line("for number in numbers:", 2)

@@ -221,21 +221,21 @@ def reductions_last(body: Graph) -> list[Node] | None:
 
     And None where cutting would show: NumPy rounds a sum of bfloat16 or float8 after every element, from first to last.
     """
-    found = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
-    if not found or any(n.op not in JOINS or n.dtype in ADDED for n in found):
+    reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    if not reductions or any(n.op not in JOINS or n.dtype in ADDED for n in reductions):
         return None
     after: set[Node] = set()
     for n in body.nodes:
-        if n in found:
+        if n in reductions:
             if any(a in after for a in n.args):
                 return None
             after.add(n)
         elif any(a in after for a in n.args):
-            if n.shape != found[0].shape:
+            if n.shape != reductions[0].shape:
                 return None
             after.add(n)
-    space = found[0].args[0].shape
-    return found if all(o in after or (computes(o) and o.shape == space) for o in body.outputs) else None
+    space = reductions[0].args[0].shape
+    return reductions if all(o in after or (computes(o) and o.shape == space) for o in body.outputs) else None
 
 
 def _cascade(body: Graph, parts: Parts, tiles: Tiles, device: Device) -> CascadeOfParts:

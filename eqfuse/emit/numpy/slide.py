@@ -45,12 +45,12 @@ class Slide:
 
     def rows_of_blocks(self, cut: Tiling, rows: int) -> int:
         """How many rows of the image the blocks of `rows` rows of results read, padding aside."""
-        found: set[int] = set()
+        read: set[int] = set()
         for first in range(0, rows, cut.block):
             low = first * self.strides[0] - self.padding[0][0]
             high = (min(first + cut.block, rows) - 1) * self.strides[0] - self.padding[0][0] + self.reach[0]
-            found.update(range(max(low, 0), min(high, self.extents[0])))
-        return len(found)
+            read.update(range(max(low, 0), min(high, self.extents[0])))
+        return len(read)
 
 
 def single_axes(shape: tuple[int, ...], cuttable: tuple[int, ...]) -> Panel:

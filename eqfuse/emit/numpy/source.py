@@ -259,6 +259,6 @@ def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], p
             source.line(f"copyto({place}, {operands[o]})")
         elif places.get(o) != place:
             base = unreshaped(o)
-            at = place if base is o else f"{place}.reshape({base.shape})"
+            destination = place if base is o else f"{place}.reshape({base.shape})"
             source.note_statement_bytes(copied(base))
-            source.line(f"copyto({at}, {source.view(base, operands)})")
+            source.line(f"copyto({destination}, {source.view(base, operands)})")

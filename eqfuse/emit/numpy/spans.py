@@ -70,20 +70,20 @@ def spans(body: Graph, panel: Panel, block: int, loops: Collection[int] = ()) ->
         return None
     if block not in met.values():
         return NONE
-    found: dict[Node, Span | None] = dict.fromkeys([o for o in body.outputs if computes(o)])
+    span_of: dict[Node, Span | None] = dict.fromkeys([o for o in body.outputs if computes(o)])
     pieces: dict[Node, tuple[Span, ...]] = {}
     for n in reversed(body.nodes):
-        if n not in found:
+        if n not in span_of:
             continue
-        outer = found[n]
+        outer = span_of[n]
         inner: tuple[Span | None, ...] = (outer,) * len(n.args)
         if met.get(n) == block and _varies(n, panel, block):
             pieces[n] = inner = _pieces(n, outer, sum(map(len, pieces.values())))
         for a, span in zip(n.args, inner, strict=True):
-            at = span if _varies(a, panel, block) else None
-            if computes(a) and found.setdefault(a, at) is not at:
+            own = span if _varies(a, panel, block) else None
+            if computes(a) and span_of.setdefault(a, own) is not own:
                 return None
-    return Spans({n: span for n, span in found.items() if span is not None}, pieces)
+    return Spans({n: span for n, span in span_of.items() if span is not None}, pieces)
 
 
 def _varies(n: Node, panel: Panel, axis: int) -> bool:
@@ -91,10 +91,10 @@ def _varies(n: Node, panel: Panel, axis: int) -> bool:
 
 
 def _pieces(n: Node, outer: Span | None, first: int) -> tuple[Span, ...]:
-    found: list[Span] = []
+    pieces: list[Span] = []
     start = 0
     for a in n.args:
         extent = a.type.extent(n.attr("axis"))
-        found.append(Span(first + len(found), start, extent, outer))
+        pieces.append(Span(first + len(pieces), start, extent, outer))
         start += extent
-    return tuple(found)
+    return tuple(pieces)

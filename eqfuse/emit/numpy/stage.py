@@ -72,8 +72,8 @@ class Stage:
         self.last = last_uses([self.uses(n) for n in self.nodes], body.outputs)
         self.slots = Slots()
         self.place: dict[Node, Slot | str] = {}
-        for at, n in enumerate(self.nodes):
-            self._assign(at, n)
+        for position, n in enumerate(self.nodes):
+            self._assign(position, n)
 
     def uses(self, n: Node) -> list[Node]:
         """What the statement of `n` reads, the pieces of what it reads piece by piece among it."""

@@ -51,24 +51,24 @@ def statements(
     numbers = _numbers(reads, placed, wanted) if inline else set()
     last = last_uses([[*map(viewed, args)] for args in reads.values()], wanted)
     owned: set[Node] = set()
-    found: dict[Node, Statement] = {}
-    for at, n in enumerate(nodes):
+    by_node: dict[Node, Statement] = {}
+    for position, n in enumerate(nodes):
         read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
         if n not in wanted and _is_part(n, reads):
-            found[n] = Statement(read, "part", 0)
+            by_node[n] = Statement(read, "part", 0)
             continue
         seen = [viewed(a) for a in dict.fromkeys(read)]
-        dying = next((a for a in read if _reusable(a, n, at, last, owned) and seen.count(a) == 1), None)
+        dying = next((a for a in read if _reusable(a, n, position, last, owned) and seen.count(a) == 1), None)
         takes = row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast") and n not in placed
         over = dying if takes else None
-        freed = tuple(a for a in dict.fromkeys(seen) if a in owned and a is not over and last[a] == at)
+        freed = tuple(a for a in dict.fromkeys(seen) if a in owned and a is not over and last[a] == position)
         one = Statement(read, "number", int(n in placed)) if n in numbers else None
-        made = one or _statement(n, read, n in placed, over, inline)
-        found[n] = replace(made, freed=freed)
+        statement = one or _statement(n, read, n in placed, over, inline)
+        by_node[n] = replace(statement, freed=freed)
         owned.difference_update(freed, () if over is None else (over,))
         if n not in placed and n not in numbers:
             owned.add(n)
-    return found
+    return by_node
 
 
 def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None, inline: bool) -> Statement:
@@ -82,15 +82,15 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
 
 def _numbers(reads: Mapping[Node, Sequence[Node]], placed: Collection[Node], wanted: Collection[Node]) -> set[Node]:
     """The nodes that are computed as numbers, which only such nodes read; and those of them that are `placed`."""
-    found: set[Node] = set()
+    numbers: set[Node] = set()
     of_arrays = {*wanted} - {*placed}
     for n in reversed(list(reads)):
         if n not in of_arrays and are_numbers(n.op, n.type, [a.type for a in n.args]) and reads[n] == n.args:
-            found.add(n)
+            numbers.add(n)
             of_arrays.update(viewed(a) for a in n.args if viewed(a) is not a)
         else:
             of_arrays.update(map(viewed, reads[n]))
-    return found
+    return numbers
 
 
 def reduced_axes(n: Node) -> tuple[int, ...]:
@@ -105,9 +105,9 @@ def bits(dtype: np.dtype) -> str | None:
 def last_uses(reads: Sequence[Sequence[Node]], outputs: Iterable[Node]) -> dict[Node, int]:
     """Position of the last statement that reads each value, given what each one reads; outputs never die."""
     last: dict[Node, int] = {}
-    for at, args in enumerate(reads):
+    for position, args in enumerate(reads):
         for a in args:
-            last[a] = at
+            last[a] = position
     return last | dict.fromkeys(outputs, len(reads))
 
 

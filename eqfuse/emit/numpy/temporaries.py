@@ -22,8 +22,8 @@ HISTOGRAM_BLOCK = 65536  # elements that np.histogram takes at a time
 
 def temporaries(n: Node) -> int:
     """Bytes that the call of `n` allocates, the result aside."""
-    found = _CALLS.get(n.op)
-    return found(n) if found else 0
+    bytes_of = _CALLS.get(n.op)
+    return bytes_of(n) if bytes_of else 0
 
 
 def buffers(n: Node, elements: int, gaps: Callable[[Node], bool]) -> int:

@@ -200,18 +200,18 @@ def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, 
     axes = panel.cuttable()
     if not axes:
         return None
-    volume, at = max(row_elements, 1), len(axes) - 1
+    volume, position = max(row_elements, 1), len(axes) - 1
     least = 1
     if depth:
         least = product_rows(volume, depth)
     elif axes[-1] == len(panel.extents) - 1:
         least = NARROW
-    while at > 0 and volume * panel.extents[axes[at]] <= target:
-        volume *= panel.extents[axes[at]]
-        least, at = 1, at - 1
-    axis = axes[at]
+    while position > 0 and volume * panel.extents[axes[position]] <= target:
+        volume *= panel.extents[axes[position]]
+        least, position = 1, position - 1
+    axis = axes[position]
     extent = panel.extents[axis]
-    outer = math.prod(panel.extents[a] for a in axes[:at])
+    outer = math.prod(panel.extents[a] for a in axes[:position])
     blocks = math.ceil(extent / max(least, target // volume))
     if blocks * outer < 2 * threads:
         blocks = min(math.ceil(2 * threads / outer), max(1, extent // least))
@@ -222,7 +222,7 @@ def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, 
         block = -(-block // NARROW) * NARROW
     block = min(extent, -(-block // grain) * grain)
     blocks = math.ceil(extent / block)
-    return Tiling(tuple(axes[:at]), axis, block, blocks, blocks * outer)
+    return Tiling(tuple(axes[:position]), axis, block, blocks, blocks * outer)
 
 
 def lead_groups(body: Graph, n: Node, lead: int) -> tuple[tuple[int, ...], ...]:
@@ -327,12 +327,12 @@ def is_lone_reduction(body: Graph) -> bool:
 def work_of(n: Node, device: Device, steps: Jumps = NEAR) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
     known = _works.setdefault(n, {})
-    found = known.get((device, steps))
-    if found is None:
+    cost = known.get((device, steps))
+    if cost is None:
         literal = n.args[-1].literal if n.args and n.args[-1].op == "const" else None
-        found = work(n.op, n.attrs, n.type, [a.type for a in n.args], device, steps, literal)
-        known[device, steps] = found
-    return found
+        cost = work(n.op, n.attrs, n.type, [a.type for a in n.args], device, steps, literal)
+        known[device, steps] = cost
+    return cost
 
 
 _works: WeakKeyDictionary[Node, dict[tuple[Device, Jumps], Work]] = WeakKeyDictionary()  # many bodies share nodes

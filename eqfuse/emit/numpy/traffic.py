@@ -40,18 +40,18 @@ def bytes_read(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | 
         if leaf in places:
             place = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
             places[leaf][place] = max((parts or {}).get(n, 1.0), places[leaf].get(place, 0.0))
-    return [tuple([_elements(n, found, line) * n.dtype.itemsize for n, found in places.items()]) for line in lines]
+    return [tuple([_elements(n, shares, line) * n.dtype.itemsize for n, shares in places.items()]) for line in lines]
 
 
 def _elements(leaf: Node, places: Mapping[Place | None, float], line: int) -> int:
     if None in places:
         return leaf.type.size
     least = max(1, line // leaf.dtype.itemsize)
-    found = [(place, part, min(place[1][0][0], least) if place[1] else 1) for place, part in places.items() if place]
-    sizes = [round(part * math.prod(extent for _, extent in runs) * spread) for (_, runs), part, spread in found]
-    whole = all(part == 1 for _, part, _ in found)
+    reads = [(place, part, min(place[1][0][0], least) if place[1] else 1) for place, part in places.items() if place]
+    sizes = [round(part * math.prod(extent for _, extent in runs) * spread) for (_, runs), part, spread in reads]
+    whole = all(part == 1 for _, part, _ in reads)
     if len(sizes) > 1 and whole and leaf.type.size <= MARKED:
-        return _marked(leaf.type.size, frozenset([(place, spread) for place, _, spread in found]))
+        return _marked(leaf.type.size, frozenset([(place, spread) for place, _, spread in reads]))
     return min(leaf.type.size, sum(sizes))
 
 

@@ -28,24 +28,24 @@ def window_kernel(schedule: BlockedWindows) -> Source:
     else:
         first = part_of(source, slide.image, pooled.panel(slide.image.shape), pooled.reads, span)
     last = StageText(source, schedule.after, incoming=schedule.incoming)
-    made: list[str] = []
+    buffers: list[str] = []
     shorter: list[str] = []
     start, nbytes = "inside", 0
     if stored:
         line, nbytes = array(source, "padded", 0, (*pooled.front, pooled.height, *slide.padded[1:]), n.dtype)
-        made += [line, "padded[...] = fill"]
+        buffers += [line, "padded[...] = fill"]
         start = "padded"
     size = "high - low" if by_rows else "j - i"
     if isinstance(first, StageText):
         arrays, lines, nbytes = first.scratch(nbytes, size, ragged=True)
-        made, shorter = made + arrays, shorter + lines
+        buffers, shorter = buffers + arrays, shorter + lines
     steps, arrays, nbytes = _reduce(source, n, slide, pooled.front, pooled.rows, start, nbytes)
-    made += arrays
+    buffers += arrays
     arrays, lines, nbytes = last.scratch(nbytes, "j - i")
-    made, shorter = made + arrays, shorter + lines
+    buffers, shorter = buffers + arrays, shorter + lines
     source.line("def tiles(numbers):")
     if nbytes:
-        source.block([f"memory = scratch({nbytes})", *made], 2)
+        source.block([f"memory = scratch({nbytes})", *buffers], 2)
     source.line("for number in numbers:", 2)
     source.block([*tile_indices(last.panel, pooled.cut), *(row_bounds(slide) if by_rows else ()), *shorter], 3)
     if stored and by_rows:
@@ -81,13 +81,13 @@ def _reduce(
     width = list(slide.padded)
     width[0] = slide.rows_read(rows)
     lines: list[str] = []
-    made: list[str] = []
+    arrays: list[str] = []
     source_name = start
     for a, (k, stride) in enumerate(zip(slide.window, slide.strides, strict=True)):
         width[a] = done[a]
         target = f"h{a}"
         line, nbytes = array(source, f"w{target}", nbytes, (*front, *width), n.dtype)
-        made.append(line)
+        arrays.append(line)
         lines.append(f"{target} = w{target}[:j - i]")
         count = "(j - i)" if a == 0 and not front else str(done[a])
         lead = [":j - i"] * len(front) if a == 0 and front else [":"] * len(front)
@@ -101,4 +101,4 @@ def _reduce(
         lines += [f"{join}({target}, {shifted[q]}, {out}{target})" for q in range(2, k)]
         source_name = target
     lines.append(f"g = {source_name}")
-    return lines, made, nbytes
+    return lines, arrays, nbytes

@@ -46,14 +46,14 @@ def call_work(
     role = row(op).role
     if role in (Role.LEAF, Role.VIEW):
         return transposed_read(steps.lines, types[0].dtype.itemsize, device) if steps.lines else NOTHING
-    found = _element_work(op, attrs, out, types, device, literal)
+    loops = _element_work(op, attrs, out, types, device, literal)
     if role is Role.CONTRACTION:
-        seconds = found.seconds if op == "conv" else _multiplied(found, out, types, device)
+        seconds = loops.seconds if op == "conv" else _multiplied(loops, out, types, device)
         whole = _whole(out.nbytes + _bytes(types), seconds, device)
-        return replace(found, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
+        return replace(loops, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
     if role is Role.PIECES:  # tiles read pieces where they lie; what they copy together is in the price of a schedule
-        return replace(found, seconds=0.0, whole=_whole(out.nbytes + _bytes(types), found.seconds, device))
-    seconds = found.seconds + steps.lines * LINE / device.bandwidth(steps.lines * LINE)
+        return replace(loops, seconds=0.0, whole=_whole(out.nbytes + _bytes(types), loops.seconds, device))
+    seconds = loops.seconds + steps.lines * LINE / device.bandwidth(steps.lines * LINE)
     one_by_one = device.element_seconds("take", WIDTHS.get(out.dtype.itemsize, "float64"))
     seconds += steps.gaps * one_by_one
     moved = out.nbytes + _bytes(types)
@@ -68,33 +68,33 @@ def call_work(
             whole += min(seconds * device.threads, types[0].nbytes / device.single.bandwidth(types[0].nbytes))
             op = joined_by(op)
         elif op == "sum" and _sums_rows(axes, types[0]):
-            elements = touched(op, attrs, out, types, found.flops)
+            elements = touched(op, attrs, out, types, loops.flops)
             seconds = elements * device.element_seconds("vecdot", types[0].dtype.name)
         whole += _rows_reduced(op, axes, types[0]) * device.call_seconds
     elif role is Role.ELEMENTWISE:
         if are_numbers(op, out, types):
-            return replace(found, seconds=seconds, whole=device.call_seconds / NUMBER)
+            return replace(loops, seconds=seconds, whole=device.call_seconds / NUMBER)
         rows, columns = _rows(out, types)
         whole += rows * device.call_seconds
         if columns:  # each with gaps between its elements
             seconds += out.size * one_by_one
             whole += out.size * one_by_one * device.threads
-    return replace(found, seconds=seconds, whole=whole)
+    return replace(loops, seconds=seconds, whole=whole)
 
 
 def _element_work(
     op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, literal: Literal | None
 ) -> Work:
     """What the elements cost by NumPy's loops, as `cost.work.element_work`."""
-    found = element_work(op, attrs, out, types, device, literal)
+    loops = element_work(op, attrs, out, types, device, literal)
     dtype = types[0].dtype.name
     if op in UNPACKED and dtype in PRICED_AS:  # no faster for two elements at once
         each = device.element_seconds(op, PRICED_AS[dtype][0])
     elif row(op).role is Role.REDUCTION and -1 not in row(op).attr(attrs, "axes"):
         each = device.element_seconds(joined_by(op), dtype)  # one row after another is joined to the result
     else:
-        return found
-    return replace(found, seconds=touched(op, attrs, out, types, found.flops) * each)
+        return loops
+    return replace(loops, seconds=touched(op, attrs, out, types, loops.flops) * each)
 
 
 def _multiplied(work: Work, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
