@@ -120,9 +120,9 @@ def _without_broadcasts(n: Node, args: Sequence[Node]) -> Node:
     """`n` on `args`, read before they are broadcast where `n` broadcasts them anyway."""
     bare = [a.args[0] if a.op == "broadcast_to" else a for a in args]
     if bare != [*args]:
-        made = n.over(bare)
-        if made.shape == n.shape:
-            return made
+        bare_node = n.over(bare)
+        if bare_node.shape == n.shape:
+            return bare_node
     return n.over(args)
 
 
@@ -166,10 +166,10 @@ def _taken(view: Node, value: Node, left: _NodesLeft) -> Node:
 
 def _on_pieces(view: Node, whole: Shape, concat: Node, left: _NodesLeft) -> Node:
     """The concatenation `concat`, which broadcasts to shape `whole`, as `view` of the whole shows it."""
-    found = viewed(view, whole, concat)
-    if found is None:
+    split = viewed(view, whole, concat)
+    if split is None:
         raise TooOften
-    parts, axis = found
+    parts, axis = split
     return joined([_taken(v, p, left) for p, v in parts], axis)
 
 

@@ -49,8 +49,8 @@ def elements_read(wanted: set[Node]) -> dict[Node, int]:
         return {n: n.type.size for n in frozenset().union(*whole)}  # type: ignore[arg-type]
     each = [_reach(n) for n in wanted]
     reach = each[0] if len(each) == 1 else _together(wanted, each) or _walked(tuple(wanted))
-    found = {n: n.type.size for n in reach.arrays}
-    return found | {n: _count(regions, n.shape) for n, regions in reach.parts.items()}
+    counts = {n: n.type.size for n in reach.arrays}
+    return counts | {n: _count(regions, n.shape) for n, regions in reach.parts.items()}
 
 
 _arrays: WeakKeyDictionary[Node, frozenset[Node] | None] = WeakKeyDictionary()  # of operators; no value is in its own
@@ -83,8 +83,8 @@ _reaches: WeakKeyDictionary[Node, Reach] = WeakKeyDictionary()  # of single valu
 
 def _reach(root: Node) -> Reach:
     """Of `root`, by what is known of values that it is computed from."""
-    found = _reaches.get(root)
-    if found is None:
+    reach = _reaches.get(root)
+    if reach is None:
         whole: set[Node] = set()
         known = []
         stack = [root]
@@ -96,8 +96,8 @@ def _reach(root: Node) -> Reach:
                 new = [a for a in n.args if a not in whole]
                 whole.update(new)
                 stack += new
-        found = _reaches[root] = _together(whole, known) or _walked((root,))
-    return found
+        reach = _reaches[root] = _together(whole, known) or _walked((root,))
+    return reach
 
 
 def _together(whole: set[Node], reaches: Sequence[Reach]) -> Reach | None:
@@ -147,8 +147,8 @@ def _is_array(n: Node) -> bool:
 
 def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:
     """The bytes of every input of `body` that the whole of `wanted` is computed from."""
-    found = elements_read(set(wanted))
-    return tuple([found.get(n, 0) * n.dtype.itemsize for n in body.inputs])
+    counts = elements_read(set(wanted))
+    return tuple([counts.get(n, 0) * n.dtype.itemsize for n in body.inputs])
 
 
 def _whole(shape: Shape) -> Box:
@@ -183,12 +183,12 @@ def _pieces(n: Node, region: Region) -> list[tuple[Node, Region]]:
     """What of each piece of the concatenation `n` lies in `region`."""
     if isinstance(region, int):
         return [(a, min(region, a.type.size)) for a in n.args]
-    found: list[tuple[Node, Region]] = []
+    parts: list[tuple[Node, Region]] = []
     axis, start = n.type.rank + n.attr("axis"), 0
     for a in n.args:
-        found.append((a, (*region[:axis], within(region[axis], start, a.shape[axis]), *region[axis + 1 :])))
+        parts.append((a, (*region[:axis], within(region[axis], start, a.shape[axis]), *region[axis + 1 :])))
         start += a.shape[axis]
-    return found
+    return parts
 
 
 def _replaced(n: Node, region: Region) -> list[tuple[Node, Region]]:
@@ -196,7 +196,7 @@ def _replaced(n: Node, region: Region) -> list[tuple[Node, Region]]:
     if isinstance(region, int):
         return [(a, min(region, a.type.size)) for a in n.args]
     base, *values = n.args
-    found: list[tuple[Node, Region]] = [
+    parts: list[tuple[Node, Region]] = [
         (v, tuple(within(places, start, stop - start) for places, (start, stop, _) in zip(region, ranges, strict=True)))
         if all(step == 1 for *_, step in ranges) else (v, _whole(v.shape))
         for v, ranges in zip(values, n.attr("slices"), strict=True)
@@ -204,8 +204,8 @@ def _replaced(n: Node, region: Region) -> list[tuple[Node, Region]]:
     for box in uncovered(base.shape, n.attr("slices")):
         inside = [within(places, start, stop - start) for places, (start, stop, _) in zip(region, box, strict=True)]
         starts = [start for start, _, _ in box]
-        found.append((base, tuple(range(r.start + s, r.stop + s, r.step) for r, s in zip(inside, starts, strict=True))))
-    return found
+        parts.append((base, tuple(range(r.start + s, r.stop + s, r.step) for r, s in zip(inside, starts, strict=True))))
+    return parts
 
 
 def _unpadded(n: Node, region: Region) -> Region:
@@ -259,8 +259,8 @@ def _windows(n: Node) -> int:
     count = images.shape[0] * images.shape[1]
     axes = zip(images.shape[2:], n.shape[2:], filters.shape[2:], strides, padding, dilations, strict=True)
     for extent, places, window, stride, (before, _), dilation in axes:
-        at = np.arange(places)[:, None] * stride + np.arange(window)[None, :] * dilation - before
-        count *= np.unique(at[(at >= 0) & (at < extent)]).size
+        positions = np.arange(places)[:, None] * stride + np.arange(window)[None, :] * dilation - before
+        count *= np.unique(positions[(positions >= 0) & (positions < extent)]).size
     return count
 
 

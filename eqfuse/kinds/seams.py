@@ -58,11 +58,11 @@ def _padded(call: Call) -> Seams:
 
 def _updated(call: Call) -> Seams:
     base, *values = call.states
-    found = set(base.seams)
+    seams = set(base.seams)
     for ranges, state in zip(call.attr("slices"), values, strict=True):
-        found |= {(a, ranges[a][0] + place) for a, place in state.seams}
-        found |= {(a, place) for a, (start, stop, _) in enumerate(ranges, -len(ranges)) for place in (start, stop)}
-    return frozenset((a, place) for a, place in found if 0 < place < call.out.shape[a])
+        seams |= {(a, ranges[a][0] + place) for a, place in state.seams}
+        seams |= {(a, place) for a, (start, stop, _) in enumerate(ranges, -len(ranges)) for place in (start, stop)}
+    return frozenset((a, place) for a, place in seams if 0 < place < call.out.shape[a])
 
 
 def _viewed(call: Call, seams: Seams) -> Seams:
@@ -70,10 +70,10 @@ def _viewed(call: Call, seams: Seams) -> Seams:
     places, shape = call.index_map, call.out.shape
     if places is None:
         return frozenset()  # no kernel takes such a reshape of joined arrays
-    found = set()
+    view_seams = set()
     for a, seam in seams:
         start = places[a].start
         for axis, step in places[a].terms[:1]:
             beyond = -((start - seam) // step) if step > 0 else (start - seam) // -step + 1
-            found.add((axis - len(shape), beyond))
-    return frozenset((a, place) for a, place in found if 0 < place < shape[a])
+            view_seams.add((axis - len(shape), beyond))
+    return frozenset((a, place) for a, place in view_seams if 0 < place < shape[a])

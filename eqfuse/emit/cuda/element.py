@@ -182,10 +182,10 @@ class Elements:
         return self.outer_memo.get((n, index)) or self.inner_memo.get((n, index)) or self.earlier(n, index)
 
     def _value(self, n: Node, index: Index) -> Recursion:
-        found = self._known(n, index)
-        if found is None:
-            found = yield self._compute(n, index)
-        return found
+        value = self._known(n, index)
+        if value is None:
+            value = yield self._compute(n, index)
+        return value
 
     def earlier(self, n: Node, index: Index) -> str | None:
         """A value that an earlier pass left behind."""
@@ -229,8 +229,8 @@ class Elements:
         if row(n.op).piecewise:
             return (yield self._piece(n, index))
         if role is Role.GATHER:
-            found = yield self._value(n.args[0], (yield self._gathered(n, index)))
-            return self.name(n, index, found)
+            value = yield self._value(n.args[0], (yield self._gathered(n, index)))
+            return self.name(n, index, value)
         raise UnsupportedOp(f"the cuda target cannot compute {n.op} inside a kernel; run it as a library call")
 
     def _applied(self, n: Node, values: list[str]) -> str:
@@ -290,13 +290,13 @@ class Elements:
         pieces = [(p.condition, *self._behind(p.source, p.index)) for p in pieces_at(n, index)]
         sources = {source for _, source, _ in pieces}
         if len(sources) == 1:
-            places = zip(*[at for *_, at in pieces], strict=True)
-            at = tuple(self._short(chosen([p[0] for p in pieces], texts)) for texts in places)
-            return self.name(n, index, (yield self._value(sources.pop(), at)))
+            places = zip(*[place for *_, place in pieces], strict=True)
+            place = tuple(self._short(chosen([p[0] for p in pieces], texts)) for texts in places)
+            return self.name(n, index, (yield self._value(sources.pop(), place)))
         branches: list[tuple[str, list[str], str]] = []
-        for condition, source, at in pieces:
+        for condition, source, place in pieces:
             outside = self._enter()
-            value = yield self._value(source, at)
+            value = yield self._value(source, place)
             branches.append((condition, self.inner, value))
             self._leave(outside)
         return self._branched(n, index, branches)
@@ -323,9 +323,9 @@ class Elements:
         varies = any(self.changes.search(" ".join((condition, *lines, value))) for condition, lines, value in branches)
         name = self.new_name(varies)
         text = self.declared(ops.computed(n.dtype), name, varies)
-        for at, (condition, lines, value) in enumerate(branches):
+        for i, (condition, lines, value) in enumerate(branches):
             test = f"if ({condition}) " if condition else ""
-            text.append(f"{'} else ' if at else ''}{test}{{")
+            text.append(f"{'} else ' if i else ''}{test}{{")
             text += [f"    {line}" for line in (*lines, f"{name} = {value};")]
         (self.inner if varies else self.outer).extend([*text, "}"])
         (self.inner_memo if varies else self.outer_memo)[n, index] = name
@@ -334,12 +334,12 @@ class Elements:
     def _gathered(self, n: Node, index: Index) -> Recursion:
         """Where in its argument `take` or `take_along_axis` finds its element `index`."""
         source, indices = n.args
-        at = source.type.rank + n.attr("axis")
+        axis = source.type.rank + n.attr("axis")
         whole = n.op == "take_along_axis"
-        end = at + (1 if whole else indices.type.rank)
-        place = yield self._value(indices, index if whole else index[at:end])
+        end = axis + (1 if whole else indices.type.rank)
+        place = yield self._value(indices, index if whole else index[axis:end])
         integer = self.parameters.integer
-        return (*index[:at], f"eqf_place<{integer}>({place}, {source.shape[at]})", *index[end:])
+        return (*index[:axis], f"eqf_place<{integer}>({place}, {source.shape[axis]})", *index[end:])
 
     def _short(self, text: str) -> str:
         """`text`, index arithmetic, or a variable that holds it: what is split into axes is written once for each."""

@@ -52,17 +52,17 @@ def _padded(n: Node, index: Index) -> list[PieceAt]:
 
 def _replaced(n: Node, index: Index) -> list[PieceAt]:
     base, *values = n.args
-    found = []
+    pieces = []
     for value, ranges in reversed(list(zip(values, n.attr("slices"), strict=True))):
-        conditions, at = [], []
+        conditions, place = [], []
         for text, (start, stop, _), extent in zip(index, ranges, base.shape, strict=True):
             conditions += [f"{text} >= {start}"] * (start > 0) + [f"{text} < {stop}"] * (stop < extent)
-            at.append(_from(text, start, stop - start))
+            place.append(_from(text, start, stop - start))
         if value.type.size:
-            found.append(PieceAt(" && ".join(conditions), value, tuple(at)))
+            pieces.append(PieceAt(" && ".join(conditions), value, tuple(place)))
         if value.type.size and not conditions:
-            return found
-    return [*found, PieceAt("", base, index)]
+            return pieces
+    return [*pieces, PieceAt("", base, index)]
 
 
 _PIECES = {"concat": _joined, "pad": _padded, "slice_scatter": _replaced}
