@@ -120,7 +120,7 @@ class Callbacks:
         self._again: float = 0  # nodes of the round that may be taken for those of matches that are offered again
         self._charged: Counter[int] = Counter()  # nodes that each rule was charged for, of all rounds
         self._paid: Counter[int] = Counter()  # of them, those for matches that are offered again
-        self._made = 0  # constants that laws have led to
+        self._new_constants = 0  # constants that laws have led to
         self._size = 0  # nodes, when the last round began
         self._allowance = Allowance()
         self._clock: float | None = None  # when a judge last answered in this round
@@ -218,9 +218,9 @@ class Callbacks:
     def _folded(self, literal: Literal) -> int:
         """The number of a constant that was computed; 0 where it is new, and laws have made too many."""
         if self.begun and (Literal, literal) not in self._numbers:
-            if self._made >= max(_MOST_MADE, self._size // _NODES_EACH):
+            if self._new_constants >= max(_MOST_MADE, self._size // _NODES_EACH):
                 return 0
-            self._made += 1
+            self._new_constants += 1
         return self.number(literal)
 
     def folds(self) -> list[Fold]:

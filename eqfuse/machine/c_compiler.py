@@ -53,15 +53,15 @@ sys.exit(0 if probe(x, y, n) == 3 * n * (n - 1) // 2 and list(y) == [3 * i for i
 def find() -> Compiler:
     """The compiler to use here. TargetUnavailable says what to install."""
     asked = (os.environ.get("CC"), os.environ.get("PATH"), str(cache_dir()))
-    compiler = _found.get(asked)
+    compiler = _compilers.get(asked)
     if compiler is None:
-        compiler = _found[asked] = _search()
+        compiler = _compilers[asked] = _search()
     if isinstance(compiler, str):
         raise TargetUnavailable(compiler)
     return compiler
 
 
-_found: dict[tuple[str | None, ...], Compiler | str] = {}
+_compilers: dict[tuple[str | None, ...], Compiler | str] = {}
 
 
 def _search() -> Compiler | str:

@@ -31,11 +31,11 @@ class _Effort:
 
     def __init__(self, steps: int, held: Held, allowance: Allowance) -> None:
         self._left, self._held, self._allowance = steps, held, allowance
-        self._made = held.operators
+        self._operators = held.operators
 
     def take(self, steps: int) -> None:
-        self._left -= steps + OPERATOR * (self._held.operators - self._made)
-        self._made = self._held.operators
+        self._left -= steps + OPERATOR * (self._held.operators - self._operators)
+        self._operators = self._held.operators
 
     @property
     def spent(self) -> bool:

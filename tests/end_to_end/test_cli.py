@@ -80,7 +80,7 @@ def test_calibrate_tries_the_c_compiler_and_says_which_it_is(
     gcc = Compiler(("/bin/cc", "-m64"), "")
     for compiler, said in ((gcc, "C compiler: /bin/cc -m64"), ("install gcc", "install gcc")):
         monkeypatch.setattr(c_compiler, "_search", lambda compiler=compiler: compiler)
-        monkeypatch.setattr(c_compiler, "_found", {})
+        monkeypatch.setattr(c_compiler, "_compilers", {})
         assert main(["calibrate", "--quick"]) == 0
         assert said in capsys.readouterr().out
 

@@ -36,22 +36,22 @@ class Array(np.ndarray):
     def __getitem__(self, key: Any) -> Any:
         value = super().__getitem__(key)
         if isinstance(value, np.generic) and self.watch is not None:
-            self.watch.mark(self._at(key))
+            self.watch.mark(self._element(key))
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self.watch is not None:
-            self.watch.call([value], [self._at(key)])
+            self.watch.call([value], [self._element(key)])
         self.view(np.ndarray)[key] = value
 
-    def _at(self, key: Any) -> Any:
+    def _element(self, key: Any) -> Any:
         """What stands there, one element as an array too."""
         value = self.view(np.ndarray)[key]
         every = key if isinstance(key, tuple) else (key,)
         return value if isinstance(value, np.ndarray) else self.view(np.ndarray)[(*every, ...)]
 
     def reshape(self, *shape: Any) -> Any:
-        return self._made(super().reshape(*shape))
+        return self._marked(super().reshape(*shape))
 
     def copy(self, *options: Any) -> Any:
         return self._counted(super().copy(*options))
@@ -59,7 +59,7 @@ class Array(np.ndarray):
     def astype(self, *options: Any) -> Any:
         return self._counted(super().astype(*options))
 
-    def _made(self, other: Any) -> Any:
+    def _marked(self, other: Any) -> Any:
         if self.watch is not None and self.size and not np.shares_memory(self, other):
             self.watch.mark(self)
         return other

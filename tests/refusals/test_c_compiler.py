@@ -55,7 +55,7 @@ BAD = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder, and a process that has not looked for a compiler."""
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(c_compiler, "_found", {})
+    monkeypatch.setattr(c_compiler, "_compilers", {})
     monkeypatch.setattr(c_objects, "_loaded", {})
     monkeypatch.setattr(c_compiler, "PATIENCE", 0.7)
     monkeypatch.delenv("CC", raising=False)
@@ -128,7 +128,7 @@ def test_a_flag_that_a_compiler_does_not_take_is_left_out_and_remembered(
     monkeypatch.setenv("CC", str(picky(tmp_path, flag)))
     assert set(c_compiler.find().flags) == {*FLAGS, *WANTED} - {flag}
     calls = (tmp_path / "calls").read_text()
-    monkeypatch.setattr(c_compiler, "_found", {})
+    monkeypatch.setattr(c_compiler, "_compilers", {})
     assert set(c_compiler.find().flags) == {*FLAGS, *WANTED} - {flag}
     assert (tmp_path / "calls").read_text() == calls
     Saxpy(1).run().check()
@@ -138,7 +138,7 @@ def test_flags_that_were_kept_are_never_others_than_ours(tmp_path: Path, monkeyp
     c_compiler.find()
     (path,) = (tmp_path / "cache" / "c").glob("*.flags")
     path.write_bytes(c_compiler.sealed(path.stem, b'["-fplugin=evil.so", "-march=native"]'))
-    monkeypatch.setattr(c_compiler, "_found", {})
+    monkeypatch.setattr(c_compiler, "_compilers", {})
     assert c_compiler.find().flags == (*FLAGS, "-march=native")
 
 

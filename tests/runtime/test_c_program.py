@@ -189,7 +189,7 @@ def test_the_result_is_the_callers_own() -> None:
 
 def test_without_a_compiler_the_target_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
-    monkeypatch.setattr(c_compiler, "_found", {})
+    monkeypatch.setattr(c_compiler, "_compilers", {})
     from eqfuse.cost import targets
 
     targets._local_device.cache_clear()
