@@ -35,8 +35,8 @@ SMALL_BYTES = 1 << 19  # arrays up to this size are looked at as a whole
 class Holder(ABC):
     """Something whose items, attributes or contents can change. `path`: how the function comes there."""
 
-    def __init__(self, path: str, thing: Any) -> None:
-        self.path, self.thing = path, thing
+    def __init__(self, path: str, value: Any) -> None:
+        self.path, self.value = path, value
         self.before = self.read()
 
     @abstractmethod
@@ -62,29 +62,29 @@ class Holder(ABC):
 
 class Dict(Holder):
     def read(self) -> Items:
-        return as_before(self.thing, dict(self.thing))
+        return as_before(self.value, dict(self.value))
 
     def write(self, items: Items) -> None:
-        self.thing.clear()
-        self.thing.update(items)
+        self.value.clear()
+        self.value.update(items)
 
 
 class Sequence(Holder):
     def read(self) -> Items:
-        return as_before(self.thing, dict(enumerate(self.thing)))
+        return as_before(self.value, dict(enumerate(self.value)))
 
     def write(self, items: Items) -> None:
-        self.thing.clear()
-        self.thing.extend(items.values())
+        self.value.clear()
+        self.value.extend(items.values())
 
 
 class Set(Holder):
     def read(self) -> Items:
-        return {id(element): element for element in self.thing}
+        return {id(element): element for element in self.value}
 
     def write(self, items: Items) -> None:
-        self.thing.clear()
-        self.thing.update(items.values())
+        self.value.clear()
+        self.value.update(items.values())
 
     def name(self, key: Any) -> str:
         return self.path
@@ -94,19 +94,19 @@ class Attributes(Holder):
     """Of an instance, a function or a class."""
 
     def read(self) -> Items:
-        if isinstance(self.thing, type):
-            items = {name: v for name, v in vars(self.thing).items() if name not in ("__dict__", "__weakref__")}
+        if isinstance(self.value, type):
+            items = {name: v for name, v in vars(self.value).items() if name not in ("__dict__", "__weakref__")}
         else:
-            items = attributes(self.thing)
-        return as_before(self.thing, items)
+            items = attributes(self.value)
+        return as_before(self.value, items)
 
     def write(self, items: Items) -> None:
-        set_, delete = (setattr, delattr) if isinstance(self.thing, type) else (object.__setattr__, object.__delattr__)
+        set_, delete = (setattr, delattr) if isinstance(self.value, type) else (object.__setattr__, object.__delattr__)
         for name in self.changed():
             if name in items:
-                set_(self.thing, name, items[name])
+                set_(self.value, name, items[name])
             else:
-                delete(self.thing, name)
+                delete(self.value, name)
 
     def name(self, key: Any) -> str:
         return f"{self.path}.{key}"
@@ -115,28 +115,28 @@ class Attributes(Holder):
 class Names(Holder):
     """Globals of a module, or what a closure has of a variable."""
 
-    def __init__(self, path: str, thing: Any, used: set[str]) -> None:
+    def __init__(self, path: str, value: Any, used: set[str]) -> None:
         self.used = used
-        super().__init__(path, thing)
+        super().__init__(path, value)
 
     def read(self) -> Items:
-        if isinstance(self.thing, types.CellType):
-            return {} if self.thing == types.CellType() else {self.path: original(self.thing, self.path)}
-        originals = {name: original(self.thing, name) for name in self.used if name in self.thing}
+        if isinstance(self.value, types.CellType):
+            return {} if self.value == types.CellType() else {self.path: original(self.value, self.path)}
+        originals = {name: original(self.value, name) for name in self.used if name in self.value}
         return {name: value for name, value in originals.items() if not isinstance(value, Builtin)}
 
     def write(self, items: Items) -> None:
-        if isinstance(self.thing, types.CellType):
+        if isinstance(self.value, types.CellType):
             if items:
-                self.thing.cell_contents = items[self.path]
+                self.value.cell_contents = items[self.path]
             else:
-                del self.thing.cell_contents
+                del self.value.cell_contents
             return
         for name in self.used:
             if name in items:
-                self.thing[name] = items[name]
+                self.value[name] = items[name]
             else:
-                self.thing.pop(name, None)
+                self.value.pop(name, None)
 
     def name(self, key: Any) -> str:
         return str(key)
@@ -146,7 +146,7 @@ class ArrayElements(Holder):
     """Of an array: of a large one, some of them along each axis."""
 
     def read(self) -> Items:
-        if self.thing.dtype.hasobject or not self.thing.flags.writeable:
+        if self.value.dtype.hasobject or not self.value.flags.writeable:
             return {}
         return {"": self._seen().tobytes()}
 
@@ -158,7 +158,7 @@ class ArrayElements(Holder):
         return self.path
 
     def _seen(self) -> np.ndarray:
-        array: np.ndarray = self.thing
+        array: np.ndarray = self.value
         if array.nbytes <= SMALL_BYTES:
             return array
         along = int((SMALL_BYTES / array.itemsize) ** (1 / array.ndim))
@@ -169,31 +169,31 @@ class Generator(Holder):
     """The state of a random generator. While other threads run, which may draw from it too, nobody knows who changed
     it: it is left alone."""
 
-    def __init__(self, path: str, thing: Any) -> None:
+    def __init__(self, path: str, value: Any) -> None:
         self.shared = _others_run()
-        super().__init__(path, thing)
+        super().__init__(path, value)
 
     def changed(self) -> list[Any]:
         return [] if self.shared or _others_run() else super().changed()
 
     def read(self) -> Items:
-        if isinstance(self.thing, random.Random):
-            return {"": pickle.dumps(self.thing.getstate())}
-        state = self.thing.bit_generator.state if self.new else self.thing.get_state(legacy=False)
+        if isinstance(self.value, random.Random):
+            return {"": pickle.dumps(self.value.getstate())}
+        state = self.value.bit_generator.state if self.new else self.value.get_state(legacy=False)
         return {"": pickle.dumps(state)}
 
     def write(self, items: Items) -> None:
         state = pickle.loads(items[""])
-        if isinstance(self.thing, random.Random):
-            self.thing.setstate(state)
+        if isinstance(self.value, random.Random):
+            self.value.setstate(state)
         elif self.new:
-            self.thing.bit_generator.state = state
+            self.value.bit_generator.state = state
         else:
-            self.thing.set_state(state)
+            self.value.set_state(state)
 
     @property
     def new(self) -> bool:
-        return isinstance(self.thing, np.random.Generator)
+        return isinstance(self.value, np.random.Generator)
 
     def name(self, key: Any) -> str:
         return self.path
@@ -211,11 +211,11 @@ class Outside:
     def __init__(self, roots: Mapping[str, Any]) -> None:
         self.reached = reached_from(roots)
         self.places: list[Holder] = [Names("", *both) for both in self.reached.used.values()]
-        for path, thing in self.reached.objects:
-            if isinstance(thing, types.CellType):
-                self.places.append(Names(path, thing, {path}))
+        for path, value in self.reached.objects:
+            if isinstance(value, types.CellType):
+                self.places.append(Names(path, value, {path}))
             else:
-                self.places.append(_place(path, thing))
+                self.places.append(_place(path, value))
 
     def changed(self) -> list[tuple[Holder, list[Any]]]:
         """The places that have changed, each with the keys of its changes."""
@@ -307,8 +307,8 @@ def _settled(value: Any, path: str, memo: dict[int, Any]) -> Any:
     return value
 
 
-def _place(path: str, thing: Any) -> Holder:
-    return next(place for kind, place in _KINDS if isinstance(thing, kind))(path, thing)
+def _place(path: str, value: Any) -> Holder:
+    return next(place for kind, place in _KINDS if isinstance(value, kind))(path, value)
 
 
 def _is_object(value: Any) -> bool:
