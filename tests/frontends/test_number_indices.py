@@ -102,9 +102,9 @@ def test_what_a_number_makes_lies_in_memory_as_in_numpy(expression: str) -> None
     def cases() -> Iterator[str]:
         names: dict[str, Any] = {"np": np}
         body = (
-            f"made = {expression}", "seen = made.copy('K').ravel('A'), made.ravel('K')",
-            "made.reshape(-1)[...] = 1",  # where it is a view, the array changes with it
-            "return seen, made, x",
+            f"value = {expression}", "seen = value.copy('K').ravel('A'), value.ravel('K')",
+            "value.reshape(-1)[...] = 1",  # where it is a view, the array changes with it
+            "return seen, value, x",
         )  # fmt: skip
         exec("\n    ".join(("def f(x, u, h, n):", *body)), names)
         run, x = ef.jit(names["f"], laws="none", extractor="unfused"), np.arange(12.0).reshape(3, 4)

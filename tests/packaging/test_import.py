@@ -136,20 +136,20 @@ import threading
 import eqfuse as ef
 import numpy as np
 
-start, found = threading.Barrier(4), []
+start, sums = threading.Barrier(4), []
 
 def first(i):
     start.wait()
     if i % 2:
-        found.append(ef.jit(lambda x: x * 2 + 1)(np.ones(3)).sum())
+        sums.append(ef.jit(lambda x: x * 2 + 1)(np.ones(3)).sum())
     else:
-        found.append(ef.compile(lambda x: ef.relu(x) * 3, ef.spec(3))(np.ones(3)).sum())
+        sums.append(ef.compile(lambda x: ef.relu(x) * 3, ef.spec(3))(np.ones(3)).sum())
 
 threads = [threading.Thread(target=first, args=(i,)) for i in range(4)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-print(sorted(found))
+print(sorted(sums))
 """
     assert _run(code) == f"{[9.0] * 4}\n".replace("9.0", "np.float64(9.0)")
