@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda.scheduling.operands import arrays_of
+from eqfuse.emit.cuda.scheduling.operands import arrays_of_each
 from eqfuse.emit.cuda.scheduling.registers import resident
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.errors import UnsupportedOp
@@ -88,8 +88,10 @@ def _tiles(body: Graph, shape: Shape, width: int, device: Device) -> tuple[int, 
     if not shape or shape[-1] < LEAST:
         return None
     by_axis: dict[int, list[Node]] = {}
-    for n in _edges(body, shape):
-        arrays = arrays_of(n)
+    edges = list(_edges(body, shape))
+    lying = arrays_of_each(edges)
+    for n in edges:
+        arrays = lying[n]
         if len(arrays) == 1 and (axis := _fast_axis(n, next(iter(arrays)).strides)) is not None:
             by_axis.setdefault(axis, []).append(n)
     if not by_axis:

@@ -104,8 +104,13 @@ def _in_order(operand: Node, axes: Sequence[int]) -> list[TensorType]:
 
 def arrays_of(operand: Node) -> set[Lying]:
     """The arrays that `operand` is computed from, as its elements lie in them."""
+    return arrays_of_each([operand])[operand]
+
+
+def arrays_of_each(operands: Sequence[Node]) -> dict[Node, set[Lying]]:
+    """The same of several operands, and of all values below them, each looked at once."""
     lying: dict[Node, set[Lying]] = {}
-    for n in Graph((), (operand,)).nodes:
+    for n in Graph((), tuple(operands)).nodes:
         if row(n.op).role is Role.LEAF:
             lying[n] = {Lying(n, contiguous(n.shape), 0)}
         elif row(n.op).role is Role.VIEW:
@@ -116,8 +121,15 @@ def arrays_of(operand: Node) -> set[Lying]:
         else:  # what a gather takes does not lie in order, but the places may, where there is one for each element
             gathered = [a for a in n.args[1:] if a.shape == n.shape]
             args = gathered if row(n.op).role is Role.GATHER else n.args
-            lying[n] = {replace(a, strides=_broadcast(a.strides, x.shape, n.type.rank)) for x in args for a in lying[x]}
-    return lying[operand]
+            lying[n] = set().union(*[_spread(lying[x], x.shape, n.type.rank) for x in args])
+    return lying
+
+
+def _spread(arrays: set[Lying], shape: Shape, rank: int) -> set[Lying]:
+    """`arrays`, of a value of this shape, as one of that rank has them which it is broadcast to."""
+    if len(shape) == rank and 1 not in shape:
+        return arrays
+    return {replace(a, strides=_broadcast(a.strides, shape, rank)) for a in arrays}
 
 
 def _seen(view: Node, a: Lying) -> Lying | None:
