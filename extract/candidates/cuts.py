@@ -95,7 +95,7 @@ class Cut:
     @property
     def runs(self) -> bool:
         """Is there such a kernel on the device? Where that is taken on trust, as far as is known."""
-        return (self.estimate if self.prices.has_schedule(self.state) else self.price.seconds) < math.inf
+        return (self.about if self.prices.has_schedule(self.state) else self.price.seconds) < math.inf
 
     @property
     def may_run(self) -> bool:

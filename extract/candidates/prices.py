@@ -142,7 +142,9 @@ class Prices:
     def rough(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> float | None:
         """The same of a kernel where a search goes by the price of its schedule."""
         kind = state.template
-        if self._all_estimates is None or self._is_estimated(kind) or not self._by_schedule(kind):
+        if self._is_estimated(kind) or not self._by_schedule(kind):
+            return None
+        if self._all_estimates is None and not kind.pointwise:  # a roofline says too little of rows and products
             return None
         return self._of_state(cuts, state, leaves).seconds
 
@@ -165,6 +167,8 @@ class Prices:
         """Is it known without making it that a kernel of `state` has a schedule, or taken on trust?"""
         if self.stage.trusts:
             return True
+        if self._all_estimates is None:
+            return state.template.pointwise and state.dense and not state.mapped
         estimates = self._all_estimates if self.goes_by_estimates else self._estimates
         return estimates is not None and estimates.has_schedule(state)
 

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def trusted(prices: Prices, make: Callable[[], T], kernels: Callable[[T], Iterable[Cut | Group]]) -> T:
+def trusted(
+    prices: Prices, make: Callable[[], T], kernels: Callable[[T], Iterable[Cut | Group]], goes_by_prices: bool = True
+) -> T:
     """What `make` makes, by kernels that run as far as their estimates say. Where one of the `kernels` of that does not
-    run, it makes it again, and asks each."""
-    if not prices.goes_by_estimates:
+    run, it makes it again, and asks each. `goes_by_prices`: does it ask what kernels cost, so that their schedules are
+    made anyway, but where a search goes by estimates?"""
+    if goes_by_prices and not prices.goes_by_estimates:
         return make()
     before, prices.stage.trusts = prices.stage.trusts, True
     try:
