@@ -16,7 +16,6 @@ are kept out of other kernels, unless as one of several outputs: XLA's root tupl
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Callable, Sequence
 
 from eqfuse.cost.device import Device
@@ -31,6 +30,7 @@ from eqfuse.extract.programs.as_written import without_laws
 from eqfuse.extract.unfused import unfused_cover
 
 BY_SAVING = 3  # which of `starts` is `priority`
+FEW = 50  # kernels, up to which each fusion that may save something is priced before one is chosen
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")  # as `extract` calls them
 
 
@@ -91,7 +91,7 @@ def _fused(unfused: Cover, policy: Callable[[Cover], None]) -> Cover:
         policy(cover)
         return cover
 
-    return trusted(unfused.grammar.prices, fused, lambda cover: cover.choice.values())
+    return trusted(unfused.grammar.prices, fused, lambda cover: cover.choice.values(), policy is _by_saving)
 
 
 def one_level(unfused: Sequence[Cover]) -> list[Cover]:
@@ -164,13 +164,8 @@ class _Fusing:
     def fuse(self, eclass: int) -> dict[int, Cut] | None:
         """What fusing `eclass` into all its readers changes; None where a kernel or the device cannot hold it, and when
         the allowance is spent."""
-        changed = self.considered(eclass)
-        return changed if changed is not None and all(cut.runs for cut in changed.values()) else None
-
-    def considered(self, eclass: int) -> dict[int, Cut] | None:
-        """The same, where some of the kernels may yet be found to have no schedule."""
         changed = self.fused(eclass)
-        return changed if changed is not None and all(cut.seconds < math.inf for cut in changed.values()) else None
+        return changed if changed is not None and all(cut.runs for cut in changed.values()) else None
 
     def fused(self, eclass: int) -> dict[int, Cut] | None:
         """The same, whatever the device can hold."""
@@ -263,25 +258,42 @@ def _by_saving(cover: Cover) -> None:
     fusing = _Fusing(cover)
     # where as much is saved, what comes first goes first
     place = {eclass: i for i, eclass in enumerate(fusing.classes)}
-    queue: list[tuple[float, int, int, dict[int, Cut]]] = []
+    queue: list[tuple[float, int, int, bool, dict[int, Cut]]] = []  # savings, by prices or roughly
     version: dict[int, int] = {}
+
+    def saving(eclass: int, changed: dict[int, Cut], seconds: Callable[[Cut], float]) -> float:
+        before = seconds(cover.choice[eclass])
+        return before + sum(seconds(cover.choice[r]) - seconds(c) for r, c in changed.items())
+
+    about = _seconds if len(fusing.classes) <= FEW else _roughly
 
     def offer(eclass: int) -> None:
         version[eclass] = version.get(eclass, 0) + 1
-        changed = None if eclass in cover.roots else fusing.considered(eclass)
-        if changed is not None:
-            saving = sum(cover.choice[r].seconds - c.seconds for r, c in changed.items())
-            saving += cover.choice[eclass].seconds
-            if saving > 0:
-                heapq.heappush(queue, (-saving, place[eclass], version[eclass], changed))
+        changed = None if eclass in cover.roots else fusing.fused(eclass)
+        if changed is not None and (saved := saving(eclass, changed, about)) > 0:
+            heapq.heappush(queue, (-saved, place[eclass], version[eclass], False, changed))
 
     for eclass in fusing.classes:
         offer(eclass)
     while queue:
-        _, i, stamp, changed = heapq.heappop(queue)
+        _, i, stamp, is_priced, changed = heapq.heappop(queue)
         eclass = fusing.classes[i]
-        if stamp != version[eclass] or eclass not in cover.choice or not all(cut.runs for cut in changed.values()):
+        if stamp != version[eclass] or eclass not in cover.choice:
+            continue
+        if not is_priced:
+            saved = saving(eclass, changed, _seconds)
+            if saved > 0 and all(cut.runs for cut in changed.values()):
+                heapq.heappush(queue, (-saved, i, stamp, True, changed))
             continue
         for other in sorted(fusing.commit(eclass, changed)):
             offer(other)
     fusing.finish()
+
+
+def _seconds(cut: Cut) -> float:
+    return cut.seconds
+
+
+def _roughly(cut: Cut) -> float:
+    """About its price in seconds, without its schedule where that is known."""
+    return cut.estimate if cut.rough is None else cut.rough

@@ -190,7 +190,7 @@ class Cover:
                 saved += self.seconds(eclass, old) - self.about(eclass, cut)
                 unread += [c for c in old.reads if c not in cut.leaves]
         fewer: dict[int, int] = {}
-        while unread:
+        while unread and saved < WORTH:  # what is left of them saves yet more
             c = unread.pop()
             fewer[c] = fewer.get(c, 0) + 1
             if fewer[c] == self.refs[c] and c in self.choice and c not in self._results:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,10 +12,14 @@ import eqfuse as ef
 from eqfuse.benches.replay import corpus
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import device
+from eqfuse.egraph.space import as_written
 from eqfuse.emit.c.calls import CallsSchedule, tiles_schedule
 from eqfuse.emit.c.device import compiled
 from eqfuse.emit.c.product.schedule import product_schedule, products_schedule
+from eqfuse.extract.candidates.grammar import Grammar
+from eqfuse.extract.greedy import inlined
 from eqfuse.extract.kernel_price import estimated
+from eqfuse.extract.unfused import unfused_cover
 from eqfuse.ir.graph import Graph, input_node, node
 from eqfuse.kinds import Kind, kind_named
 from eqfuse.kinds.schedule import Schedule
@@ -106,3 +111,41 @@ def test_a_slice_of_a_number_is_read_where_the_number_lies(device: Device) -> No
     assert kind_named("map").schedule(body, device).reads == (8,)
     (value,) = ef.compile(body, target=device)(np.array(1.5))
     assert value == 3.0
+
+
+def chained(steps: int) -> Graph:
+    def program(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        for i in range(steps):
+            x = np.where(y > i, x * (i + 1.5), x + y)
+        return x
+
+    return ef.trace(program, *[ef.spec((1000,), np.float64)] * 2)
+
+
+@pytest.mark.parametrize(("target", "most"), [(compiled(CPU), 4), (device("a100"), 10)], ids=["c", "a100"])
+def test_few_schedules_are_made_of_a_long_chain(monkeypatch: pytest.MonkeyPatch, target: Device, most: int):
+    """For each of its operators."""
+    bodies: list[Graph] = []
+    make = Kind.schedule
+    graph = chained(20)
+    space = ef.saturate(graph)
+    monkeypatch.setattr(Kind, "schedule", lambda kind, body, on: bodies.append(body) or make(kind, body, on))
+    plan = ef.extract(space, target=target)
+    assert len(plan.kernels) == 1
+    assert len(bodies) <= most * len(graph.operators)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1000,), (1023,), (64, 65), (3, 5, 7), (4096, 512)])
+@pytest.mark.parametrize("steps", [1, 3, 30])
+def test_elementwise_work_on_a_gpu_has_a_schedule_and_a_roofline_is_its_least_price(shape: tuple[int, ...], steps: int):
+    def program(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        for i in range(steps):
+            x = np.exp(x) * y - i if i % 2 else np.where(x > y, z, x + y)
+        return x
+
+    graph = ef.trace(program, *[ef.spec(shape, np.float32)] * 3)
+    grammar = Grammar(as_written(graph), device("a100"))
+    cover = inlined(unfused_cover(grammar))
+    (cut,) = cover.choice.values()
+    assert cut.rough is not None and cut.prices.has_schedule(cut.state)
+    assert cut.rough <= cut.price.seconds * 1.001 < math.inf
