@@ -80,6 +80,10 @@ class Grammar:
             self._leaves[eclass] = cut
         return cut
 
+    def takes(self, cut: Cut) -> bool:
+        """May there be larger cuts made of `cut`? A grammar that knows better spares the search what it would refuse."""
+        return True
+
     def join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
         """The cut that applies `enode` to `parts`, the same object each time, or why no kernel can hold it."""
         key = (eclass, enode, parts)

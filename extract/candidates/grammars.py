@@ -46,7 +46,10 @@ class OneReduction(_Fewer):
 class OneOperator(_Fewer):
     """Kernels of one operator; views of what they read cost nothing."""
 
+    def takes(self, cut: Cut) -> bool:
+        return cut.state.at_leaf
+
     def join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        if not all(p.state.at_leaf for p in parts):
+        if not all(map(self.takes, parts)):
             return "a kernel has one operator here"
         return super().join(eclass, enode, parts)
