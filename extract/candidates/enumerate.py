@@ -196,8 +196,8 @@ class Candidates:
         ranked, few = self.cuts.get(eclass, []), self.effort.offered
         unfinished = [cut for cut in ranked if cut.state.unfinished]  # cheap it is within a larger one
         within = sorted(unfinished, key=self._within)[:1]
-        found = read + ranked[:few] + [cut for cut in within if cut not in ranked[:few]]
-        return [cut for cut in found if self.grammar.takes(cut)]
+        offers = read + ranked[:few] + [cut for cut in within if cut not in ranked[:few]]
+        return [cut for cut in offers if self.grammar.takes(cut)]
 
     def _within(self, cut: Cut) -> tuple[int, str]:
         """The rank of an unfinished cut: by the bytes that it reads, then by its product, which its readers share."""
