@@ -81,7 +81,7 @@ class Grammar:
         return cut
 
     def takes(self, cut: Cut) -> bool:
-        """May there be larger cuts made of `cut`? A grammar that knows better spares what it would refuse."""
+        """May there be larger cuts made of `cut`? A smaller grammar spares the search what it would refuse."""
         return True
 
     def join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:

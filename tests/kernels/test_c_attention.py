@@ -82,7 +82,7 @@ def arrays_of(graph: Graph) -> list[np.ndarray]:
 
 
 def by_block(graph: Graph) -> CKernel:
-    schedule, name = schedule_of(graph, online_parts_of(graph), C), f"product_{graph.key}"
+    schedule, name = schedule_of(graph, online_parts_of(graph, parts_of(graph)), C), f"product_{graph.key}"
     return CKernel(name, write(schedule, name, True), schedule)
 
 
@@ -149,7 +149,7 @@ def test_what_is_no_softmax_of_the_dtype_of_sums_is_made_of_whole_rows(
     q, k, v, scores = operands()
     graph = body([q, k, v], matmul(between(scores), v))
     with pytest.raises(UnsupportedOp, match=why):
-        online_parts_of(graph)
+        online_parts_of(graph, parts_of(graph))
     assert parts_of(graph).online is None
 
 
@@ -159,7 +159,8 @@ def test_a_mask_is_not_looked_at_where_what_it_leaves_out_counts() -> None:
     mask, gate = read(3, (ROWS, COLUMNS), "bool"), read(4, (ROWS, COLUMNS))
     finite = node("where", (mask, scores, number(-1e9)))
     for between in (softmax(finite), mul(softmax(masked(scores, mask)), gate)):
-        online = online_parts_of(body([q, k, v, mask, gate], matmul(between, v))).online
+        graph = body([q, k, v, mask, gate], matmul(between, v))
+        online = online_parts_of(graph, parts_of(graph)).online
         assert online is not None and online.live is None
 
 

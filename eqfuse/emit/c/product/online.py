@@ -10,16 +10,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.emit.c.product.parts import BlockPart, Online, ProductParts, part_of, parts_of, rows_of
+from eqfuse.emit.c.product.parts import BlockPart, Online, ProductParts, part_of, rows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.kinds.softmax import SoftmaxRows, rows_between
 from eqfuse.ops.types import Shape
 
 
-def online_parts_of(body: Graph) -> ProductParts:
-    """UnsupportedOp where no softmax of the dtype of the sums is between two products."""
-    whole = parts_of(body)
+def online_parts_of(body: Graph, whole: ProductParts) -> ProductParts:
+    """`whole`: its parts for whole rows. UnsupportedOp where no softmax of the dtype of the sums is between two
+    products."""
     if len(whole.products) != 2 or whole.products[0].dtype != whole.dtype:
         raise UnsupportedOp("rows are summed up block by block between two products of float32 or float64")
     first, second = whole.products

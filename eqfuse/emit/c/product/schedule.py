@@ -120,15 +120,16 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:
     """Of two products with a softmax between them, the cheaper of whole rows and of one block after another."""
     # No refusal is kept in a variable: it holds this frame, and by it all that the search has made.
+    parts = parts_of(body)
     try:
-        whole = schedule_of(body, parts_of(body), device)
+        whole = schedule_of(body, parts, device)
     except UnsupportedOp as refusal:
         try:
-            return schedule_of(body, online_parts_of(body), device)
+            return schedule_of(body, online_parts_of(body, parts), device)
         except UnsupportedOp:
             raise refusal from None
     try:
-        online = schedule_of(body, online_parts_of(body), device)
+        online = schedule_of(body, online_parts_of(body, parts), device)
     except UnsupportedOp:
         return whole
     return min(whole, online, key=lambda s: s.seconds)
