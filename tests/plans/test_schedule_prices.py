@@ -127,7 +127,7 @@ def test_few_schedules_are_made_of_a_long_chain(monkeypatch: pytest.MonkeyPatch,
     """For each of its operators."""
     bodies: list[Graph] = []
     make = Kind.schedule
-    graph = chained(20)
+    graph = chained(30)
     space = ef.saturate(graph)
     monkeypatch.setattr(Kind, "schedule", lambda kind, body, on: bodies.append(body) or make(kind, body, on))
     plan = ef.extract(space, target=target)
