@@ -302,7 +302,7 @@ def test_rows_that_kernels_and_loops_make_are_written_where_they_stay(fn: Callab
     program = compiled_for(target, fn, x)
     np.testing.assert_allclose(program(x), fn(x), rtol=1e-12, atol=1e-12)
     assert program.peak_bytes <= x.nbytes // 2
-    assert ", into v" in program.source() or fn is _shifted
+    assert ", into v" in program.source() or program.report.n_kernels == 1 or fn is _shifted
 
 
 @pytest.mark.parametrize("target", ["numpy", "c"])
