@@ -26,6 +26,7 @@ PAUSE = 0.15  # seconds before a turn of long calls: BLAS threads of the version
 SHORT = 0.05  # the same between neighbours of a duel, which are to share the drift of the machine
 WARM = 0.03  # seconds of untimed calls that follow, since sleeping threads come back on whichever core is awake
 LONG = 1e-3  # seconds from which a call is timed alone; shorter ones in batches of about this length
+ROUNDS = 25  # at most
 
 CLOSE = 0.01  # a ratio is known well enough when its interval reaches no further than this, either way
 PAIRS, BLOCKS = 4, 8  # pairs in a block, which gives one figure; the fewest blocks that say anything
@@ -93,7 +94,7 @@ def _rest(run: Callable[[], Any], pause: float) -> None:
 
 
 def medians(
-    runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, most: int = 25, clock: Clock | None = None
+    runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, clock: Clock | None = None
 ) -> list[float]:
     """Median seconds of a call of each of `runs`, which take turns for about `seconds`, in another order each round: a
     call may be slower behind some other. Calls are timed by `clock`, or the wall's."""
@@ -101,7 +102,7 @@ def medians(
     batches = [_batch(run) for run in runs]
     taken: list[list[float]] = [[] for _ in runs]
     begun = time.perf_counter()
-    for i in range(most):
+    for i in range(ROUNDS):
         if i >= least and time.perf_counter() - begun > seconds:
             break
         for samples, run, batch in orders.sample([*zip(taken, runs, batches, strict=True)], len(runs)):

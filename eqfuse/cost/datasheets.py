@@ -12,15 +12,12 @@ class Sheet(NamedTuple):
     memory: int
     bandwidth: float
     fp32: float
-    tf32: float
     fp16: float  # fp32 accumulation
     bf16: float
-    fp8: float
     l2: float
     sms: int
     shared_sm: int
     shared_block: int
-    warps: int
 
 
 # Sources: NVIDIA data sheets and whitepapers; V100, A6000, 3090 Ti and A100 80 GB after Mu Li's transformers-benchmarks
@@ -28,17 +25,17 @@ class Sheet(NamedTuple):
 # PMC10448217 table 3; B200 as read off a device: pytorch/ao PR 4002. The fp16 rate of 3090 Ti and 4090 is the one with
 # fp32 accumulation, half of the advertised one.
 SHEETS = {
-    "v100": Sheet(70, 16, 900, 15.7, 0, 125, 0, 0, 6, 80, 96, 96, 64),
-    "a6000": Sheet(86, 48, 768, 38.7, 77, 155, 155, 0, 6, 84, 100, 99, 48),
-    "3090ti": Sheet(86, 24, 1008, 40, 40, 80, 80, 0, 6, 84, 100, 99, 48),
-    "a100-40": Sheet(80, 40, 1555, 19.5, 156, 312, 312, 0, 40, 108, 164, 163, 64),
-    "a100": Sheet(80, 80, 2039, 19.5, 156, 312, 312, 0, 40, 108, 164, 163, 64),
-    "h100": Sheet(90, 80, 3350, 66.9, 495, 989, 989, 1979, 50, 132, 228, 227, 64),
-    "h100-pcie": Sheet(90, 80, 2000, 51, 378, 756, 756, 1513, 50, 114, 228, 227, 64),
-    "h200": Sheet(90, 141, 4800, 66.9, 495, 989, 989, 1979, 50, 132, 228, 227, 64),
-    "l4": Sheet(89, 24, 300, 30.3, 60, 121, 121, 242, 48, 58, 100, 99, 48),
-    "4090": Sheet(89, 24, 1008, 82.6, 82.6, 165, 165, 330, 72, 128, 100, 99, 48),
-    "b200": Sheet(100, 180, 7670, 75, 1100, 2250, 2250, 4500, 126, 148, 228, 227, 64),
+    "v100": Sheet(70, 16, 900, 15.7, 125, 0, 6, 80, 96, 96),
+    "a6000": Sheet(86, 48, 768, 38.7, 155, 155, 6, 84, 100, 99),
+    "3090ti": Sheet(86, 24, 1008, 40, 80, 80, 6, 84, 100, 99),
+    "a100-40": Sheet(80, 40, 1555, 19.5, 312, 312, 40, 108, 164, 163),
+    "a100": Sheet(80, 80, 2039, 19.5, 312, 312, 40, 108, 164, 163),
+    "h100": Sheet(90, 80, 3350, 66.9, 989, 989, 50, 132, 228, 227),
+    "h100-pcie": Sheet(90, 80, 2000, 51, 756, 756, 50, 114, 228, 227),
+    "h200": Sheet(90, 141, 4800, 66.9, 989, 989, 50, 132, 228, 227),
+    "l4": Sheet(89, 24, 300, 30.3, 121, 121, 48, 58, 100, 99),
+    "4090": Sheet(89, 24, 1008, 82.6, 165, 165, 72, 128, 100, 99),
+    "b200": Sheet(100, 180, 7670, 75, 2250, 2250, 126, 148, 228, 227),
 }
 
 # float64 rate over fp32 rate: (elementwise, matrix product). CUDA programming guide, table of arithmetic throughput.

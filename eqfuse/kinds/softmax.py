@@ -33,7 +33,7 @@ class SoftmaxRows:
     divided: bool = False
 
 
-def rows_between(body: Graph, first: Node, weights: Node, second: Node) -> SoftmaxRows:
+def rows_between(body: Graph, first: Node, weights: Node) -> SoftmaxRows:
     reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
     if not reductions:
         return SoftmaxRows(weights)

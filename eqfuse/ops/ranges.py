@@ -233,14 +233,13 @@ def _monotone(
     least: float = -INFINITY,
     most: float = INFINITY,
     start: float = -INFINITY,
-    end: float = INFINITY,
 ) -> RangeRule:
-    """A function that ascends from `least` to `most` over [start, end], and is NaN elsewhere."""
+    """A function that ascends from `least` to `most` from `start` on, and is NaN below."""
 
     def clamped(value: float) -> float:
         if value <= start:
             return least
-        return most if value >= end else min(most, max(least, number(lambda: float(function(value)), most)))
+        return most if value == INFINITY else min(most, max(least, number(lambda: float(function(value)), most)))
 
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
         (a,) = facts
@@ -249,7 +248,7 @@ def _monotone(
             lower = max(least, lower - abs(lower) * _SLACK)
         if upper and math.isfinite(upper):
             upper = min(most, upper + abs(upper) * _SLACK)
-        nan = a.nan or a.lower < start or a.upper > end
+        nan = a.nan or a.lower < start
         return between(lower, upper, out, nan)
 
     return rule

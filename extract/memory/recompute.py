@@ -134,7 +134,7 @@ def _of_value(
     if waits and value.first >= 0:
         yield from _made_later(now, value)
     if waits and later:
-        yield from _read_earlier(now, value, later[0])
+        yield from _read_earlier(now, later[0])
     if value.first < 0:
         return
     if later and full not in value.reads:
@@ -150,8 +150,8 @@ def _made_later(now: Timeline, value: Stretch) -> Iterator[list[TimelineStep]]:
         yield [*steps[: value.first], *steps[value.first + 1 : first], steps[value.first], *steps[first:]]
 
 
-def _read_earlier(now: Timeline, value: Stretch, reader: int) -> Iterator[list[TimelineStep]]:
-    """The next kernel that reads `value` as early as its other operands allow."""
+def _read_earlier(now: Timeline, reader: int) -> Iterator[list[TimelineStep]]:
+    """The kernel `reader` as early as its operands allow."""
     ready = 1 + max((s.first for s in now.stretches if reader in s.reads), default=-1)
     steps = list(now.steps)
     if ready < reader:

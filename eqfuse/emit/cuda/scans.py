@@ -132,7 +132,7 @@ class Scans:
             f"total{index} = {how.step.format(a=f'total{index}', b='other.v[v]' if index else 'other.v[0]')};",
         ]
         added = [f"before{index} = {how.step.format(a=f'sum{index}', b=f'before{index}')};"] if self.splits > 1 else []
-        each = self._over([f"{self._register('k')} = {self._kept(n, how, f'before{index}', self._register('k'))};"])
+        each = self._over([f"{self._register} = {self._kept(n, how, f'before{index}', self._register)};"])
         return [
             f"{vector}* every = ({vector}*)shared;",
             f"{vector} mine;",
@@ -151,8 +151,9 @@ class Scans:
             *self._each_turn([line.replace("h?", name) for line in each]),
         ]  # fmt: skip
 
-    def _register(self, turn: str) -> str:
-        return f"h?[{turn} * {self.width}{' + v' if self.elements.row_index else ''}]"
+    @property
+    def _register(self) -> str:
+        return f"h?[k * {self.width}{' + v' if self.elements.row_index else ''}]"
 
     def _earlier_parts(self, n: Node, how: ops.Reduction) -> list[str]:
         """Leaves the `total` of this part for later ones, and joins those of all parts before it in `sum`."""

@@ -23,7 +23,7 @@ def online_parts_of(body: Graph, whole: ProductParts) -> ProductParts:
     if len(whole.products) != 2 or whole.products[0].dtype != whole.dtype:
         raise UnsupportedOp("rows are summed up block by block between two products of float32 or float64")
     first, second = whole.products
-    rows = rows_between(body, first, second.args[0], second)
+    rows = rows_between(body, first, second.args[0])
     top, total, terms = rows.top, rows.total, rows.terms
     if top is None or total is None or terms is None or rows.shift is not top or top.shape[:-1] != second.shape[:-1]:
         raise UnsupportedOp("rows are summed up block by block where a softmax is between two products")

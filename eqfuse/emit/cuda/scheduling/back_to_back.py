@@ -103,7 +103,7 @@ class BackToBackSchedule(CudaSchedule):
 @unless_empty
 def back_to_back_schedule(body: Graph, device: Device) -> CudaSchedule:
     second, first = _products(body)
-    rows = rows_between(body, first, narrowed(second, device)[0], second)
+    rows = rows_between(body, first, narrowed(second, device)[0])
     one, two = _operands(first, device), _operands(second, device)
     if one.product.rows != two.product.rows:
         one, two = (_by_batch(o, device) for o in (one, two))

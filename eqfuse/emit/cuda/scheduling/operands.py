@@ -49,16 +49,16 @@ def readings(operands: tuple[Node, Node], product: Product, kept: np.dtype) -> t
         inside = math.prod(a.shape[2:])
         places = _wide("k", "n", inside, _in_order(a, range(a.type.rank)), kept)
         right = places if product.is_matrix_product else Reading("k", "n", 1)
-        return _own_order(b, "m", "k", product.depth, kept), right
+        return _own_order(b, product.depth, kept), right
     is_tall = product.rows != a.shape[-2]
     return (
-        _own_order(a, "m", "k", product.depth, kept) if is_tall else _either_order(a, "m", "k", kept),
+        _own_order(a, product.depth, kept) if is_tall else _either_order(a, "m", "k", kept),
         _either_order(b, "k", "n", kept),
     )
 
 
-def _own_order(operand: Node, slow: str, fast: str, run: int, kept: np.dtype) -> Reading:
-    return _wide(slow, fast, run, _in_order(operand, range(operand.type.rank)), kept)
+def _own_order(operand: Node, run: int, kept: np.dtype) -> Reading:
+    return _wide("m", "k", run, _in_order(operand, range(operand.type.rank)), kept)
 
 
 def _either_order(operand: Node, slow: str, fast: str, kept: np.dtype) -> Reading:
