@@ -6,6 +6,7 @@ measured (`eqfuse/emit/numpy/calibrate.py`).
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from eqfuse.cost.datasheets import DOUBLE, MMA, SHEETS
@@ -123,3 +124,14 @@ def device(name: str) -> Device:
         return DEVICES[name.lower()]
     except KeyError:
         raise TargetUnavailable(f"no device profile is named {name!r}; there are {', '.join(DEVICES)}") from None
+
+
+def recognised(name: str) -> Device | None:
+    """The profile whose name is made of whole words of a GPU's `name`: "NVIDIA A100-SXM4-40GB" has those of a100-40.
+    In a GH200 or GB200 a CPU, Grace, stands beside the chip."""
+    words = name.lower().replace("-", " ").split()
+    said = {*words, *map("".join, pairwise(words))}  # as one word, too: 3090 Ti
+    said |= {word.removesuffix("gb") for word in said} | {word.removeprefix("g") for word in said}
+    gpus = [known for known, profile in DEVICES.items() if profile.target == "cuda"]
+    fitting = [known for known in gpus if said.issuperset(known.split("-"))]
+    return DEVICES[max(fitting, key=len)] if fitting else None

@@ -14,7 +14,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.datasheets import SHEETS
 from eqfuse.cost.device import Device
-from eqfuse.cost.profiles import DEVICES, datasheet, device
+from eqfuse.cost.profiles import DEVICES, datasheet, device, recognised
 from eqfuse.cost.roofline import work
 from eqfuse.emit.numpy import calibrate, concurrency
 from eqfuse.emit.numpy.calibrate import this_cpu
@@ -140,6 +140,24 @@ def test_what_just_exceeds_a_cache_comes_from_it_for_the_most_part() -> None:
     sizes = range(1 << 20, 4 * capacity, 1 << 20)
     taken = [size / gpu.bandwidth(size) for size in sizes]
     assert taken == sorted(taken)
+
+
+@pytest.mark.parametrize(("name", "profile"), [
+    ("Tesla V100-SXM2-16GB", "v100"), ("NVIDIA RTX A6000", "a6000"), ("NVIDIA GeForce RTX 3090 Ti", "3090ti"),
+    ("NVIDIA GeForce RTX 3090", None), ("NVIDIA A100-SXM4-40GB", "a100-40"), ("NVIDIA A100-PCIE-40GB", "a100-40"),
+    ("NVIDIA A100 80GB PCIe", "a100"), ("NVIDIA A100-SXM4-80GB", "a100"), ("NVIDIA RTX A1000", None),
+    ("NVIDIA H100 80GB HBM3", "h100"), ("NVIDIA H100 PCIe", "h100-pcie"), ("NVIDIA H200", "h200"),
+    ("NVIDIA GH200 480GB", "h200"), ("NVIDIA L4", "l4"), ("NVIDIA L40S", None), ("NVIDIA GeForce RTX 4090", "4090"),
+    ("NVIDIA B200", "b200"), ("NVIDIA GB200", "b200"), ("NVIDIA GeForce RTX 5070 Ti", None),
+])  # fmt: skip
+def test_a_gpu_is_recognised_by_whole_words_of_its_name(name: str, profile: str | None) -> None:
+    """An L40S is no L4, and an RTX A1000 is no A100."""
+    assert recognised(name) == (profile and device(profile))
+
+
+def test_every_data_sheet_is_recognised_by_its_own_name() -> None:
+    for name in SHEETS:
+        assert recognised(f"NVIDIA {name.upper()}") == device(name)
 
 
 def test_unknown_names_are_refused_by_name() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.profiles import DEVICES
+from eqfuse.cost.profiles import recognised
 from eqfuse.emit.cuda.executable import CudaExecutable
 from eqfuse.emit.cuda.kernels import emit_kernel
 from eqfuse.emit.cuda.ops import emits
@@ -20,12 +20,13 @@ from eqfuse.plan.plan import Kernel, Plan
 
 def device() -> Device:
     """The profile of the GPU in this machine, recognised by CuPy's name for it."""
-    name = cupy_gpu().name.lower()
-    words = name.replace("-", " ").split()
-    for known in sorted((n for n, d in DEVICES.items() if d.target == "cuda"), key=len, reverse=True):
-        if all(part in words or part in name for part in known.split("-")):
-            return DEVICES[known]
-    raise TargetUnavailable(f"no profile for {name!r}; name the nearest one, such as cuda:h100, or pass an ef.Device")
+    name = cupy_gpu().name
+    profile = recognised(name)
+    if profile is None:
+        raise TargetUnavailable(
+            f"no profile for {name!r}; name the nearest one, such as cuda:h100, or pass an ef.Device"
+        )
+    return profile
 
 
 def emit(plan: Plan, carried: Mapping[int, int] | None = None) -> CudaExecutable:
