@@ -105,6 +105,7 @@ class Op:
     even: bool = False  # f(-x) == f(x)
     domain: tuple[float, float] = REALS  # where a function of one argument is defined
     joined_by: str | None = None  # of a reduction: the operator that joins the results of two parts
+    reads_bits: bool = False  # of its last argument: a NaN's sign, which nobody promises, shows in the result
     piecewise: bool = False  # each element is an argument's, of the one that its place says: kernels compute it there
     # of a view, from the shape of its argument and its attributes; None where no sums of indices express the view
     index_map: Callable[[Shape, tuple], IndexMap | None] | None = None

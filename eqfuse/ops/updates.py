@@ -132,7 +132,8 @@ def do_bitcast(x: Any, dtype: np.dtype) -> Any:
 
 
 ROWS = [
-    Op("bitcast", Role.LIBRARY, 1, ("dtype",), _bitcast, do_bitcast, no_flops, PriceClass.SIMPLE, Rounding.NEVER),
+    Op("bitcast", Role.LIBRARY, 1, ("dtype",), _bitcast, do_bitcast, no_flops, PriceClass.SIMPLE, Rounding.NEVER,
+       reads_bits=True),
     Op("slice_scatter", Role.UPDATE, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops, PriceClass.SIMPLE,
        Rounding.NEVER, piecewise=True),
     Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work, PriceClass.ONE_BY_ONE,

@@ -39,8 +39,6 @@ FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
 WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
 COMPLEX = tuple(map(np.dtype, ("complex64", "complex128")))
 
-READ_BITS = frozenset({"signbit", "copysign", "bitcast"})  # of their last argument
-
 # of an attribute variable: (it, operator, name of the attribute there, types of the arguments, attributes before it)
 AttributeOf = Callable[[Attr, str, str, list[TensorType], tuple], Any]
 
@@ -101,7 +99,7 @@ class LawCase:
     def read_bits(self, values: Mapping[Node, np.ndarray]) -> Iterator[np.ndarray]:
         """What is read bit by bit: nobody promises the bits of a NaN there, its sign included."""
         for n in self.graph.nodes:
-            if n.op in READ_BITS and kind(n.args[-1].dtype) in "fc":
+            if row(n.op).reads_bits and kind(n.args[-1].dtype) in "fc":
                 yield values[n.args[-1]]
 
     @cached_property

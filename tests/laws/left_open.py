@@ -16,7 +16,6 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import row
 from eqfuse.ops.contractions import windows
 from eqfuse.rewrites.checking.agreement import same_elements
-from eqfuse.rewrites.checking.cases import READ_BITS
 from tests.laws.corners import REFUSALS
 
 # elementwise operators that round correctly, or not at all: the same bits on every machine, in every memory layout
@@ -123,7 +122,7 @@ def _run(graph: Graph, arrays: list[np.ndarray], rng: random.Random | None) -> l
 def undefined(op: str, arrays: list[np.ndarray], result: np.ndarray) -> np.ndarray:
     """Which elements of the operator's result depend on what is no number: the sign of a NaN, a cast of what does not
     fit."""
-    if op in READ_BITS and kind(arrays[-1].dtype) == "f":
+    if row(op).reads_bits and kind(arrays[-1].dtype) == "f":
         return np.broadcast_to(np.isnan(arrays[-1]), result.shape)
     if op == "cast" and result.dtype.kind in "iu" and kind(arrays[0].dtype) == "f":
         return ~_fits(arrays[0], result.dtype)

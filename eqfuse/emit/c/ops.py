@@ -7,7 +7,7 @@ Out: a C expression over named values, or how a reduction begins and goes on. Ne
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,6 +46,7 @@ _TYPES = {
     BFLOAT16: CType("unsigned short", "float", "bf16"),
 }
 _HALVES = (FLOAT16, BFLOAT16)
+_Rows = Mapping[str, str | None]  # operators without a row of their own in one are in the next; None: in none
 _UNSIGNED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}  # by bytes
 _COPIED = {  # what kernels copy; complex numbers have the rows of _COMPLEX, the others none
     **dict.fromkeys(FLOAT8, CType("unsigned char", "unsigned char", "")),
@@ -101,6 +102,7 @@ _BOOL = {
     "less": "{0} < {1}", "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
     "isnan": "0", "isinf": "0", "isfinite": "1",
 }  # fmt: skip
+_HALF: _Rows = {"nextafter": None}  # computed in float, it would change nothing
 _FLOAT16 = {  # of two zeros NumPy takes the first; of other floats the second, as vectors of x86 do
     "maximum": "eqf_max_{s}({1}, {0})", "minimum": "eqf_min_{s}({1}, {0})",
     "fmax": "eqf_fmax_{s}({1}, {0})", "fmin": "eqf_fmin_{s}({1}, {0})",
@@ -227,12 +229,11 @@ def divided(op: str, dtype: np.dtype, number: str, by: str) -> str:
 
 def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
     dtype = dtypes[row(op).values_from]
-    if op == "nextafter" and dtype in _HALVES:  # computed in float, it would change nothing
-        return None
     if op == "power" and dtype.kind == "i":  # NumPy refuses negative powers of integers
         return None
-    floats = [_FLOAT16] * (dtype == FLOAT16) + [_BFLOAT16] * (dtype == BFLOAT16) + [_FLOAT, _ANY]
-    tables = {"b": [_BOOL], "f": floats}.get(dtype.kind, floats if dtype in _HALVES else [_INTEGER, _ANY])
+    halves: dict[np.dtype, list[_Rows]] = {FLOAT16: [_FLOAT16, _HALF], BFLOAT16: [_BFLOAT16, _HALF]}
+    kinds: dict[str, list[_Rows]] = {"b": [_BOOL], "f": [_FLOAT, _ANY]}
+    tables = [*halves[dtype], *kinds["f"]] if dtype in halves else kinds.get(dtype.kind, [_INTEGER, _ANY])
     return next((table[op] for table in tables if op in table), None)
 
 

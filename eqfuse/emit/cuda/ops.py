@@ -7,7 +7,7 @@ as it is until it is stored or cast.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import ml_dtypes
@@ -27,6 +27,7 @@ _STORED: dict[np.dtype, str] = {
     np.dtype(np.float64): "double", np.dtype(np.complex64): "eqf_complex<float>",
     np.dtype(np.complex128): "eqf_complex<double>",
 }  # fmt: skip
+_Rows = Mapping[str, str | None]  # operators without a row of their own in one are in the next; None: in none
 _SMALL = {np.dtype(np.float16): "half", BFLOAT16: "bfloat16"}
 
 # The special functions that CUDA's math library has; {s} is "f" for float and "" for double.
@@ -88,7 +89,10 @@ _COMPLEX = {
     "isfinite": "isfinite({0}.re) && isfinite({0}.im)",
     "logical_not": "!(bool){0}", "logical_and": "(bool){0} && (bool){1}", "logical_or": "(bool){0} || (bool){1}",
 }  # fmt: skip
-_SHORT = {"exp": "eqf_short_exp({0})"}  # of 16-bit floats, which need fewer digits
+_SHORT: _Rows = {  # of 16-bit floats
+    "exp": "eqf_short_exp({0})",  # which needs fewer digits
+    "nextafter": None,  # computed in float, it would change nothing
+}
 _BFLOAT16 = {
     "sign": "{0} == ({T})0 ? {0} : eqf_sign<{T}>({0})",  # ml_dtypes keeps the sign of a zero
     "tanh": "eqf_short_tanh({0})", "divide": "eqf_short_divided({0}, {1})",
@@ -166,12 +170,11 @@ def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
 
 def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
     dtype = dtypes[row(op).values_from]
-    if op == "nextafter" and dtype in _SMALL:  # computed in float, it would change nothing
-        return None
     wrapping = [_WRAPPING] if dtype.char in "ilqH" else []
-    floats = {np.dtype(np.float16): [_SHORT, _FLOAT, _ANY], BFLOAT16: [_BFLOAT16, _SHORT, _FLOAT, _ANY]}
-    tables = {"c": [_COMPLEX], "b": [_BOOL, _ANY, _INTEGER], "f": [_FLOAT, _ANY]}.get(dtype.kind)
-    tables = floats.get(dtype, tables or [*wrapping, _INTEGER, _ANY])
+    short: list[_Rows] = [_SHORT, _FLOAT, _ANY]
+    floats = {np.dtype(np.float16): short, BFLOAT16: [_BFLOAT16, *short]}
+    kinds: dict[str, list[_Rows]] = {"c": [_COMPLEX], "b": [_BOOL, _ANY, _INTEGER], "f": [_FLOAT, _ANY]}
+    tables = floats.get(dtype) or kinds.get(dtype.kind, [*wrapping, _INTEGER, _ANY])
     return next((table[op] for table in tables if op in table), None)
 
 
