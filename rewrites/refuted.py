@@ -61,7 +61,7 @@ REFUTED: list[tuple[Law, str]] = [
     (Law("relu_into_product", maximum(x, 0.0) @ w, maximum(x @ w, 0.0), exactness=APPROXIMATE), "w = -1"),
     (
         Law("scale_through_relu", maximum(x, 0.0) * c, maximum(x * c, 0.0), (is_constant(c),), APPROXIMATE),
-        "N1: c = -1, so batch norm after relu does not fold",
+        "c = -1, so batch norm after relu does not fold",
     ),
     (
         Law(

@@ -132,6 +132,5 @@ def recognised(name: str) -> Device | None:
     words = name.lower().replace("-", " ").split()
     said = {*words, *map("".join, pairwise(words))}  # as one word, too: 3090 Ti
     said |= {word.removesuffix("gb") for word in said} | {word.removeprefix("g") for word in said}
-    gpus = [known for known, profile in DEVICES.items() if profile.target == "cuda"]
-    fitting = [known for known in gpus if said.issuperset(known.split("-"))]
+    fitting = [known for known in SHEETS if said.issuperset(known.split("-"))]
     return DEVICES[max(fitting, key=len)] if fitting else None

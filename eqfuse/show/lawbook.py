@@ -105,7 +105,7 @@ def check(names: Sequence[str]) -> int:
 def _summary(counts: Counter[str], laws: int, seconds: float) -> str:
     said = [f"{counts[HOLDS]} hold ({counts[PROVED]} of them proved over the reals)"]
     said += [f"{counts[status]} {status}" for status in (FALSE, UNTESTED, "refuted as before") if counts[status]]
-    return f"{laws} laws checked in {seconds:.1f} s: {', '.join(said)}"
+    return f"{laws} law{'s' * (laws != 1)} checked in {seconds:.1f} s: {', '.join(said)}"
 
 
 def _chosen(names: Sequence[str]) -> tuple[Law, ...]:

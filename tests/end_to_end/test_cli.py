@@ -110,7 +110,7 @@ def test_a_checked_law_is_shown_as_such(capsys: pytest.CaptureFixture[str], unch
     code, printed = run(capsys, "laws", "check", "cast_of_widened")
     assert code == 0
     assert "cast_of_widened: cast(cast(x, d), e) -> cast(x, e)" in printed
-    assert "1 laws checked in" in printed and "1 hold (0 of them proved over the reals)" in printed
+    assert "1 law checked in" in printed and "1 hold (0 of them proved over the reals)" in printed
     (line,) = [line for line in run(capsys, "laws")[1].splitlines() if "cast_of_widened" in line]
     assert line.split()[:3] == ["casts", "exact", "holds"] and "cast_of_widened: cast(cast(x, d), e)" in line
     assert line.rstrip().endswith("when d holds every x, and e what d rounds to integers")
@@ -128,7 +128,7 @@ def test_a_false_law_is_printed_with_its_counterexample_and_the_exit_code_is_one
     code, printed = run(capsys, "laws", "check", "times_one")
     assert code == 1
     assert "is false:\n  x = float64[] 0.0\n  left side  0.0\n  right side 1.0" in printed
-    assert "1 laws checked" in printed and "1 false" in printed
+    assert "1 law checked" in printed and "1 false" in printed
 
 
 @pytest.mark.slow
