@@ -20,7 +20,7 @@ from eqfuse.ir.arithmetic import Arithmetic
 from eqfuse.ir.graph import Fed
 from eqfuse.ir.pytree import LEAF, LEAVES, Structure, flatten, paths, unflatten
 from eqfuse.ir.strides import Strides, strides_of
-from eqfuse.machine.device_arrays import bounds, place_of
+from eqfuse.machine.device_arrays import bounds, dlpack_device
 
 if TYPE_CHECKING:
     from eqfuse.frontends.numpy.random import RandomCall
@@ -195,7 +195,7 @@ def _sharing(arrays: Sequence[Any]) -> Iterator[tuple[int, int]]:
 
 
 def _lies_somewhere(array: Any) -> bool:
-    return isinstance(array, np.ndarray) or place_of(array) is not None
+    return isinstance(array, np.ndarray) or dlpack_device(array) is not None
 
 
 def _bounds(array: Any) -> tuple[int, int]:

@@ -22,7 +22,7 @@ def contiguous(shape: Shape) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-class Lying(NamedTuple):
+class StridedView(NamedTuple):
     """Where the elements of a view lie in its array: the first one, how many there are, and how far apart, by axis."""
 
     first: int
@@ -37,14 +37,16 @@ def view_strides(op: str, attrs: tuple, shape: Shape, strides: tuple[int, ...]) 
 
 
 @lru_cache(maxsize=8192)
-def behind(shape: Shape, chain: tuple[tuple[str, tuple], ...], strides: tuple[int, ...] | None = None) -> Lying | None:
+def behind(
+    shape: Shape, chain: tuple[tuple[str, tuple], ...], strides: tuple[int, ...] | None = None
+) -> StridedView | None:
     """The views of `chain` (operators and attributes), one after the other, of an array that lies so, in C order where
     no strides say otherwise. None where NumPy would have to copy."""
     strides = contiguous(shape) if strides is None else strides
     if math.prod(shape) == 0:
         for op, attrs in chain:
             shape = row(op).type([TensorType(np.dtype(np.int8), shape)], attrs).shape
-        return Lying(0, shape, contiguous(shape))
+        return StridedView(0, shape, contiguous(shape))
     first = array = as_strided(np.empty(1, np.int8), shape, strides)
     for op, attrs in chain:
         if op == "reshape":
@@ -54,4 +56,4 @@ def behind(shape: Shape, chain: tuple[tuple[str, tuple], ...], strides: tuple[in
                 return None
         elif array.ndim or op == "broadcast_to":  # others do nothing to a number, of which `np.flip` copies
             array = row(op).meaning(array, *attrs)
-    return Lying(array.ctypes.data - first.ctypes.data, array.shape, array.strides)
+    return StridedView(array.ctypes.data - first.ctypes.data, array.shape, array.strides)

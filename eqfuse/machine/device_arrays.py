@@ -23,7 +23,7 @@ _NAMES = {4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 14: "oneap
 REFUSALS = (BufferError, TypeError, ValueError, RuntimeError)  # by which libraries refuse to share an array
 
 
-class Place(NamedTuple):
+class DLPackDevice(NamedTuple):
     """A device: its kind, as DLPack numbers kinds, and its number; None where only a driver knows that."""
 
     kind: int
@@ -38,14 +38,14 @@ class Place(NamedTuple):
         return name if self.number is None else f"{name}:{self.number}"
 
 
-def place_of(array: Any) -> Place | None:
+def dlpack_device(array: Any) -> DLPackDevice | None:
     """The device on which `array` lies. None for what lies on the host, or is no array."""
     if isinstance(array, (np.ndarray, np.generic)):
         return None
     if hasattr(array, "__dlpack_device__"):
         kind, number = map(int, array.__dlpack_device__())
-        return None if kind in _HOST else Place(kind, number)
-    return Place(2, None) if hasattr(array, "__cuda_array_interface__") else None
+        return None if kind in _HOST else DLPackDevice(kind, number)
+    return DLPackDevice(2, None) if hasattr(array, "__cuda_array_interface__") else None
 
 
 def dtype_of(array: Any) -> np.dtype:

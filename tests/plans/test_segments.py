@@ -237,9 +237,11 @@ STACKS = {
 @pytest.mark.parametrize(("name", "device"), list(zip(STACKS, cycle(["cpu", "a100"]), strict=False)))
 def test_segments_of_large_stacks_cost_no_more_than_the_whole(name, device):
     graph = STACKS[name]()
-    assert len(segments(graph)[1]) > 1
-    budget = ef.Budget(60)
-    assert seconds(graph, device, segments, budget) <= LOST * seconds(graph, device, whole, budget)
+    """But for a launch at each seam, which is felt where programs are small."""
+    seams = len(segments(graph)[1]) - 1
+    assert seams > 0
+    budget, launches = ef.Budget(60), seams * DEVICES[device].launch_seconds
+    assert seconds(graph, device, segments, budget) <= LOST * seconds(graph, device, whole, budget) + launches
 
 
 def test_products_of_a_loops_inputs_run_together_before_its_steps():

@@ -10,24 +10,24 @@ from typing import Any
 
 from eqfuse.errors import TargetUnavailable, TraceError
 from eqfuse.ir.accepted import ndarray
-from eqfuse.machine.device_arrays import REFUSALS, Place, importer, place_of
+from eqfuse.machine.device_arrays import REFUSALS, DLPackDevice, dlpack_device, importer
 from eqfuse.machine.gpu import Gpu
 
 
 def taken(gpu: Gpu, array: Any, name: str) -> Any:
     """The argument `name`, no array of `gpu`: over the same memory where it lies on a CUDA device, else on the host."""
-    place = _place(array, name)
-    return ndarray(array, f"the argument {name!r}") if place is None else _adopted(gpu, array, name)
+    device = _device(array, name)
+    return ndarray(array, f"the argument {name!r}") if device is None else _adopted(gpu, array, name)
 
 
 def device_of(gpu: Gpu, array: Any, name: str) -> int | None:
     """The number of the CUDA device on which the argument `name` lies. None for the host."""
     if gpu.holds(array):
         return gpu.device_of(array)
-    place = _place(array, name)
-    if place is not None and place.number is None:
+    device = _device(array, name)
+    if device is not None and device.number is None:
         return gpu.device_of(_adopted(gpu, array, name))
-    return None if place is None else place.number
+    return None if device is None else device.number
 
 
 def as_kind(gpu: Gpu, result: Any, like: Any) -> Any:
@@ -35,7 +35,7 @@ def as_kind(gpu: Gpu, result: Any, like: Any) -> Any:
     is None."""
     if gpu.holds(like):
         return result
-    if place_of(like) is None:
+    if dlpack_device(like) is None:
         return gpu.download(result)
     imported = importer(like)
     if imported is None:
@@ -50,13 +50,13 @@ def as_kind(gpu: Gpu, result: Any, like: Any) -> Any:
         ) from None
 
 
-def _place(array: Any, name: str) -> Place | None:
-    place = place_of(array)
-    if place is not None and not place.is_cuda:
+def _device(array: Any, name: str) -> DLPackDevice | None:
+    device = dlpack_device(array)
+    if device is not None and not device.is_cuda:
         raise TargetUnavailable(
-            f"the argument {name!r} lies on {place}, the program runs on a CUDA device: copy it there, or to the host"
+            f"the argument {name!r} lies on {device}, the program runs on a CUDA device: copy it there, or to the host"
         )
-    return place
+    return device
 
 
 def _adopted(gpu: Gpu, array: Any, name: str) -> Any:

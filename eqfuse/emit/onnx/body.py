@@ -1,6 +1,6 @@
 """ONNX nodes in the making: the body of one function, and the dtypes that each ONNX operator is given.
 
-In: calls of `Body`, from the rows of the files beside this one. Out: NodeProtos of opset `OPSET`. An operator
+In: calls of `Builder`, from the rows of the files beside this one. Out: NodeProtos of opset `OPSET`. An operator
 that onnxruntime's CPU kernels do not have in a dtype (measured, onnxruntime 1.31) is computed in one that holds the
 values exactly, and its result is cast back; where there is none the operator is refused by name.
 """

@@ -1,8 +1,8 @@
 """How the elementwise operators are written in ONNX.
 
-In: a node whose arguments are values of a `Body`. Out: the value of the node. The rows keep to what the evaluator means
-where ONNX or onnxruntime leave it open: a division by zero, the least integer over -1, NaN. Only the sign of a zero may
-be lost: onnxruntime's Where does not keep it.
+In: a node whose arguments are values of a `Builder`. Out: the value of the node. The rows keep to what the evaluator
+means where ONNX or onnxruntime leave it open: a division by zero, the least integer over -1, NaN. Only the sign of a
+zero may be lost: onnxruntime's Where does not keep it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How reductions, scans and sorts are written in ONNX.
 
-In: a node whose arguments are values of a `Body`. Out: the value of the node. Rows of the table in `table.py`.
+In: a node whose arguments are values of a `Builder`. Out: the value of the node. Rows of the table in `table.py`.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from eqfuse.ir.signature import (
 )
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.ir.symbolic import SymbolicSpec, symbolic_shape
-from eqfuse.machine.device_arrays import dtype_of, place_of
+from eqfuse.machine.device_arrays import dlpack_device, dtype_of
 from eqfuse.ops.types import TensorType
 
 
@@ -258,7 +258,7 @@ def leaf_type(leaf: Any, name: str) -> TensorType:
     if isinstance(leaf, (np.ndarray, np.generic)):
         array = supported_array(leaf, f"the argument {name!r}")
         return TensorType(array.dtype, array.shape)
-    if place_of(leaf) is not None:
+    if dlpack_device(leaf) is not None:
         return TensorType(tensor_dtype(dtype_of(leaf), f"the argument {name!r}"), tuple(leaf.shape))
     if isinstance(leaf, SymbolicSpec):
         raise TraceError(
@@ -284,7 +284,9 @@ def layout_of(leaf: Any) -> Strides:
     """How an argument lies in memory: numbers, and `Spec`s that do not say, in C order."""
     if isinstance(leaf, Spec):
         return leaf.strides
-    lies = not isinstance(leaf, Tracer) and (isinstance(leaf, (np.ndarray, np.generic)) or place_of(leaf) is not None)
+    if isinstance(leaf, Tracer):
+        return None
+    lies = isinstance(leaf, (np.ndarray, np.generic)) or dlpack_device(leaf) is not None
     return strides_of(leaf) if lies else None
 
 

@@ -25,7 +25,7 @@ Strides = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class StridedElements:
     """Where the elements of a value lie in the array `node`: the first one, and how far apart they are by axis."""
 
     node: Node
@@ -102,43 +102,43 @@ def _in_order(operand: Node, axes: Sequence[int]) -> list[TensorType]:
     return [a.type for a in arrays if a.type.size == size != 1]
 
 
-def arrays_of(operand: Node) -> set[Lying]:
+def arrays_of(operand: Node) -> set[StridedElements]:
     """The arrays that `operand` is computed from, as its elements lie in them."""
     return arrays_of_each([operand])[operand]
 
 
-def arrays_of_each(operands: Sequence[Node]) -> dict[Node, set[Lying]]:
+def arrays_of_each(operands: Sequence[Node]) -> dict[Node, set[StridedElements]]:
     """The same of several operands, and of all values below them, each looked at once."""
-    lying: dict[Node, set[Lying]] = {}
+    elements: dict[Node, set[StridedElements]] = {}
     for n in Graph((), tuple(operands)).nodes:
         if row(n.op).role is Role.LEAF:
-            lying[n] = {Lying(n, contiguous(n.shape), 0)}
+            elements[n] = {StridedElements(n, contiguous(n.shape), 0)}
         elif row(n.op).role is Role.VIEW:
             (x,) = n.args
-            lying[n] = {seen for a in lying[x] if (seen := _seen(n, a)) is not None}
+            elements[n] = {seen for a in elements[x] if (seen := _seen(n, a)) is not None}
         elif row(n.op).piecewise:  # each element has an array of its own
-            lying[n] = set()
+            elements[n] = set()
         else:  # what a gather takes does not lie in order, but the places may, where there is one for each element
             gathered = [a for a in n.args[1:] if a.shape == n.shape]
             args = gathered if row(n.op).role is Role.GATHER else n.args
-            lying[n] = set().union(*[_spread(lying[x], x.shape, n.type.rank) for x in args])
-    return lying
+            elements[n] = set().union(*[_spread(elements[x], x.shape, n.type.rank) for x in args])
+    return elements
 
 
-def _spread(arrays: set[Lying], shape: Shape, rank: int) -> set[Lying]:
+def _spread(arrays: set[StridedElements], shape: Shape, rank: int) -> set[StridedElements]:
     """`arrays`, of a value of this shape, as one of that rank has them which it is broadcast to."""
     if len(shape) == rank and 1 not in shape:
         return arrays
     return {replace(a, strides=_broadcast(a.strides, shape, rank)) for a in arrays}
 
 
-def _seen(view: Node, a: Lying) -> Lying | None:
+def _seen(view: Node, a: StridedElements) -> StridedElements | None:
     """`a`, of the argument of `view`, as the view has it; None where strides do not express it."""
     (x,) = view.args
     strides = view_strides(view.op, view.attrs, x.shape, a.strides)
     places = view.index_map or (ORIGIN,) * x.type.rank
     offset = a.offset + sum(place.start * s for place, s in zip(places, a.strides, strict=True))
-    return None if strides is None else Lying(a.node, strides, offset)
+    return None if strides is None else StridedElements(a.node, strides, offset)
 
 
 def _broadcast(strides: Strides, shape: Shape, rank: int) -> Strides:
