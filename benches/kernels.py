@@ -7,7 +7,7 @@ Run: eqfuse bench kernels [name…]. The exit status tells whether every answer 
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -216,7 +216,9 @@ def bench(case: KernelCase, device: Device) -> tuple[float, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    chosen = sys.argv[1:] if arguments is None else arguments
+    parser = argparse.ArgumentParser(prog="eqfuse bench kernels", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="name", help="words of names of kernels; without any, all of them")
+    chosen = parser.parse_args(arguments).names
     device = device_for("numpy")
     print(f"{'kernel':32} {'NumPy ms':>10} {'eqfuse ms':>10} {'ratio':>7} {'wanted':>7}")
     selection = [case for case in cases() if not chosen or any(name in case.name for name in chosen)]

@@ -27,6 +27,7 @@ import scipy.special
 from eqfuse.emit.c import vector_math
 from eqfuse.machine import c_compiler
 from eqfuse.ops import TABLE
+from eqfuse.show.progress import progress
 
 PLAIN = ("-U__FMA__", "-U__ARM_FEATURE_FMA")  # as on machines without fused products
 _TYPES = {
@@ -237,8 +238,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="name", help="functions; without names, all of them")
     names = parser.parse_args(arguments).names or vector_math.ARGUMENTS
     print("| function | dtype | ulp | NumPy's ulp | ns | NumPy's ns |\n|---|---|---|---|---|---|")
-    for name in names:
-        for dtype in vector_math.SUFFIXES:
+    rows = [(name, dtype) for name in names for dtype in vector_math.SUFFIXES]
+    with progress(len(rows)) as display:
+        for name, dtype in rows:
+            display.step(f"{name}, {dtype}")
             print(row_of_table(name, dtype), flush=True)
 
 

@@ -30,8 +30,8 @@ def test_an_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[s
 def test_bench_without_a_name_lists_the_benchmarks_which_have_their_own_help(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cases = ((["bench"], 2, "greedy,speed,cpu"), (["bench", "greedy", "--help"], 0, "--predict"))
-    for arguments, code, told in cases:
+    helps = [(["bench", name, "--help"], 0, f"usage: eqfuse bench {name} ") for name in BENCHES]
+    for arguments, code, told in ((["bench"], 2, "greedy,speed,cpu"), *helps):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == code
@@ -45,6 +45,11 @@ def test_every_benchmark_is_a_command_and_stands_in_the_readme() -> None:
     assert modules == set(BENCHES), "modules of benches/ with a function `main`, and BENCHES of eqfuse/cli.py"
     rows = (folder / "README.md").read_text()
     assert not [name for name in BENCHES if f"| `eqfuse bench {name}" not in rows], "no row in benches/README.md"
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_a_benchmark_says_where_it_is(name: str) -> None:
+    assert "with progress(" in (Path(__file__).parents[2] / "benches" / f"{name}.py").read_text()
 
 
 def test_no_command_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
