@@ -18,6 +18,7 @@ from eqfuse.ops.literal import Literal
 from eqfuse.ops.row import PriceClass
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import uncovered
+from eqfuse.ops.views import extents_of
 
 LINE = 64  # bytes of a cache line
 SHORT_CUTS = (-1.0, 0.0, 1.0, 2.0)  # exponents for which libraries have a loop without `pow`
@@ -135,7 +136,7 @@ def touches(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
         return source.nbytes
     if op == "slice_scatter":
         kept = uncovered(source.shape, row(op).attr(attrs, "slices"))
-        return sum(math.prod(len(range(*r)) for r in ranges) for ranges in kept) * source.dtype.itemsize
+        return sum(math.prod(extents_of(ranges)) for ranges in kept) * source.dtype.itemsize
     (axis,) = attrs
     run = source.dtype.itemsize * (math.prod(source.shape[axis:][1:]) if op == "take" else 1)
     return out.nbytes // run * max(run, LINE) if run else 0

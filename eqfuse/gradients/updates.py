@@ -10,13 +10,14 @@ from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint
 from eqfuse.gradients.views import added, from_start, sliced
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.types import TensorType
+from eqfuse.ops.views import extents_of
 
 
 def _slices_transpose(n: Node, position: int, ct: Expr) -> Expr:
     """Of the array: where nothing was written. Of a value: its slice, but where a later one covers it."""
     slices = n.attr("slices")
     for ranges in slices[position:][::-1]:
-        blank = filled(0, TensorType(ct.dtype, tuple(len(range(*r)) for r in ranges)))
+        blank = filled(0, TensorType(ct.dtype, extents_of(ranges)))
         ct = Expr(tidy.slice_scatter(ct.node, [blank.node], [ranges]))
     return ct if position == 0 else sliced(ct, slices[position - 1])
 

@@ -11,6 +11,7 @@ import numpy as np
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
+from eqfuse.ops.views import extents_of
 
 MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
 
@@ -79,7 +80,7 @@ def _slice_scatter(types: Types, attrs: tuple) -> TensorType:
             0 <= start <= stop <= n and step > 0 for (start, stop, step), n in zip(ranges, base.shape, strict=True)
         )
         need(inside, "slice_scatter", types, f"{ranges} leaves the array")
-        fits = value.dtype == base.dtype and value.shape == tuple(len(range(*r)) for r in ranges)
+        fits = value.dtype == base.dtype and value.shape == extents_of(ranges)
         need(fits, "slice_scatter", types, f"a value of {value} does not fill {ranges}")
     return base
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,11 @@ from eqfuse.ops import index_map
 from eqfuse.ops.index_map import IndexMap
 from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
+
+
+def extents_of(ranges: Iterable[tuple[int, int, int]]) -> Shape:
+    """How many elements each of `ranges`, (start, stop, step), has."""
+    return tuple([len(range(*r)) for r in ranges])
 
 
 def _transpose(types: Types, attrs: tuple) -> TensorType:
@@ -44,7 +49,7 @@ def _slice(types: Types, attrs: tuple) -> TensorType:
     for (start, stop, step), n in zip(ranges, t.shape, strict=True):
         inside = 0 <= start <= stop <= n and step > 0
         need(inside, "slice", types, "range {}:{}:{} leaves extent {}", start, stop, step, n)
-    return TensorType(t.dtype, tuple([len(range(*r)) for r in ranges]))
+    return TensorType(t.dtype, extents_of(ranges))
 
 
 def _flip(types: Types, attrs: tuple) -> TensorType:

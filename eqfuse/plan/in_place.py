@@ -16,6 +16,7 @@ from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import Ranges, apart, uncovered
+from eqfuse.ops.views import extents_of
 from eqfuse.plan.plan import Kernel, Plan
 
 
@@ -117,7 +118,7 @@ class _Placements:
         apart_parts = self._parts(i, k, k.writes[0])
         if self._is_free(i, k, n, base, leaf):
             parts = self._parts(i, k, base)
-            kept = sum(TensorType(n.dtype, _extents(r)).size for r in uncovered(n.shape, _slices(n)))
+            kept = sum(TensorType(n.dtype, extents_of(r)).size for r in uncovered(n.shape, _slices(n)))
             if base in self.whole or self._copied(n, parts) <= self._copied(n, apart_parts) + kept:
                 self.in_place[i] = base
                 self._share(k.writes[0], base, chain)
@@ -265,10 +266,6 @@ def _slices(n: Node) -> tuple[Ranges, ...]:
     if n.op != "slice_scatter":
         return (tuple((0, extent, 1) for extent in n.shape),)
     return n.attr("slices")
-
-
-def _extents(ranges: Ranges) -> tuple[int, ...]:
-    return tuple(len(range(*r)) for r in ranges)
 
 
 def keeps_order(chain: Sequence[Node]) -> bool:

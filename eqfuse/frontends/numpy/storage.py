@@ -20,6 +20,7 @@ from eqfuse.ir.graph import Node, node
 from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, outline, reshaped
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges, apart
+from eqfuse.ops.views import extents_of
 
 
 class Rights(Enum):
@@ -166,7 +167,7 @@ def _taken_first(shape: Shape, steps: Sequence[ViewStep]) -> Sequence[ViewStep]:
     if ops[:index] not in (["slice"], ["slice", "squeeze"]) or steps[index][1][3].shape:
         return steps
     ranges, (order, place, joined, indices) = steps[0][1], steps[index][1]
-    kept = tuple([len(range(*r)) for r in ranges])
+    kept = extents_of(ranges)
     seen = steps[1][1] if index == 2 else kept
     of_seen = dict(zip(*([axis for axis, n in enumerate(s) if n != 1] for s in (seen, kept)), strict=True))
     chosen = order[place : place + 1 + len(order) - len(joined)]

@@ -17,6 +17,7 @@ from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops import row
 from eqfuse.ops.elementwise import cast_array
 from eqfuse.ops.types import Shape
+from eqfuse.ops.views import extents_of
 
 
 def cast(x: Node, dtype: np.dtype) -> Node:
@@ -78,7 +79,7 @@ def broadcast_to(x: Node, shape: Shape) -> Node:
 def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
     """`x[start:stop:step]` per axis, ranges canonical; a slice of a slice is one slice of the original."""
     if x.op == "broadcast_to" and x.args[0].shape == ():
-        return broadcast_to(x, tuple(len(range(*r)) for r in ranges))
+        return broadcast_to(x, extents_of(ranges))
     if x.op == "slice":
         ranges = [canonical(range(*i)[slice(*r)]) for i, r in zip(x.attr("ranges"), ranges, strict=True)]
         (x,) = x.args
