@@ -66,6 +66,8 @@ CASES: dict[str, Graph] = {
                                      ("multiply", "uint64"), ("add", "float16")))
     for j, (shape, axis) in enumerate((((5, 77), -1), ((2, 2100), -1), ((300, 6), -2))) if (i + j) % 3
     for x in (read(0, shape, dtype),)
+} | {
+    f"few short columns {op}": body([x], scanned(op, x, -2)) for op in ("cumsum", "maximum") for x in (read(0, (3, 3)),)
 }  # fmt: skip
 SHARED = ("weighted 2x3100 ", "weighted 40x2000 along columns", "both 40x2000 along columns")
 

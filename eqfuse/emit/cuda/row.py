@@ -102,7 +102,7 @@ class _Writer:
             f"const {index} end = {last};",
             f"const int lane = {lane};",
         ]
-        if self.layout == "block" or (self.layout == "column" and self.block[1] > 1):
+        if self.layout == "block" or (self.layout == "column" and (self.block[1] > 1 or self.scans.names)):
             word = {8: "unsigned long long", 16: "Vec<unsigned, 4>"}.get(self.widest, "unsigned")
             count = math.prod(self.block) * self.at_once if self.layout == "column" else 32
             if self.scans.names:
