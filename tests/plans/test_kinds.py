@@ -195,6 +195,17 @@ def test_a_scalar_made_by_a_reshape_is_seen_through_any_view() -> None:
         assert kind(op("exp", op(op_name, scalar, attrs=attrs))) == "map"
 
 
+@pytest.mark.parametrize("joined", [
+    op("concat", op("exp", X), X, attrs=(-2,)),
+    op("pad", X, const(np.float32(0)), attrs=(((1, 1), (0, 0)),)),
+    op("slice_scatter", op("exp", X), X, attrs=((((0, 8, 1), (0, 16, 1)),),)),
+], ids=lambda n: n.op)  # fmt: skip
+def test_no_kernel_scans_beside_arrays_that_are_joined_of_pieces(joined: Node) -> None:
+    scanned = op("cumsum", tensor("y", *joined.shape), attrs=(-2,))
+    for values in ((joined, scanned), (scanned, joined)):
+        assert "what is joined of pieces is stored before" in refusal(op("add", *values), device=GPU)
+
+
 def test_every_kind_that_has_a_file_is_asked() -> None:
     modules = (import_module(f"eqfuse.kinds.{m.name}") for m in iter_modules(kinds.__path__))
     assert {m.KIND.name for m in modules if hasattr(m, "KIND")} == KINDS.keys()
