@@ -31,7 +31,7 @@ SMALL_BYTES = 1024  # at most of each of its values
 CACHED_BYTES = 16 << 10  # at most of each value of steps that are cut two by two: a core's nearest cache holds them
 NEAR = 200  # operators apart that two readers of a value may be and still be computed together
 _PRODUCTS = {Role.CONTRACTION, Role.WINDOW}
-_CALLS = {Role.UPDATE, Role.LIBRARY}  # kernels of their own
+_CALLS = {Role.UPDATE, Role.LIBRARY}  # whose results are stored
 _POINTWISE = {Role.ELEMENTWISE, Role.REDUCTION}
 
 
@@ -297,7 +297,7 @@ class _OrderedOperators:
         if n in self.together:
             return -1
         readers, position = self.readers[n], self.position[n]
-        apart = [r for r in readers if row(r.op).role in _PRODUCTS | _CALLS]
+        apart = [r for r in readers if _is_apart(n, r)]
         late = [r for r in readers if self._later[r] >> position & 1]
         called = any(row(r.op).role in _CALLS for r in (n, *apart))
         stored = called or n in self.results or (heavy and bool(late))
@@ -357,6 +357,20 @@ class _OrderedOperators:
             change[min(places)] += 1
             change[max(places)] -= 1
         return [n > 0 for n in accumulate(change)]
+
+
+def _is_apart(n: Node, reader: Node) -> bool:
+    """Is `n` stored before `reader` is computed? A kernel that computes slices may replace them, and borders around
+    them. What reads other elements of an array with slices replaced is the next step."""
+    if _replaces(reader):
+        base, *values = reader.args
+        return _replaces(n) and base is n and 2 * sum([v.type.size for v in values]) > n.type.size
+    role = row(reader.op).role
+    return role in _PRODUCTS | _CALLS or (role is Role.ELEMENTWISE and _replaces(n) and n not in reader.args)
+
+
+def _replaces(n: Node) -> bool:
+    return row(n.op).role is Role.UPDATE and row(n.op).piecewise
 
 
 def _alike(a: Node, b: Node) -> bool:

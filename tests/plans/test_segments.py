@@ -216,6 +216,18 @@ def below(outputs: tuple[Node, ...], stop: set[Node]) -> set[Node]:
     return nodes
 
 
+def test_no_step_of_a_stencil_is_parted_from_the_array_it_is_written_into_nor_from_its_borders():
+    graph = bordered(9, 64)
+    pieces, uses = segments(graph)
+    assert len(pieces) < len(uses)
+    assert all(ends_step(n) for use in uses for n in use.outputs)
+
+
+def ends_step(n: Node) -> bool:
+    """Is `n` written into the last row of a step?"""
+    return n.op == "slice_scatter" and n.attr("slices")[-1] == ((63, 64, 1), (0, 64, 1))
+
+
 @pytest.mark.slow
 def test_segments_cost_no_more_than_the_whole():
     """(On a GPU too: below.)"""
@@ -224,12 +236,27 @@ def test_segments_cost_no_more_than_the_whole():
     assert seconds(graph, "cpu", segments) <= LOST * seconds(graph, "cpu", whole)
 
 
+def bordered(steps: int, extent: int) -> Graph:
+    """Steps of a stencil, each followed by its borders."""
+
+    def program(u: Any) -> Any:
+        for _ in range(steps):
+            v = u.copy()
+            v[1:-1, 1:-1] = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+            v[:, 0], v[:, -1], v[0], v[-1] = v[:, 1], 0, v[1], v[-2]
+            u = v
+        return u
+
+    return ef.trace(program, ef.spec((extent, extent), np.float32))
+
+
 STACKS = {
     "recurrent": lambda: recurrent(8, 64, 256),
     "small recurrent": lambda: recurrent(4, 4, 8),
     "before": lambda: transformer(3, 512, 512, True),
     "after": lambda: transformer(4, 512, 512, False),
     "residual": lambda: residual(4, 64, 56),
+    "borders": lambda: bordered(9, 512),
 }
 
 
