@@ -19,7 +19,7 @@ from eqfuse.ir.pieces import within
 from eqfuse.ops import Role, row
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
-from eqfuse.ops.updates import uncovered
+from eqfuse.ops.updates import left_of
 
 # of their arguments, they may need a part
 PARTIAL = ("slice", "sliding_window", "concat", "pad", "slice_scatter", "conv", "take", "take_along_axis")
@@ -192,20 +192,24 @@ def _pieces(n: Node, region: Region) -> list[tuple[Node, Region]]:
 
 
 def _replaced(n: Node, region: Region) -> list[tuple[Node, Region]]:
-    """What lies in `region` of the values that the update `n` writes, and of what it leaves of its array."""
+    """What of the array that the update `n` changes, and of the values that it writes, is left in `region`."""
     if isinstance(region, int):
         return [(a, min(region, a.type.size)) for a in n.args]
-    base, *values = n.args
-    parts: list[tuple[Node, Region]] = [
-        (v, tuple(within(places, start, stop - start) for places, (start, stop, _) in zip(region, ranges, strict=True)))
-        if all(step == 1 for *_, step in ranges) else (v, _whole(v.shape))
-        for v, ranges in zip(values, n.attr("slices"), strict=True)
-    ]
-    for box in uncovered(base.shape, n.attr("slices")):
-        inside = [within(places, start, stop - start) for places, (start, stop, _) in zip(region, box, strict=True)]
-        starts = [start for start, _, _ in box]
-        parts.append((base, tuple(range(r.start + s, r.stop + s, r.step) for r, s in zip(inside, starts, strict=True))))
+    parts: list[tuple[Node, Region]] = []
+    slices = n.attr("slices")
+    written = (tuple([(0, extent, 1) for extent in n.shape]), *slices)
+    for number, (a, ranges) in enumerate(zip(n.args, written, strict=True)):
+        if any(step != 1 for *_, step in ranges):
+            parts.append((a, _whole(a.shape)))
+            continue
+        for box in left_of(ranges, slices[number:]):
+            axes = zip(region, box, ranges, strict=True)
+            parts.append((a, tuple([_moved(within(r, i, j - i), i - first) for r, (i, j, _), (first, *_) in axes])))
     return parts
+
+
+def _moved(places: range, by: int) -> range:
+    return range(places.start + by, places.stop + by, places.step)
 
 
 def _unpadded(n: Node, region: Region) -> Region:

@@ -30,7 +30,11 @@ def apart(a: Ranges, b: Ranges) -> bool:
 def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
     """Slices that hold what `slices` leave of an array: no more than that where these have no steps, or fill one
     another's gaps, and leave few boxes."""
-    whole = tuple((0, extent, 1) for extent in shape)
+    return left_of(tuple([(0, extent, 1) for extent in shape]), slices)
+
+
+def left_of(whole: Ranges, slices: Sequence[Ranges]) -> list[Ranges]:
+    """As `uncovered`, of the slice `whole` of an array, which has no steps."""
     boxes = [whole]
     for cut in _filled(slices):
         if all(step == 1 for _, _, step in cut):

@@ -12,6 +12,7 @@ from eqfuse.kinds.elements import bytes_read, elements_read
 from eqfuse.ops.types import TensorType
 
 FLOAT32 = np.dtype(np.float32)
+WHOLE = ((0, 8, 1), (0, 8, 1))
 
 
 def test_overlapping_slices_of_several_values_count_once() -> None:
@@ -35,6 +36,15 @@ def test_a_slice_of_a_value_that_is_wanted_whole_adds_nothing() -> None:
     assert together == {x: 100, indices: 1000} == elements_read({gathered})
 
 
+def test_what_later_writes_hide_is_not_read() -> None:
+    x, y = matrix("x"), matrix("y")
+    row, column, inside = ((0, 1, 1), (0, 8, 1)), ((0, 8, 1), (7, 8, 1)), ((1, 7, 1), (1, 7, 1))
+    values = [node("exp", (node("slice", (y,), (r,)),)) for r in (inside, row, column)]
+    assert elements_read({node("slice_scatter", (x, *values), ((inside, row, column),))}) == {x: 13, y: 36 + 7 + 8}
+    assert elements_read({node("slice_scatter", (x, y, *values[1:]), ((WHOLE, row, column),))}) == {y: 64}
+    assert elements_read({node("slice_scatter", (x, y, x), ((WHOLE, WHOLE),))}) == {x: 64}
+
+
 def test_inputs_that_are_not_needed_are_not_read() -> None:
     x, y = vector(100), vector(50, "y")
     assert bytes_read(Graph((x, y), (part(x, 0, 10),)), (part(x, 0, 10),)) == (40, 0)
@@ -51,6 +61,10 @@ def test_nodes_are_freed_once_nothing_needs_them() -> None:
         assert left() is None
     finally:
         gc.enable()
+
+
+def matrix(name: str) -> Node:
+    return input_node(name, TensorType(FLOAT32, (8, 8)))
 
 
 def vector(n: int, name: str = "x") -> Node:
