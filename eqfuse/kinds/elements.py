@@ -19,7 +19,7 @@ from eqfuse.ir.pieces import within
 from eqfuse.ops import Role, row
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
-from eqfuse.ops.updates import left_of
+from eqfuse.ops.updates import Ranges, left_of
 
 # of their arguments, they may need a part
 PARTIAL = ("slice", "sliding_window", "concat", "pad", "slice_scatter", "conv", "take", "take_along_axis")
@@ -196,16 +196,21 @@ def _replaced(n: Node, region: Region) -> list[tuple[Node, Region]]:
     if isinstance(region, int):
         return [(a, min(region, a.type.size)) for a in n.args]
     parts: list[tuple[Node, Region]] = []
-    slices = n.attr("slices")
-    written = (tuple([(0, extent, 1) for extent in n.shape]), *slices)
-    for number, (a, ranges) in enumerate(zip(n.args, written, strict=True)):
+    for a, (ranges, boxes) in zip(n.args, _left(n.shape, n.attr("slices")), strict=True):
         if any(step != 1 for *_, step in ranges):
             parts.append((a, _whole(a.shape)))
             continue
-        for box in left_of(ranges, slices[number:]):
+        for box in boxes:
             axes = zip(region, box, ranges, strict=True)
             parts.append((a, tuple([_moved(within(r, i, j - i), i - first) for r, (i, j, _), (first, *_) in axes])))
     return parts
+
+
+@lru_cache(maxsize=4096)
+def _left(shape: Shape, slices: tuple[Ranges, ...]) -> list[tuple[Ranges, list[Ranges]]]:
+    """Of an update's array of `shape` and each of its values: where it lies, and what later writes leave of that."""
+    places = (tuple([(0, extent, 1) for extent in shape]), *slices)
+    return [(ranges, left_of(ranges, slices[number:])) for number, ranges in enumerate(places)]
 
 
 def _moved(places: range, by: int) -> range:
