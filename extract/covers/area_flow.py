@@ -46,7 +46,7 @@ def cheapest(candidates: Candidates) -> Cover | None:
     """A cover from the roots by the cheapest cut of each class that does not depend on what is being covered."""
     cover = Cover(candidates.grammar, candidates.grammar.segment.roots)
     choice = _chosen_kernels(cover, candidates, None)
-    if choice is not None and _is_circular(cover, choice):
+    if choice is not None and _is_circular(choice):
         choice = _chosen_kernels(cover, candidates, candidates.untangled())
     return cover if choice is not None and cover.take(choice) else None
 
@@ -92,7 +92,7 @@ def _compared(candidates: Candidates, cuts: Sequence[Cut]) -> list[Cut]:
     return priced or next(([cut] for cut in sorted(cuts, key=lambda c: c.size) if cut.runs), [])
 
 
-def _is_circular(cover: Cover, choice: dict[int, Cut]) -> bool:
+def _is_circular(choice: dict[int, Cut]) -> bool:
     """Do classes of `choice` read one another in a circle?"""
     sorter = TopologicalSorter({eclass: cut.reads for eclass, cut in choice.items()})
     try:
