@@ -65,12 +65,12 @@ class BlockLoops:
         self, needed: Sequence[Node], rows: Sequence[BlockInput], joined: Sequence[Node], stored: Sequence[Node]
     ) -> tuple[list[Node], list[Node]]:
         """What the blocks of one size give together: the totals of `joined`, and `stored` values in order."""
-        given = stands_for([TensorType(n.dtype, self._shape(n, axis, self.size)) for n, axis in rows])
+        row_inputs = stands_for([TensorType(n.dtype, self._shape(n, axis, self.size)) for n, axis in rows])
         (index, *carries) = stands_for([INDEX, *(TensorType(_wide(n.dtype), n.shape) for n in joined)])
-        blocks = self._instance(needed, dict(zip(rows, given, strict=True)), self.size)
+        blocks = self._instance(needed, dict(zip(rows, row_inputs, strict=True)), self.size)
         after = [_join(n, self.region.how[n], c, blocks[n]) for n, c in zip(joined, carries, strict=True)]
         names = [("index", index), *((f"carry {i}", n) for i, n in enumerate(carries))]
-        names += [(f"row {i}", n) for i, n in enumerate(given)]
+        names += [(f"row {i}", n) for i, n in enumerate(row_inputs)]
         (body,), shared = closed(names, [[*after, *(blocks[n] for n in stored)]], again=self._views(needed))
         begun = [_nothing(self.region.how[n], c.type) for n, c in zip(joined, carries, strict=True)]
         args = [*begun, *(self._stack(*r) for r in rows), *shared]

@@ -105,11 +105,11 @@ def _copies_more(n: Node) -> bool:
     larger than both? Convolutions as products copy each window."""
     if row(n.op).role is not Role.CONTRACTION:
         return False
-    given = sum(a.type.nbytes for a in n.args)
+    argument_bytes = sum(a.type.nbytes for a in n.args)
     read = [(n.shape[s.out], s.args) for s in splits(n) if s.out is not None]
     again = [math.prod(extent for extent, args in read if args[i] is None) for i in range(len(n.args))]
     copied = flops_of(n) // 2 // min(again) * n.dtype.itemsize
-    return copied > max(given, LEAST_BYTES) and TERMS * n.type.nbytes < given
+    return copied > max(argument_bytes, LEAST_BYTES) and TERMS * n.type.nbytes < argument_bytes
 
 
 def _may_be_large(n: Node) -> bool:

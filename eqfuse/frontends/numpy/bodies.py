@@ -72,15 +72,15 @@ def closed(
 def _outside(outputs: Sequence[Node], inputs: Collection[Node]) -> set[Node]:
     """The nodes that depend on none of `inputs`, but on something besides small constants. A view that repeats what it
     shows stays inside."""
-    varies, given = set(inputs), set()
+    varies, invariants = set(inputs), set()
     for n in topological(outputs):
         if n in varies:
             continue
         if any(a in varies for a in n.args):
             varies.add(n)
-        elif _is_given(n) or any(a in given for a in n.args):
-            given.add(n)
-    return {n for n in given if n.op not in _SPREADING}
+        elif _is_given(n) or any(a in invariants for a in n.args):
+            invariants.add(n)
+    return {n for n in invariants if n.op not in _SPREADING}
 
 
 def _leaves(outputs: Sequence[Node]) -> set[Node]:

@@ -41,13 +41,13 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Trace
     if not np.can_cast(indices.dtype, np.intp):
         raise DtypeError(f"np.choose: the choice must be an integer, not {indices.dtype}")
     indices = indices.astype(np.intp)
-    indices, *given = broadcast_arrays(indices, *(wrap(n) for n in common(list(choices))))
+    indices, *arrays = broadcast_arrays(indices, *(wrap(n) for n in common(list(choices))))
     if mode == "raise":
         places = elementwise("where", indices < 0, count, indices)  # so that the gather refuses it
-        return lazy.take_along_axis(stack(given), expand_dims(places, 0), 0)[0]
+        return lazy.take_along_axis(stack(arrays), expand_dims(places, 0), 0)[0]
     indices = indices % count if mode == "wrap" else lazy.clip(indices, 0, count - 1)
-    result = given[-1]
-    for i, choice in list(enumerate(given[:-1]))[::-1]:
+    result = arrays[-1]
+    for i, choice in list(enumerate(arrays[:-1]))[::-1]:
         result = elementwise("where", indices == i, choice, result)
     return result.copy()
 

@@ -137,8 +137,8 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 @implements(np.einsum)
 def einsum(*operands: Any, optimize: Any = True, dtype: Any = None, casting: str = "safe", order: str = "K") -> Tracer:
     """Pairwise contractions in the order opt_einsum finds cheapest."""
-    equation, *given = _interleaved(operands)
-    arrays = [lift(a) for a in given]
+    equation, *array_likes = _interleaved(operands)
+    arrays = [lift(a) for a in array_likes]
     if dtype is None and common_dtype(arrays) in ADDED:
         raise DtypeError(f"einsum is not defined for {common_dtype(arrays).name}, in NumPy either; use .astype first")
     inputs, output, path = _path(equation, *(a.shape for a in arrays))

@@ -199,8 +199,8 @@ class Constant(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **kwargs: Any) -> Any:
         for written in (*out, *inputs[: method == "at"]):
             _refuse_to_write(written)
-        given = {"out": tuple(map(_as_ndarray, out))} if out else {}
-        result = getattr(ufunc, method)(*map(_as_ndarray, inputs), **given, **kwargs)
+        out_keyword = {"out": tuple(map(_as_ndarray, out))} if out else {}
+        result = getattr(ufunc, method)(*map(_as_ndarray, inputs), **out_keyword, **kwargs)
         return out[0] if len(out) == 1 else result
 
     fill, sort, put, partition = (_writing(name) for name in ("fill", "sort", "put", "partition"))

@@ -36,8 +36,8 @@ def fori_loop(indices: range, step: Step, carry: Carries) -> Any:
 def scan(step: Step, loop: Callable[..., Any], carry: Carries, stacked: Carries, length: int, reverse: bool) -> Any:
     """`loop` is the scan itself, which is traced where there is no step that tells what is stacked."""
     if not length:
-        given = carry.tree(carry.values), stacked.tree(stacked.values)
-        return meaning(trace(lambda init, xs: loop(step, init, xs, length, reverse), *given), *given)
+        trees = carry.tree(carry.values), stacked.tree(stacked.values)
+        return meaning(trace(lambda init, xs: loop(step, init, xs, length, reverse), *trees), *trees)
     state = carry.values
     first: Carries | None = None
     rows: list[list[Any]] = []

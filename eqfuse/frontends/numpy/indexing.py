@@ -274,8 +274,8 @@ def _one_of_each_row(x: Tracer, arrays: list[tuple[int, Tracer]]) -> Node | None
     if x.ndim != 2 or len(arrays) != 2:
         return None
     (_, rows), (_, columns) = arrays
-    known = rows.constant_value()
-    if known is None or columns.shape != known.shape or not np.array_equal(known, np.arange(x.shape[0])):
+    index = rows.constant_value()
+    if index is None or columns.shape != index.shape or not np.array_equal(index, np.arange(x.shape[0])):
         return None
     return tidy.one_of_each_row(x.node, _checked(columns, x.shape[1]).node)
 
@@ -372,8 +372,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
     elif mode != "raise":
         raise ShapeError(f"np.take: mode must be raise, wrap or clip, not {mode!r}")
     places = _checked(positions, extent).node
-    known = places.literal.array % max(extent, 1) if places.op == "const" and places.type.rank == 1 else None
-    pieces = None if known is None else picked(x.node, known, along)
+    constant = places.literal.array % max(extent, 1) if places.op == "const" and places.type.rank == 1 else None
+    pieces = None if constant is None else picked(x.node, constant, along)
     return wrap(node("take", (x.node, places), (along,)) if pieces is None else pieces)
 
 

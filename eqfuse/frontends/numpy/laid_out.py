@@ -62,10 +62,10 @@ def lay_out(function: Function, args: Sequence[Any], kwargs: Arguments, results:
     fresh = [(i, x) for i, x in enumerate(leaves) if isinstance(x, Tracer) and not (x.scalar or is_line(x.shape))]
     if not fresh or function in _OWN:
         return
-    given = list(_tracers((args, kwargs)))
-    arrays = _arrays(given)
+    tracers = list(_tracers((args, kwargs)))
+    arrays = _arrays(tracers)
     for i, x in fresh:
-        if not x.is_of(given) and not x.is_of([other for _, other in fresh if other is not x]):
+        if not x.is_of(tracers) and not x.is_of([other for _, other in fresh if other is not x]):
             x.set_layout(_of_call(function, args, kwargs, arrays, x.tensor_type, i))
 
 

@@ -37,10 +37,10 @@ def while_loop(cond_fun: Step, body_fun: Step, init_val: Any) -> Any:
     carry = Carries("ef.while_loop", "init_val", init_val)
     if current() is None:
         return eager_loops.while_loop(cond_fun, body_fun, carry)
-    given = stands_for(carry.types)
-    goes_on, _ = within(lambda: [condition(cond_fun(carry.tree(fresh(given))))])
-    after, _ = within(lambda: carry.after(body_fun(carry.tree(fresh(given)))))
-    return carry.tree(_while(carry.values, given, goes_on, after))
+    carry_inputs = stands_for(carry.types)
+    goes_on, _ = within(lambda: [condition(cond_fun(carry.tree(fresh(carry_inputs))))])
+    after, _ = within(lambda: carry.after(body_fun(carry.tree(fresh(carry_inputs)))))
+    return carry.tree(_while(carry.values, carry_inputs, goes_on, after))
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
@@ -53,13 +53,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
     if current() is None:
         return eager_loops.fori_loop(range(*bounds), body_fun, carry)
-    index, *given = stands_for([INDEX, *carry.types])
-    after, _ = within(lambda: carry.after(body_fun(*fresh([index]), carry.tree(fresh(given)))))
-    known = [b.constant_value() for b in bounds]
-    if known[0] is None or known[1] is None:
-        return carry.tree(_fori([b.node for b in bounds], carry.values, index, given, after))
-    first, end = map(int, known)
-    return carry.tree(_scan(range(first, max(first, end)), carry.values, index, given, after)[0])
+    index, *carry_inputs = stands_for([INDEX, *carry.types])
+    after, _ = within(lambda: carry.after(body_fun(*fresh([index]), carry.tree(fresh(carry_inputs)))))
+    constants = [b.constant_value() for b in bounds]
+    if constants[0] is None or constants[1] is None:
+        return carry.tree(_fori([b.node for b in bounds], carry.values, index, carry_inputs, after))
+    first, end = map(int, constants)
+    return carry.tree(_scan(range(first, max(first, end)), carry.values, index, carry_inputs, after)[0])
 
 
 def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> tuple[Any, Any]:
@@ -73,12 +73,12 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
     count = _length(stacked, length)
     if current() is None:
         return eager_loops.scan(f, scan, carry, stacked, count, reverse)
-    index, *given = stands_for([INDEX, *carry.types])
+    index, *carry_inputs = stands_for([INDEX, *carry.types])
     row = stands_for([TensorType(t.dtype, t.shape[1:]) for t in stacked.types])
     structure: list[Any] = []
 
     def step() -> list[Tracer]:
-        after, y = pair(f(carry.tree(fresh(given)), stacked.tree(fresh(row))))
+        after, y = pair(f(carry.tree(fresh(carry_inputs)), stacked.tree(fresh(row))))
         leaves, nesting = flatten(y)
         structure.append(nesting)
         ys = [array_of(leaf, path) for leaf, path in zip(leaves, paths(nesting, "y"), strict=True)]
@@ -86,22 +86,22 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
 
     results, _ = within(step)
     rows = {r: x.node for r, x in zip(row, stacked.values, strict=True)}
-    after, ys = results[: len(given)], results[len(given) :]
-    last, stacks = _scan(range(count), carry.values, index, given, after, rows, ys, bool(reverse))
+    after, ys = results[: len(carry_inputs)], results[len(carry_inputs) :]
+    last, stacks = _scan(range(count), carry.values, index, carry_inputs, after, rows, ys, bool(reverse))
     return carry.tree(last), unflatten(structure[0], stacks)
 
 
 def cond(pred: Any, true_fun: Step, false_fun: Step, *operands: Any) -> Any:
     """``true_fun(*operands) if pred else false_fun(*operands)``. Both return arrays of the same types."""
-    given = Carries("ef.cond", "operands", operands)
+    arguments = Carries("ef.cond", "operands", operands)
     chosen = condition(pred)
-    known = chosen.constant_value() if isinstance(chosen, Tracer) else chosen
-    if known is not None:
-        return eager_loops.cond(true_fun if known else false_fun, given)
-    branches = [_Branch(f, given) for f in (true_fun, false_fun)]
+    constant = chosen.constant_value() if isinstance(chosen, Tracer) else chosen
+    if constant is not None:
+        return eager_loops.cond(true_fun if constant else false_fun, arguments)
+    branches = [_Branch(f, arguments) for f in (true_fun, false_fun)]
     results = _alike(branches)
     captured = {n for branch in branches for n in branch.trace.captured}
-    bodies, shared = closed([], results, captured | {v.node for v in given.values})
+    bodies, shared = closed([], results, captured | {v.node for v in arguments.values})
     return unflatten(branches[0].structure, _results("if_else", [chosen.node, *shared], tuple(bodies)))
 
 

@@ -77,8 +77,8 @@ def ravel(a: Any, order: str = "C") -> Tracer:
 @implements(np.transpose, np.permute_dims)
 def transpose(a: Any, axes: Sequence[int] | int | None = None) -> Tracer:
     x = lift(a)
-    given = range(x.ndim)[::-1] if axes is None else axes
-    order = tuple(n + x.ndim for n in negative_axes((given,) if isinstance(given, int) else tuple(given), x.ndim))
+    axes = range(x.ndim)[::-1] if axes is None else axes
+    order = tuple(n + x.ndim for n in negative_axes((axes,) if isinstance(axes, int) else tuple(axes), x.ndim))
     if len(order) != x.ndim:
         raise ShapeError(f"transpose of rank {x.ndim} by {len(order)} axes")
     return x.viewed(("transpose", order))

@@ -92,9 +92,9 @@ def stored(value: Any, dtype: np.dtype) -> Any:
         if isinstance(value, (list, tuple)) and not holds_tracer(value):
             np.array(value, dtype)
         elif isinstance(value, np.generic) or (isinstance(value, Tracer) and value.scalar):
-            known = value.constant_value() if isinstance(value, Tracer) else np.asarray(value)
-            if known is not None:
-                np.empty(1, dtype)[0] = known[()]
+            scalar = value.constant_value() if isinstance(value, Tracer) else np.asarray(value)
+            if scalar is not None:
+                np.empty(1, dtype)[0] = scalar[()]
     except OverflowError as error:
         raise refusal(error, dtype.name, str(value)) from None
     return value
@@ -103,10 +103,10 @@ def stored(value: Any, dtype: np.dtype) -> Any:
 @of_arrays
 def fitted(value: Any, like: TensorType, casting: str = "unsafe") -> Node:
     """`value` as assignment to an array of type `like` takes it: cast, and broadcast."""
-    given = operand(value)
-    if isinstance(given, Tracer) and not castable(given.dtype, like.dtype, casting):
-        raise DtypeError(f"cannot cast {given.dtype} to {like.dtype} by the rule {casting!r}")
-    cast = with_dtype(given, like.dtype)
+    source = operand(value)
+    if isinstance(source, Tracer) and not castable(source.dtype, like.dtype, casting):
+        raise DtypeError(f"cannot cast {source.dtype} to {like.dtype} by the rule {casting!r}")
+    cast = with_dtype(source, like.dtype)
     if cast.shape == like.shape:
         return cast
     extra = max(len(cast.shape) - like.rank, 0)
@@ -186,9 +186,9 @@ def _with_integer(name: str, operands: list[Any], place: int, dtype: np.dtype) -
     The nearest int that fits compares as the int itself does, but where the two differ from each other: ``x < n`` is
     ``x < near or near < n``, and ``x <= n`` is ``x <= near and near <= n``.
     """
-    limits, given = np.iinfo(dtype), operands[place]
-    near = computed("min", computed("max", given, int(limits.min)), int(limits.max))
-    beyond = computed(name, *((near, given) if place == 1 else (given, near)))
+    limits, integer = np.iinfo(dtype), operands[place]
+    near = computed("min", computed("max", integer, int(limits.min)), int(limits.max))
+    beyond = computed(name, *((near, integer) if place == 1 else (integer, near)))
     nodes = [with_dtype(near if i == place else o, dtype) for i, o in enumerate(operands)]
     compared = _laid(np.logical_and, operands, tidy.elementwise(name, nodes))
     reflexive = OPERATORS[name](0, 0)

@@ -138,11 +138,11 @@ class TracedGenerator:
     def _transformed(self, method: str, args: tuple, kwargs: dict[str, Any]) -> Tracer:
         """`method` with traced parameters: standard numbers of the result's shape, transformed as NumPy does."""
         names, standard, transform = _STANDARD[method]
-        given = dict(zip((*names, "size"), args, strict=False)) | kwargs
-        size = given.pop("size", None)
-        if size is None and not all(map(is_number, given.values())):
-            size = np.broadcast_shapes(*(lift(p).shape for p in given.values()))
-        sample: Tracer = transform(self._drawn(standard, (), {"size": size}), **given)
+        arguments = dict(zip((*names, "size"), args, strict=False)) | kwargs
+        size = arguments.pop("size", None)
+        if size is None and not all(map(is_number, arguments.values())):
+            size = np.broadcast_shapes(*(lift(p).shape for p in arguments.values()))
+        sample: Tracer = transform(self._drawn(standard, (), {"size": size}), **arguments)
         return sample
 
     def _of_elements(self, name: str) -> Callable[..., Any]:

@@ -113,9 +113,9 @@ class _ReachWalk:
         self.attributes(function.__name__ if "<" not in function.__name__ else path, function)
 
     def globals(self, namespace: dict[str, Any], used: set[str]) -> None:
-        known = self.reached.used.setdefault(id(namespace), (namespace, set()))[1]
-        for name in used - known:
-            known.add(name)
+        earlier_names = self.reached.used.setdefault(id(namespace), (namespace, set()))[1]
+        for name in used - earlier_names:
+            earlier_names.add(name)
             if name in namespace and not isinstance(self.value_of(namespace, name), Builtin):
                 self.name(namespace, name, used)
             elif name == type.__name__:

@@ -31,10 +31,10 @@ REDUCED = {
 def _loop(ufunc: str, dtype: np.dtype, wanted: Any) -> tuple[str, np.dtype, np.dtype]:
     """The ufunc to fold with, the dtype to fold in, and the result's. Sums of bool are unions, if the user wants bool;
     of small integers they are taken in wide ones, where only the low bits of a result matter."""
-    given, result = reduction_loop(ufunc, dtype, None if wanted is None else np.dtype(wanted))
-    if ufunc in BOOLEAN and given.kind == "b":
-        return BOOLEAN[ufunc], given, result
-    return ufunc, reduction_loop(ufunc, given)[0], result
+    loop_dtype, result = reduction_loop(ufunc, dtype, None if wanted is None else np.dtype(wanted))
+    if ufunc in BOOLEAN and loop_dtype.kind == "b":
+        return BOOLEAN[ufunc], loop_dtype, result
+    return ufunc, reduction_loop(ufunc, loop_dtype)[0], result
 
 
 def scan(ufunc: str, x: Tracer, axis: int, dtype: Any) -> Tracer:
@@ -42,11 +42,11 @@ def scan(ufunc: str, x: Tracer, axis: int, dtype: Any) -> Tracer:
     if x.ndim == 0:
         raise ShapeError("cannot accumulate on a scalar")
     (along,) = negative_axes(axis, x.ndim)
-    ufunc, given, result = _loop(ufunc, x.dtype, dtype)
+    ufunc, loop_dtype, result = _loop(ufunc, x.dtype, dtype)
     if ufunc in RUNNING:
-        prefixes = node(RUNNING[ufunc], (x.astype(given).node,), (along,))
+        prefixes = node(RUNNING[ufunc], (x.astype(loop_dtype).node,), (along,))
     else:
-        prefixes = node("accumulate", (x.astype(given).node,), (ufunc, along))
+        prefixes = node("accumulate", (x.astype(loop_dtype).node,), (ufunc, along))
     return wrap(prefixes).astype(result)
 
 
@@ -132,10 +132,10 @@ def _reduce(ufunc: np.ufunc) -> Callable[..., Tracer]:
         absent = initial is np._NoValue or (initial is None and ufunc.identity is not None)
         if initial is None and any(x.shape[a] == 0 for a in axes):
             raise ShapeError(f"zero-size array to reduction operation {name} which has no identity")
-        folded, given, result = _loop(name, x.dtype, dtype)
-        if len(axes) > 1 and not _in_any_order(folded, given):
+        folded, loop_dtype, result = _loop(name, x.dtype, dtype)
+        if len(axes) > 1 and not _in_any_order(folded, loop_dtype):
             raise ShapeError(f"reduction operation {name!r} is not reorderable, so at most one axis may be given")
-        x = x.astype(given)
+        x = x.astype(loop_dtype)
         if not absent and initial is not None:
             return _started(folded, x, axes, initial, keepdims).astype(result)
         return finish(_fold(folded, x, axes).node, axes, keepdims).astype(result)
@@ -205,8 +205,8 @@ def _reduceat(ufunc: np.ufunc) -> Callable[..., Tracer]:
         if places.ndim != 1 or (places.dtype.kind not in "iub" and places.size):
             raise ShapeError(f"np.{name}.reduceat takes a vector of integer indices, not {places.dtype} {places.shape}")
         (along,) = negative_axes(axis, x.ndim)
-        folded, given, result = _loop(name, x.dtype, dtype)
-        reduced = node("reduceat", (x.astype(given).node, places.astype(np.intp).node), (folded, along))
+        folded, loop_dtype, result = _loop(name, x.dtype, dtype)
+        reduced = node("reduceat", (x.astype(loop_dtype).node, places.astype(np.intp).node), (folded, along))
         return wrap(reduced).astype(result)
 
     return reduceat

@@ -38,9 +38,9 @@ def _generator(bits: Any) -> Any:
 
 
 def _random_state(seed: Any = None) -> Any:
-    known = seed if isinstance(seed, np.random.BitGenerator) else _known_seed(seed)
+    constant_seed = seed if isinstance(seed, np.random.BitGenerator) else _known_seed(seed)
     with untraced():
-        generator = _STATE(known)
+        generator = _STATE(constant_seed)
     return TracedGenerator(generator, generator) if seed is None else SeededGenerator(generator)
 
 
@@ -103,9 +103,9 @@ def _seeded(real: type, maker: Callable[..., Any] | None = None) -> _Seeded:
     def refusing(*args: Any, **kwargs: Any) -> Any:
         if all(seed is None for seed in (*args[:1], *(kwargs.get(name) for name in _SEEDS))):
             raise TraceError(_FROM_SYSTEM.format(f"np.random.{real.__name__}()"))
-        known, named = [*map(_known_seed, args)], {name: _known_seed(given) for name, given in kwargs.items()}
+        arguments, named = [*map(_known_seed, args)], {name: _known_seed(value) for name, value in kwargs.items()}
         with untraced():  # some take bits from the system beside what they are given
-            return real(*known, **named)
+            return real(*arguments, **named)
 
     return _Seeded(real.__name__, (), {"_real": real, "_maker": staticmethod(maker or refusing)})
 

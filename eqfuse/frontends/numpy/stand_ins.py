@@ -152,9 +152,9 @@ def _new(value: Any, dtype: Any, order: str, copy: bool | None) -> Tracer:
         x = wrap(lift(value).node if wanted is None else as_dtype(value, wanted), Rights.WRITABLE, layout=IN_ORDER)
         return x.astype(x.dtype, "C" if order == "K" else order)
     lift(value)  # which refuses by name what is no tensor
-    given = np.array(value, wanted, copy=copy, order=order)  # type: ignore[call-overload]
-    x = wrap(const(given), Rights.WRITABLE, layout=MemoryLayout(strides_of(given)))
-    return x.viewed(access=Rights.READ_ONLY) if np.may_share_memory(given, value) else x
+    array = np.array(value, wanted, copy=copy, order=order)  # type: ignore[call-overload]
+    x = wrap(const(array), Rights.WRITABLE, layout=MemoryLayout(strides_of(array)))
+    return x.viewed(access=Rights.READ_ONLY) if np.may_share_memory(array, value) else x
 
 
 def _constant(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -116,10 +116,10 @@ def _is_nan(x: Tracer) -> Tracer:
 
 def _nanmax(ufunc: np.ufunc, function: Any, a: Any, axis: Axis, keepdims: Any, initial: Any) -> Tracer:
     x = lift(a)
-    given = {} if initial is np._NoValue else {"initial": initial}
+    keywords = {} if initial is np._NoValue else {"initial": initial}
     if x.dtype.kind in "biu":
-        return function(x, axis=axis, keepdims=keepdims is True, **given)
-    return METHODS[ufunc, "reduce"](x, axis=axis, keepdims=keepdims is True, **given)
+        return function(x, axis=axis, keepdims=keepdims is True, **keywords)
+    return METHODS[ufunc, "reduce"](x, axis=axis, keepdims=keepdims is True, **keywords)
 
 
 @implements(np.nanmax)
@@ -202,16 +202,16 @@ def _nanvar(x: Tracer, axis: Axis, dtype: Any, ddof: float, mean: Any, correctio
             raise ShapeError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     if x.dtype.kind not in "fc":
-        given = {} if mean is np._NoValue else {"mean": mean}
-        return reductions.var(x, axis, dtype, ddof=ddof, keepdims=True, **given)
+        keywords = {} if mean is np._NoValue else {"mean": mean}
+        return reductions.var(x, axis, dtype, ddof=ddof, keepdims=True, **keywords)
     _inexact(dtype)
-    known = ~_is_nan(x)
-    count = reductions.sum(known, axis, np.intp, keepdims=True)
+    mask = ~_is_nan(x)
+    count = reductions.sum(mask, axis, np.intp, keepdims=True)
     if mean is np._NoValue:
         centre = _shared(reductions.sum(without_nan(x, 0), axis, dtype, keepdims=True), count)
     else:
         centre = lift(mean)
-    distance = elementwise("where", known, (without_nan(x, 0) - centre).astype(x.dtype), 0).astype(x.dtype)
+    distance = elementwise("where", mask, (without_nan(x, 0) - centre).astype(x.dtype), 0).astype(x.dtype)
     squares = distance * distance if x.dtype.kind == "f" else (distance * distance.conj()).real
     freedom = count - ddof
     spread = _shared(reductions.sum(squares, axis, dtype, keepdims=True), freedom)
@@ -264,10 +264,10 @@ def _constant_weights(fweights: Any, aweights: Any, count: int) -> np.ndarray | 
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
         if weights is None:
             continue
-        given = lift(weights).constant_value()
-        if given is None:
+        constant = lift(weights).constant_value()
+        if constant is None:
             raise TraceError(f"np.cov: {name} is a traced value, whose sign NumPy checks; name it in static_argnames")
-        values = given.astype(float)
+        values = constant.astype(float)
         if name == "fweights" and not np.all(values == np.around(values)):
             raise ShapeError("fweights must be integer")
         if values.shape != (count,) or (values < 0).any():

@@ -40,10 +40,10 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 def copied(src: Any, x: Tracer, casting: str = "same_kind") -> Tracer:
     """`src` as np.copyto writes it into `x`."""
-    given = kind_of(src)
-    if given is not None and casting != "unsafe" and _KINDS[given] > "biufc".index(kind(x.dtype)):
-        raise DtypeError(f"np.copyto: cannot cast a Python {given.__name__} to {x.dtype} by the rule {casting!r}")
-    as_array = given in (float, complex) or x.dtype.kind == "b"
+    scalar_type = kind_of(src)
+    if scalar_type is not None and casting != "unsafe" and _KINDS[scalar_type] > "biufc".index(kind(x.dtype)):
+        raise DtypeError(f"np.copyto: cannot cast a Python {scalar_type.__name__} to {x.dtype} by the rule {casting!r}")
+    as_array = scalar_type in (float, complex) or x.dtype.kind == "b"
     return wrap(fitted(lift(src) if as_array else src, x.tensor_type, casting))
 
 

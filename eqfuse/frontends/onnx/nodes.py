@@ -117,8 +117,8 @@ class _Scope:
         check_shapes(domain, self._with_attributes(n), version, inputs)
         row = find(domain, n.op_type, version)
         if row is None:
-            known = (domain, n.op_type) in TABLE
-            body = None if known else definition(domain, self._with_attributes(n), version, inputs)
+            in_table = (domain, n.op_type) in TABLE
+            body = None if in_table else definition(domain, self._with_attributes(n), version, inputs)
             if body is not None:
                 return self._inline(body, n, inputs, defaults(domain, n.op_type, version))
             raise UnsupportedOp(_no_row(domain, n.op_type, version))
@@ -159,9 +159,9 @@ class _Scope:
         if a.type == kind.TENSOR:
             return self._loader.tensor(a.t)
         if a.type in (kind.FLOAT, kind.INT, kind.STRING, kind.FLOATS, kind.INTS, kind.STRINGS):
-            given = onnx.helper.get_attribute_value(a)
-            given = tuple(given) if a.type in (kind.FLOATS, kind.INTS, kind.STRINGS) else given
-            return _text(given)
+            value = onnx.helper.get_attribute_value(a)
+            value = tuple(value) if a.type in (kind.FLOATS, kind.INTS, kind.STRINGS) else value
+            return _text(value)
         raise UnsupportedOp(f"the attribute {a.name!r} is a {kind.AttributeType.Name(a.type)}, which no row takes")
 
     def _inline(

@@ -39,13 +39,13 @@ def _activations(names: Names, default: Names, directions: int, alphas: Floats, 
     """One function per gate and direction, as the attributes name them."""
     if names and len(names) != len(default) * directions:
         raise ShapeError(f"it has {len(names)} activations instead of {len(default) * directions}")
-    given: list[Iterator[float]] = [iter(alphas), iter(betas)]
+    coefficients: list[Iterator[float]] = [iter(alphas), iter(betas)]
     functions: list[Activation] = []
     for name in names or default * directions:
         if name.lower() not in _ACTIVATIONS:
             raise UnsupportedOp(f"the activation {name!r} of a recurrent layer")
         function, defaults = _ACTIVATIONS[name.lower()]
-        numbers = [next(rest, d) for rest, d in zip(given, defaults, strict=False)]
+        numbers = [next(rest, d) for rest, d in zip(coefficients, defaults, strict=False)]
         functions.append(_with(function, numbers))
     return functions
 

@@ -44,8 +44,8 @@ def resize(
         wanted = [int(s * n) for s, n in zip(factors, extents, strict=True)]
     region = None
     if coordinate_transformation_mode == "tf_crop_and_resize":
-        given = value(roi, "the region").astype(np.float64)
-        region = list(zip(given[: len(along)], given[len(along) :], strict=True))
+        bounds = value(roi, "the region").astype(np.float64)
+        region = list(zip(bounds[: len(along)], bounds[len(along) :], strict=True))
     coefficients = _coefficients(mode, nearest_mode, cubic_coeff_a, antialias)
     integer = kind(x.dtype) in "iu"
     y = x.astype(np.float32) if integer and mode != "nearest" else x

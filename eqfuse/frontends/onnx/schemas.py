@@ -56,19 +56,21 @@ def check_types(domain: str, name: str, version: int, inputs: Sequence[Any]) -> 
     seen: dict[str, tuple[str, str]] = {}
     for i, x in enumerate(inputs if expected else ()):
         formal = expected[min(i, len(expected) - 1)]
-        given = type_name(x)
-        if given is None and x is None and formal.needed:
+        input_type = type_name(x)
+        if input_type is None and x is None and formal.needed:
             raise ShapeError(f"its input {formal.name!r} is left out")
-        if given is None:
+        if input_type is None:
             continue
-        if given not in formal.types:
+        if input_type not in formal.types:
             raise ShapeError(
-                f"its input {formal.name!r} is {given}, and {name} of opset {version} takes "
+                f"its input {formal.name!r} is {input_type}, and {name} of opset {version} takes "
                 f"{', '.join(sorted(formal.types))}"
             )
-        before = seen.setdefault(formal.group, (formal.name, given)) if formal.group else (formal.name, given)
-        if before[1] != given:
-            raise ShapeError(f"its inputs {before[0]!r} and {formal.name!r} have one type, not {before[1]} and {given}")
+        before = seen.setdefault(formal.group, (formal.name, input_type)) if formal.group else (formal.name, input_type)
+        if before[1] != input_type:
+            raise ShapeError(
+                f"its inputs {before[0]!r} and {formal.name!r} have one type, not {before[1]} and {input_type}"
+            )
 
 
 def check_shapes(domain: str, n: onnx.NodeProto, version: int, inputs: Sequence[Any]) -> None:
@@ -83,14 +85,14 @@ def check_shapes(domain: str, n: onnx.NodeProto, version: int, inputs: Sequence[
         return  # of an option, which is represented here by what it holds
     names = [name if x is not None else "" for name, x in zip(n.input, inputs, strict=True)]
     types = {name: _type_proto(x) for name, x in zip(names, inputs, strict=True) if name}
-    given = n
+    proto = n
     if names != list(n.input):
-        given = onnx.NodeProto()
-        given.CopyFrom(n)
-        given.input[:] = names
+        proto = onnx.NodeProto()
+        proto.CopyFrom(n)
+        proto.input[:] = names
     try:
         opset = [onnx.helper.make_opsetid(domain, version)]
-        onnx.shape_inference.infer_node_outputs(schema, given, types, opset_imports=opset)
+        onnx.shape_inference.infer_node_outputs(schema, proto, types, opset_imports=opset)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise ShapeError(re.sub(r"^(\[\w+\] )+", "", str(error))) from None
 

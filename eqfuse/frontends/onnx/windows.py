@@ -29,8 +29,8 @@ def _pads(auto_pad: str, pads: Ints, extents: Ints, reach: Ints, strides: Ints) 
     """(before, after) per axis. "SAME" pads so that an axis of n elements gives ceil(n / stride)."""
     chosen(auto_pad, ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"), "auto_pad")
     if auto_pad in ("NOTSET", ""):
-        given = each(pads, 2 * len(extents), 0, "pads")
-        return tuple(zip(given[: len(extents)], given[len(extents) :], strict=True))
+        amounts = each(pads, 2 * len(extents), 0, "pads")
+        return tuple(zip(amounts[: len(extents)], amounts[len(extents) :], strict=True))
     if auto_pad == "VALID":
         return ((0, 0),) * len(extents)
     padding = []

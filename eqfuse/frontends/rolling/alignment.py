@@ -74,9 +74,9 @@ class Alignment:
             for step, n in enumerate(values):
                 if self.where.setdefault(n, (values, step)) != (values, step):
                     raise Misaligned  # computed in two steps: neither carried nor the same for all
-            first, given = values[0], [self.nodes[a] for a in args]
+            first, arguments = values[0], [self.nodes[a] for a in args]
             shaped = first.op == "reshape"
-            self.nodes[values] = tidy.reshape(given[0], first.shape) if shaped else first.over(given)
+            self.nodes[values] = tidy.reshape(arguments[0], first.shape) if shaped else first.over(arguments)
 
     def _leaf(self, values: StepValues) -> Node | None:
         """What stands for `values` where the steps do not compute them; None where they do."""

@@ -145,19 +145,19 @@ class Steps:
     ) -> dict[tuple[StepValues, int], Node]:
         """The loop's results: for values and how many steps before its end they are; all of `stacked` at 0."""
         (index, *unread) = stands_for([INDEX, *(v[0].type for v in only_last)])
-        given = [*self._earlier.values(), *unread]
+        carries = [*self._earlier.values(), *unread]
         begun = [*(self._begun[key] for key in self._earlier), *(_nothing(n) for n in unread)]
         after = [*self._after(), *self.step(only_last), *self.step(stacked)]
-        outputs, rows = products_before(after, [*given, index], self.aligned.rows)
+        outputs, rows = products_before(after, [*carries, index], self.aligned.rows)
         if several > 1:
-            outputs, rows = _in_one_step(outputs, given, rows, several)
-        names = [("index", index), *((f"carry {i}", n) for i, n in enumerate(given))]
+            outputs, rows = _in_one_step(outputs, carries, rows, several)
+        names = [("index", index), *((f"carry {i}", n) for i, n in enumerate(carries))]
         (body,), shared = closed([*names, *((f"row {i}", n) for i, n in enumerate(rows))], [outputs])
         args = [*begun, *rows.values(), *shared]
         if any(n in self.aligned.where for n in topological(args)):
             raise Misaligned(range(1, self.count))
-        loop_results = results("scan", args, (body, len(given), len(rows), self.count // several, 0, False))
-        last, stacks = loop_results[: len(given)], loop_results[len(given) :]
+        loop_results = results("scan", args, (body, len(carries), len(rows), self.count // several, 0, False))
+        last, stacks = loop_results[: len(carries)], loop_results[len(carries) :]
         kept = zip([*self._earlier, *((v, 1) for v in only_last)], last, strict=True)
         rows_of = [tidy.reshape(x, (self.count, *v[0].shape)) for v, x in zip(stacked, stacks, strict=True)]
         return {**dict(kept), **{(v, 0): x for v, x in zip(stacked, rows_of, strict=True)}}

@@ -107,6 +107,6 @@ def _together(steps: Steps, costs: Costs, bound: float) -> tuple[int, float]:
     body = steps.body()
     if any(n.op in LOOPS for n in body.nodes):
         return 1, 0.0
-    turn = costs.advance(sum(t.nbytes for t in steps.carries)) / costs.step(body)
-    several = max(1, min(math.ceil(turn / bound), STEP_OPERATORS // steps.operators, steps.count // FEWEST_TURNS))
-    return several, turn / several
+    overhead = costs.advance(sum(t.nbytes for t in steps.carries)) / costs.step(body)
+    several = max(1, min(math.ceil(overhead / bound), STEP_OPERATORS // steps.operators, steps.count // FEWEST_TURNS))
+    return several, overhead / several
