@@ -90,7 +90,7 @@ def _inlined(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 class DifferentiatedCall:
     """`fn(*args, **kwargs)`, differentiated in the arguments at the places `chosen`.
 
-    `given`: the nodes of these arguments' leaves; `stand_ins`: the inputs in their place.
+    `arguments`: the nodes of these arguments' leaves; `stand_ins`: the inputs in their place.
     """
 
     def __init__(
@@ -138,8 +138,8 @@ class DifferentiatedCall:
     def _names(self, args: tuple[Any, ...], chosen: Sequence[int]) -> list[str]:
         signature = parameters(self.fn)
         declared = list(signature.parameters.values()) if signature is not None else []
-        plain = [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in declared]
-        return [declared[i].name if i < len(declared) and plain[i] else f"args[{i}]" for i in chosen]
+        is_positional = [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in declared]
+        return [declared[i].name if i < len(declared) and is_positional[i] else f"args[{i}]" for i in chosen]
 
     def _instead(self, option: str, advice: str) -> str:
         """The `advice`, where there is the `option` that it names."""
@@ -175,8 +175,8 @@ class DifferentiatedCall:
                 f"{self._instead('has_aux', 'it as aux, with has_aux=True') or 'arrays alone'}"
             )
         replaced: dict[Node, Node] = {}
-        given = dict(zip(self.stand_ins, steps, strict=True))
-        tangents = changes(self.result.nodes, given, self.trace.places, replaced)
+        seeds = dict(zip(self.stand_ins, steps, strict=True))
+        tangents = changes(self.result.nodes, seeds, self.trace.places, replaced)
         for loop, instead in replaced.items():
             (self._values[loop],) = self.back([instead])
         return tangents

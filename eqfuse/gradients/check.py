@@ -37,8 +37,8 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
     places = [i for i, leaf in enumerate(leaves) if kind(np.asarray(leaf).dtype) in "fc"]
     if not places:
         raise GradientError(f"ef.check_grad: no argument of {name_of(fun)} is a float or an array of floats")
-    given = [np.asarray(leaves[i]) for i in places]
-    rtol = max(1e4 * max(epsilon(x.dtype) for x in given), 1e-6) if rtol is None else rtol
+    arrays = [np.asarray(leaves[i]) for i in places]
+    rtol = max(1e4 * max(epsilon(x.dtype) for x in arrays), 1e-6) if rtol is None else rtol
 
     def of_leaves(*values: Any) -> tuple[Any, ...]:
         filled = dict(enumerate(leaves)) | dict(zip(places, values, strict=True))
@@ -49,7 +49,7 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
     rng = np.random.default_rng(seed)
     worst = 0.0
     for position, place in enumerate(places):
-        error = _error(of_leaves, given, position, rng)
+        error = _error(of_leaves, arrays, position, rng)
         if not error <= rtol:
             raise GradientError(
                 f"ef.check_grad: where {names[place]} changes, {name_of(fun)} changes by what its derivative says only "

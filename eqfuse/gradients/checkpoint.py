@@ -80,24 +80,24 @@ def _marked(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     trace = current()
     assert trace is not None
     arrays = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, Tracer)]
-    given = [x.node for x in arrays]
+    argument_nodes = [x.node for x in arrays]
     with trace.within("a function that ef.checkpoint marks") as inner:
         inner.differentiated, inner.places = True, trace.places
         own_args, own_kwargs = own_arrays((args, kwargs))
         returned = ResultTree(fun(*own_args, **own_kwargs))
         after = [leaf.node for leaf in flatten((own_args, own_kwargs))[0] if isinstance(leaf, Tracer)]
-    outside = {*topological(given), *topological(inner.captured)}
-    results = [*returned.nodes, *(n for n, before in zip(after, given, strict=True) if n is not before)]
+    outside = {*topological(argument_nodes), *topological(inner.captured)}
+    results = [*returned.nodes, *(n for n, before in zip(after, argument_nodes, strict=True) if n is not before)]
     operators = [n for n in topological(results) if n.args and n not in outside and n.op != "stopped"]
     trace.again.update(dict.fromkeys(n for n in operators if n not in results and not policy(n)))
     trace.again.update(inner.again)
-    _write_back(arrays, given, after)
+    _write_back(arrays, argument_nodes, after)
     return returned.tree(returned.nodes)
 
 
-def _write_back(arrays: Sequence[Tracer], given: Sequence[Node], after: Sequence[Node]) -> None:
-    """Let each of the `arrays` that was `given` be what it is `after` the function that got it."""
-    for i, (x, before, value) in enumerate(zip(arrays, given, after, strict=True)):
+def _write_back(arrays: Sequence[Tracer], argument_nodes: Sequence[Node], after: Sequence[Node]) -> None:
+    """Let each of the `arrays`, which were `argument_nodes`, be what it is `after` the function that got it."""
+    for i, (x, before, value) in enumerate(zip(arrays, argument_nodes, after, strict=True)):
         if value is before:
             continue
         if x.is_of([*arrays[:i], *arrays[i + 1 :]]):

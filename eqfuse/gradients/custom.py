@@ -72,14 +72,14 @@ class custom_vjp:
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments by position, those that have a default among them."""
-        given = inspect.signature(self.fun).bind(*args, **kwargs)
-        given.apply_defaults()
-        if given.kwargs:
+        bound = inspect.signature(self.fun).bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
             raise TraceError(
-                f"ef.custom_vjp of {name_of(self.fun)}: the arguments {', '.join(given.kwargs)} can be given by name "
+                f"ef.custom_vjp of {name_of(self.fun)}: the arguments {', '.join(bound.kwargs)} can be given by name "
                 "alone, and a rule takes its arguments by position: make them positional"
             )
-        return list(given.args)
+        return list(bound.args)
 
 
 class _RuleCall:
@@ -144,13 +144,13 @@ class _RuleCall:
         nodes, trace = self._traced(call, result_trees)
         self._refuse_captured("fwd", trace)
         returned, self.residuals = result_trees
-        given = tuple(n.type for n in returned.nodes)
-        if shown(returned.structure) != shown(self.results.structure) or given != self.value.gives:
+        result_types = tuple(n.type for n in returned.nodes)
+        if shown(returned.structure) != shown(self.results.structure) or result_types != self.value.gives:
             raise ShapeError(
                 f"the fwd of {self.name} returns {_described(returned)} as its result, and {self.name} "
                 f"{_described(self.results)}"
             )
-        return inputs, nodes[: len(given)], nodes[len(given) :]
+        return inputs, nodes[: len(result_types)], nodes[len(result_types) :]
 
     def backward(self) -> Body:
         """The graph from residuals and cotangents of the results to cotangents of the arrays among the arguments."""
@@ -177,13 +177,13 @@ class _RuleCall:
             )
         types, cotangents = iter(self.types), []
         for place, leaves, like, ct in zip(self.places, self.leaves, self.structures, returned, strict=True):
-            given, structure = flatten(ct)
+            ct_leaves, structure = flatten(ct)
             if ct is not None and shown(structure) != shown(like):
                 raise TraceError(
                     f"the bwd of {self.name} returns {shown(structure)} for argument {place}, which nests as "
                     f"{shown(like)}"
                 )
-            for leaf, x in zip(leaves, given if ct is not None else [None] * len(leaves), strict=True):
+            for leaf, x in zip(leaves, ct_leaves if ct is not None else [None] * len(leaves), strict=True):
                 if leaf is _ARRAY:
                     cotangents.append(self._cotangent(x, next(types), place))
         return cotangents
@@ -224,8 +224,8 @@ def _left_alone(value: Any) -> Any:
     kept = [isinstance(leaf, Tracer) and not leaf.scalar for leaf in leaves]
     if not any(kept):
         return value
-    given = [x.viewed(access=Rights.OF_RULE) if k else x for x, k in zip(leaves, kept, strict=True)]
-    return unflatten(structure, given)
+    views = [x.viewed(access=Rights.OF_RULE) if k else x for x, k in zip(leaves, kept, strict=True)]
+    return unflatten(structure, views)
 
 
 def _described(tree: ResultTree) -> str:

@@ -62,10 +62,10 @@ class Derived:
         """The parameters whose arguments are Python numbers and functions alone, in which nothing is differentiated:
         these stay what they are, so that shapes and branches may depend on them, and functions are called."""
         signature = parameters_of(self)
-        given = {} if signature is None else bound_arguments(signature, args, kwargs).arguments
+        arguments = {} if signature is None else bound_arguments(signature, args, kwargs).arguments
         chosen = self._chosen(len(args))
         if signature is None:
             return []
-        plain = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        free = [p.name for i, p in enumerate(plain) if i not in chosen and p.name in given]
-        return [n for n in free if all(type(leaf) in KINDS or callable(leaf) for leaf in flatten(given[n])[0])]
+        candidates = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        free = [p.name for i, p in enumerate(candidates) if i not in chosen and p.name in arguments]
+        return [n for n in free if all(type(leaf) in KINDS or callable(leaf) for leaf in flatten(arguments[n])[0])]

@@ -95,9 +95,9 @@ def _by_rows(call: DifferentiatedCall) -> list[list[Node]]:
     tangents = call.changes(steps)
     rows = []
     for tangent, n in zip(tangents, results, strict=True):
-        (given,) = stand_ins(["cotangent"], [n.type])
-        cts = call.back(cotangents([tangent], steps, [given]))
-        rows.append([row.node for row in _mapped(given, cts)])
+        (cotangent,) = stand_ins(["cotangent"], [n.type])
+        cts = call.back(cotangents([tangent], steps, [cotangent]))
+        rows.append([row.node for row in _mapped(cotangent, cts)])
     return rows
 
 

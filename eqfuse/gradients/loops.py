@@ -62,9 +62,9 @@ def _fixpoint(
     `outputs` change by then; and the `outputs`, whose calls of functions with a rule are what that computes."""
     changing = set(at_first)
     while True:
-        given = {c: steps[c] for i, c in enumerate(carries) if i in changing} | {o: steps[o] for o in others}
+        seeds = {c: steps[c] for i, c in enumerate(carries) if i in changing} | {o: steps[o] for o in others}
         replaced: dict[Node, Node] = {}
-        of_outputs = linearise(outputs, given, replaced)
+        of_outputs = linearise(outputs, seeds, replaced)
         more = {i for i in range(len(carries)) if of_outputs[i] is not None} - changing
         if not more:
             return sorted(changing), *_replaced(of_outputs, outputs, replaced)
@@ -76,8 +76,8 @@ def _replaced(
 ) -> tuple[list[Node | None], list[Node]]:
     """`changes`, with the nodes in them that others take the place of; and `outputs`, where these hold calls of
     functions with a rule: loops that take the place of others compute more, which the outputs do not read."""
-    known = [d for d in changes if d is not None]
-    new = dict(zip(known, substitute(known, replaced), strict=True))
+    tangents = [d for d in changes if d is not None]
+    new = dict(zip(tangents, substitute(tangents, replaced), strict=True))
     made_of = substitute(outputs, replaced) if _has_rules(outputs) else outputs
     return [None if d is None else new[d] for d in changes], list(made_of)
 
@@ -105,8 +105,8 @@ class _Scan:
     def parts_of(cls, n: Node) -> _Scan:
         graph, c, s = n.attr("body").graph, n.attr("carries"), n.attr("stacked")
         index, *inside = graph.inputs
-        first, arrays, given = n.args[:c], n.args[c : c + s], n.args[c + s :]
-        return cls(index, inside[:c], inside[c : c + s], inside[c + s :], first, arrays, given, graph.outputs)
+        first, arrays, shared = n.args[:c], n.args[c : c + s], n.args[c + s :]
+        return cls(index, inside[:c], inside[c : c + s], inside[c + s :], first, arrays, shared, graph.outputs)
 
 
 def _scan(
@@ -169,16 +169,16 @@ def _scan_transpose(
     summed = [r for i, r in enumerate(p.shared) if c + s + i in linear]
     after = _changing(p.carries)
     stacked = [j for j in range(c, len(p.outputs)) if j in cts]
-    given = [input_node(f"cotangent {j}", p.outputs[j].type) for j in stacked]
+    stack_cotangents = [input_node(f"cotangent {j}", p.outputs[j].type) for j in stacked]
     results_read = [*p.outputs[:c], *(p.outputs[j] for j in stacked)]
-    cotangents = transpose(results_read, [*p.carries, *rows, *summed], [*after, *given])
+    cotangents = transpose(results_read, [*p.carries, *rows, *summed], [*after, *stack_cotangents])
     sums = [input_node(f"sum {i}", TensorType(_wide(r), r.shape)) for i, r in enumerate(summed)]
     added = [(Expr(a) + cast(Expr(x), a.dtype)).node for a, x in zip(sums, cotangents[c + len(rows) :], strict=True)]
     begin = [(cts[i] if i in cts else zeros(x)).node for i, x in enumerate(p.carries)]
     carries = dict(zip(after, begin, strict=True)) | {a: filled(0, a.type).node for a in sums}
-    known = dict(zip(p.rows, p.arrays, strict=True))
-    stacks = {g: cts[j].node for g, j in zip(given, stacked, strict=True)}
-    arrays = stacks | {r: x for r, x in known.items() if r not in rows}
+    row_arrays = dict(zip(p.rows, p.arrays, strict=True))
+    stacks = {g: cts[j].node for g, j in zip(stack_cotangents, stacked, strict=True)}
+    arrays = stacks | {r: x for r, x in row_arrays.items() if r not in rows}
     shared = {r: x for r, x in zip(p.shared, p.shared_arguments, strict=True) if r not in summed}
     outputs = [*cotangents[:c], *added, *cotangents[c : c + len(rows)]]
     loop_results = _scan(n, outputs, p.index, carries, arrays, shared, turned=True)
@@ -239,8 +239,8 @@ def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Nod
     for branch in branches:
         steps = _changing([branch.inputs[i] for i in moved])
         replaced: dict[Node, Node] = {}
-        given = dict(zip([branch.inputs[i] for i in moved], steps, strict=True))
-        changes, made_of = _replaced(linearise(branch.outputs, given, replaced), branch.outputs, replaced)
+        seeds = dict(zip([branch.inputs[i] for i in moved], steps, strict=True))
+        changes, made_of = _replaced(linearise(branch.outputs, seeds, replaced), branch.outputs, replaced)
         of_branches.append((branch, steps, changes))
         again.append(Body(Graph(branch.inputs, tuple(made_of))))
     changing = [k for k in range(len(branches[0].outputs)) if any(after[k] is not None for *_, after in of_branches)]
@@ -258,16 +258,16 @@ def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Nod
 def _choice_transpose(
     n: Node, cts: Mapping[int, Expr], linear: set[int], transpose: GraphTranspose
 ) -> dict[int, Expr]:
-    given = sorted(cts)
+    positions = sorted(cts)
     bodies = []
     for branch in (n.attr("yes").graph, n.attr("no").graph):
         sources = [branch.inputs[i - 1] for i in sorted(linear)]
-        steps = [input_node(f"cotangent {k}", branch.outputs[k].type) for k in given]
-        outputs = transpose([branch.outputs[k] for k in given], sources, steps)
+        steps = [input_node(f"cotangent {k}", branch.outputs[k].type) for k in positions]
+        outputs = transpose([branch.outputs[k] for k in positions], sources, steps)
         kept = [x for i, x in enumerate(branch.inputs) if i + 1 not in linear]
         bodies.append(_body(outputs, shared=kept, change=steps))
     kept_args = [a for i, a in enumerate(n.args) if i not in linear]
-    cotangents = results(node("if_else", (*kept_args, *(cts[k].node for k in given)), bodies))
+    cotangents = results(node("if_else", (*kept_args, *(cts[k].node for k in positions)), bodies))
     return {i: Expr(x) for i, x in zip(sorted(linear), cotangents, strict=True)}
 
 

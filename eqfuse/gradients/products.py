@@ -29,9 +29,9 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 
     With `has_aux`, `fun` returns ``(result, aux)``, and this ``(result, change, aux)``.
     """
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise TraceError(f"ef.jvp: the {name} are a {type(given).__name__}: give a tuple, of one item per argument")
+    for name, trees in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(trees, (tuple, list)):
+            raise TraceError(f"ef.jvp: the {name} are a {type(trees).__name__}: give a tuple, of one item per argument")
     names = ("primals", "tangents")
     derived = Derived("ef.jvp", fun, lambda args, _: _jvp(fun, args[0], args[1], has_aux), range, names)
     return derived(tuple(primals), tuple(tangents))
@@ -39,8 +39,8 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 
 def _jvp(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool) -> Any:
     call = DifferentiatedCall("ef.jvp", fun, primals, {}, range(len(primals)), has_aux)
-    given = nodes_of("the tangents of ef.jvp", tangents, call.structure, [n.type for n in call.arguments])
-    changes = tangents_of(call, given)
+    steps = nodes_of("the tangents of ef.jvp", tangents, call.structure, [n.type for n in call.arguments])
+    changes = tangents_of(call, steps)
     result, aux = call.result.tree(call.back(call.result.nodes)), call.aux.tree(call.back(call.aux.nodes))
     change = call.result.tree(changes)
     return (result, change, aux) if has_aux else (result, change)
@@ -85,10 +85,10 @@ def backward_of(call: DifferentiatedCall, keep: Cost, again: Cost) -> tuple[Body
     """The graph from cotangents of the results, and from residuals, to those of the arguments; and the residuals, which
     cost least by the prices of keeping a value and of computing it `again`."""
     steps, types = call.steps(), [n.type for n in call.result.nodes]
-    given = stand_ins([f"cotangent of {path}" for path in call.result.paths], types)
-    outputs = call.back(cotangents(call.changes(steps), steps, given))
-    inside = computed_again(_read(outputs, given), keep, again, _marked(call, outputs))
-    (body,), residuals = closed([(str(n.attr("name")), n) for n in given], [outputs], again=inside)
+    cts = stand_ins([f"cotangent of {path}" for path in call.result.paths], types)
+    outputs = call.back(cotangents(call.changes(steps), steps, cts))
+    inside = computed_again(_read(outputs, cts), keep, again, _marked(call, outputs))
+    (body,), residuals = closed([(str(n.attr("name")), n) for n in cts], [outputs], again=inside)
     return body, residuals
 
 
@@ -111,8 +111,8 @@ def _marked(call: DifferentiatedCall, gradients: Sequence[Node]) -> set[Node]:
 def of_cotangents(call: DifferentiatedCall, body: Body, residuals: Sequence[Node], cotangent: Any) -> tuple[Any, ...]:
     """The cotangents of the arguments of `call`, by the backward graph `body`, from those of its results."""
     result, inputs = call.result, body.graph.inputs
-    given = nodes_of(f"the cotangents of {call.what}", cotangent, result.structure, [n.type for n in result.nodes])
-    return call.argument_trees(substitute(body.graph.outputs, dict(zip(inputs, [*given, *residuals], strict=True))))
+    cts = nodes_of(f"the cotangents of {call.what}", cotangent, result.structure, [n.type for n in result.nodes])
+    return call.argument_trees(substitute(body.graph.outputs, dict(zip(inputs, [*cts, *residuals], strict=True))))
 
 
 class Pullback:

@@ -22,20 +22,20 @@ from eqfuse.ir.graph import Body, Graph, Node, node, substitute, topological
 def inlined(nodes: Sequence[Node]) -> list[Node]:
     """`nodes`, with the values that are stopped, and what the functions compute in place of their calls, in the bodies
     of loops too."""
-    known: dict[Node, Node] = {}
+    replacements: dict[Node, Node] = {}
     for n in topological(nodes):
         if n.op == "stopped":
-            (known[n],) = substitute(n.args, known)
+            (replacements[n],) = substitute(n.args, replacements)
         elif n.op == "custom_call":
             graph = n.attr("call").value.graph
-            values = dict(zip(graph.inputs, substitute(n.args, known), strict=True))
-            known |= zip(results(n), substitute(inlined(graph.outputs), values), strict=True)
+            values = dict(zip(graph.inputs, substitute(n.args, replacements), strict=True))
+            replacements |= zip(results(n), substitute(inlined(graph.outputs), values), strict=True)
         elif any(isinstance(a, Body) for a in n.attrs):
             bodies = [_inlined_body(a) for a in n.attrs]
             if any(body is not a for body, a in zip(bodies, n.attrs, strict=True)):
-                known[n] = node(n.op, substitute(n.args, known), bodies)
-    note_instead(known)
-    return list(substitute(nodes, known))
+                replacements[n] = node(n.op, substitute(n.args, replacements), bodies)
+    note_instead(replacements)
+    return list(substitute(nodes, replacements))
 
 
 def _inlined_body(attr: Any) -> Any:
@@ -88,8 +88,8 @@ def _no_change(n: Node, _d: Changes, _linearise: Any) -> tuple[list[Node | None]
 
 def _transpose(n: Node, cts: Mapping[int, Expr], linear: set[int], _transpose: Any) -> dict[int, Expr]:
     call, moving, backward = (n.attr(name) for name in ("call", "moving", "backward"))
-    given = [cts[k].node if k in cts else filled(0, t).node for k, t in enumerate(call.value.gives)]
-    inputs = dict(zip(backward.graph.inputs, [*n.args[len(moving) :], *given], strict=True))
+    result_cotangents = [cts[k].node if k in cts else filled(0, t).node for k, t in enumerate(call.value.gives)]
+    inputs = dict(zip(backward.graph.inputs, [*n.args[len(moving) :], *result_cotangents], strict=True))
     cotangents = substitute(backward.graph.outputs, inputs)
     return {position: Expr(cotangents[moving[position]]) for position in linear}
 

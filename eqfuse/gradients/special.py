@@ -148,8 +148,8 @@ def _root(phi: Expr, m: Expr) -> Expr:
 
 
 def _first_in_parameter(y: Expr, phi: Expr, m: Expr) -> Expr:
-    turn = f("sin", phi * 2) / ((1 - m) * 4 * _root(phi, m))
-    return f("ellipeinc", phi, m) / (m * (1 - m) * 2) - y / (m * 2) - turn
+    sine_term = f("sin", phi * 2) / ((1 - m) * 4 * _root(phi, m))
+    return f("ellipeinc", phi, m) / (m * (1 - m) * 2) - y / (m * 2) - sine_term
 
 
 def _symmetric_first(place: int) -> Partial:

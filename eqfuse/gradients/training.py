@@ -67,10 +67,10 @@ def _mapped(fn: Callable[..., Any], first: Any, *others: Any) -> Any:
 
 def _refuse_other(what: str, state: Any, like: Any) -> None:
     """TraceError unless `state` nests as `like`."""
-    given, wanted = (shown(flatten(tree)[1]) for tree in (state, like))
-    if given != wanted:
+    structure, wanted = (shown(flatten(tree)[1]) for tree in (state, like))
+    if structure != wanted:
         raise TraceError(
-            f"the state of {what} nests as {given}, and not as {wanted}: the first state is init(params) of this "
+            f"the state of {what} nests as {structure}, and not as {wanted}: the first state is init(params) of this "
             "optimiser, and each step returns the next one"
         )
 
@@ -117,10 +117,10 @@ class adam:
         downhill = _mapped(lambda g, m: np.conj(g).astype(m.dtype), gradient, state["mean"])
         mean = _mapped(lambda m, g: self.b1 * m + (1 - self.b1) * g, state["mean"], downhill)
         square = _mapped(lambda v, g: self.b2 * v + (1 - self.b2) * (g * np.conj(g)).real, state["square"], downhill)
-        known = [1 - b ** step.astype(np.float64) for b in (self.b1, self.b2)]
+        corrections = [1 - b ** step.astype(np.float64) for b in (self.b1, self.b2)]
 
         def moved(p: Any, g: Any, m: Any, v: Any) -> Any:
-            of_mean, of_square = (k.astype(v.dtype) for k in known)
+            of_mean, of_square = (k.astype(v.dtype) for k in corrections)
             return (p - self.rate * (m / of_mean) / (np.sqrt(v / of_square) + self.eps)).astype(g.dtype)
 
         return _mapped(moved, params, gradient, mean, square), {"step": step, "mean": mean, "square": square}
