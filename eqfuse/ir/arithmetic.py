@@ -137,13 +137,13 @@ def text(steps: Sequence[ScalarOperation], place: int, depth: int = 3) -> str:
 def explained(error: Exception, steps: Sequence[ScalarOperation], place: int, values: Sequence[Any]) -> Exception:
     """`error` of computing the step at `place`, with what was computed; one of NumPy's as one of ours."""
     op, args, attr, _ = steps[place]
-    given = ", ".join(f"{text(steps, a)} = {shown(values[a])}" for a in args if steps[a].op != "literal")
+    operands = ", ".join(f"{text(steps, a)} = {shown(values[a])}" for a in args if steps[a].op != "literal")
     if op in _OF_DTYPES:
-        return refusal(error, attr, given)
+        return refusal(error, attr, operands)
     if op in ("natural", "within"):
         raised = ShapeError if op == "natural" else BoundsError
-        return raised(f"{error}: {given}")
-    error.add_note(f"in {text(steps, place)}, with {given}")
+        return raised(f"{error}: {operands}")
+    error.add_note(f"in {text(steps, place)}, with {operands}")
     return error
 
 
@@ -170,8 +170,8 @@ class Arithmetic:
     @cached_property
     def _functions(self) -> list[tuple[Callable[..., Any] | None, tuple[int, ...], Any, type | None]]:
         """By step: what computes it (None: it is given), of which values, its attribute, and the type of the result."""
-        given = ("argument", "drawn")
-        return [(None if op in given else function(op, attr), args, attr, NAMED.get(kind))
+        leaf_ops = ("argument", "drawn")
+        return [(None if op in leaf_ops else function(op, attr), args, attr, NAMED.get(kind))
                 for op, args, attr, kind in self.steps]  # fmt: skip
 
     def values(self, leaves: Sequence[Any], drawn: Sequence[np.ndarray]) -> list[Any]:

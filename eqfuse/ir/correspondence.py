@@ -45,9 +45,9 @@ class Correspondence:
         stack = [(old, new)]
         while stack:
             a, b = stack.pop()
-            known = self._nodes.get(a)
-            if known is not None:
-                if known is not b:
+            partner = self._nodes.get(a)
+            if partner is not None:
+                if partner is not b:
                     raise Ambiguous(f"two values that are one {a.op} at the planned size differ at this one")
                 continue
             if a.op != b.op or len(a.args) != len(b.args) or a.dtype != b.dtype or len(a.shape) != len(b.shape):

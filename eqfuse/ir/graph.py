@@ -85,9 +85,9 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = (), typ
     """
     args, attrs = tuple(args), tuple(attrs)
     key = (op, args, attrs)
-    known = _interned.get(key)
-    if known is not None:
-        return known
+    cached = _interned.get(key)
+    if cached is not None:
+        return cached
     n = Node()
     n.op, n.args = op, args
     n.attrs = attrs and tuple(

@@ -35,8 +35,8 @@ class Structure(NamedTuple):
     @staticmethod
     def of_keys(kind: Any, keys: tuple[Hashable, ...], children: tuple[Any, ...] = ()) -> Structure:
         """A structure whose keys are the user's."""
-        plain = {*map(type, keys)} <= {str, type(None)}
-        return Structure(kind, keys, children, () if plain else tuple(map(told_apart, keys)))
+        names_only = {*map(type, keys)} <= {str, type(None)}
+        return Structure(kind, keys, children, () if names_only else tuple(map(told_apart, keys)))
 
 
 LEAF = Structure(None)

@@ -41,11 +41,12 @@ def errors_of_values(
     errors: Mapping[Node, Any] | None = None,
 ) -> dict[Node, Approximation]:  # fmt: skip
     """The same of `nodes`, arguments first, whose `values` are computed."""
-    given = errors or {}
+    input_errors = errors or {}
     approximations: dict[Node, Approximation] = {}
     for n in nodes:
         step = Operation(n, [approximations[a] for a in n.args], values[n], arithmetic)
-        approximations[n] = _limited(step, np.zeros(n.shape) + (given.get(n, 0.0) if n.op == "input" else _error(step)))
+        error = input_errors.get(n, 0.0) if n.op == "input" else _error(step)
+        approximations[n] = _limited(step, np.zeros(n.shape) + error)
     return approximations
 
 
@@ -93,8 +94,8 @@ def _undefined(s: Operation) -> Any:
     undefined = np.isnan(s.result.wide)
     if not undefined.any():
         return False
-    given = [np.isnan(a.wide) for a in s.args if kind(a.value.dtype) in "fc"]
-    return undefined & ~reduce(np.logical_or, given, False)
+    nan_args = [np.isnan(a.wide) for a in s.args if kind(a.value.dtype) in "fc"]
+    return undefined & ~reduce(np.logical_or, nan_args, False)
 
 
 def _underflown(s: Operation) -> Any:

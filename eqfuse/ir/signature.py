@@ -46,8 +46,8 @@ class CallSignature:
         """The leaves of the arguments. ShapeError when they nest otherwise than when traced."""
         if not kwargs and len(args) == self._arrays and LEAVES.issuperset(map(type, args)):
             return [*args]
-        (given, named), _ = split_static(self.parameters, self.static, args, kwargs or {})
-        leaves, structure = flatten((given, named))
+        (positional, named), _ = split_static(self.parameters, self.static, args, kwargs or {})
+        leaves, structure = flatten((positional, named))
         if structure != self.arguments:
             raise ShapeError(
                 f"the arguments nest differently than when the program was traced: {_described(structure)} instead of "
@@ -58,9 +58,9 @@ class CallSignature:
     @cached_property
     def _arrays(self) -> int:
         """How many arguments there are, where all are leaves and none has a name; else -1."""
-        given, named = self.arguments.children
-        plain = not named.children and all(child is LEAF or child == LEAF for child in given.children)
-        return len(given.children) if plain and not self.static else -1
+        positional, named = self.arguments.children
+        all_leaves = not named.children and all(child is LEAF or child == LEAF for child in positional.children)
+        return len(positional.children) if all_leaves and not self.static else -1
 
     @cached_property
     def pure(self) -> bool:
@@ -146,15 +146,15 @@ class NamedSignature:
     written: ClassVar[tuple[int, ...]] = ()
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        given = dict(zip(self.inputs, args, strict=False))
-        wrong = [name for name in kwargs if name in given or name not in self.inputs]
-        missing = [name for name in self.inputs if name not in given and name not in kwargs]
+        positional = dict(zip(self.inputs, args, strict=False))
+        wrong = [name for name in kwargs if name in positional or name not in self.inputs]
+        missing = [name for name in self.inputs if name not in positional and name not in kwargs]
         if wrong or missing or len(args) > len(self.inputs):
             raise ShapeError(
                 f"the inputs are {', '.join(map(repr, self.inputs))}; {len(args)} arrays were given by "
                 f"position, and {', '.join(map(repr, kwargs)) or 'none'} by name"
             )
-        return [given[name] if name in given else kwargs[name] for name in self.inputs]
+        return [positional[name] if name in positional else kwargs[name] for name in self.inputs]
 
     def feed(self, leaves: Sequence[Any]) -> Fed:
         return Fed(leaves)
@@ -214,8 +214,8 @@ def _overlap(a: Any, b: Any) -> bool:
 
 
 def _described(structure: Structure) -> str:
-    given, named = structure.children
-    return f"{len(given.children) + len(named.children)} arguments with {len(paths(structure))} arrays"
+    positional, named = structure.children
+    return f"{len(positional.children) + len(named.children)} arguments with {len(paths(structure))} arrays"
 
 
 def parameters_of(fn: Callable[..., Any]) -> inspect.Signature | None:
@@ -273,10 +273,10 @@ def are_parameters(names: frozenset[str], parameters: inspect.Signature | None) 
 
 def input_names(parameters: inspect.Signature | None, structure: Structure) -> list[str]:
     """A distinct name per leaf, as the user would write it: ``x``, ``params['w']``."""
-    given, named = structure.children
+    positional, named = structure.children
     names = list(parameters.parameters.values()) if parameters is not None else []
     leaf_names: list[str] = []
-    for i, child in enumerate(given.children):
+    for i, child in enumerate(positional.children):
         if i < len(names) and names[i].kind in (names[i].POSITIONAL_ONLY, names[i].POSITIONAL_OR_KEYWORD):
             leaf_names += paths(child, names[i].name)
         else:

@@ -55,8 +55,8 @@ def is_line(shape: Shape) -> bool:
 def outline(type: TensorType, strides: Strides, steps: Sequence[ViewStep] = ()) -> np.ndarray | None:
     """The view `steps` of memory that lies so, as an array without data. None where no such view is known."""
     itemsize = type.dtype.itemsize
-    given = [n * itemsize for n in contiguous(type.shape)] if strides is None else strides
-    return view_of(as_strided(np.empty(1, type.dtype), type.shape, given), steps)
+    steps_in_bytes = [n * itemsize for n in contiguous(type.shape)] if strides is None else strides
+    return view_of(as_strided(np.empty(1, type.dtype), type.shape, steps_in_bytes), steps)
 
 
 def view_of(array: np.ndarray, steps: Sequence[ViewStep]) -> np.ndarray | None:
@@ -84,7 +84,7 @@ def reshaped(array: np.ndarray, shape: Shape) -> np.ndarray | None:
 
 def always_view(shape: Shape, wanted: Shape) -> bool:
     """Is a reshape a view however the array lies in memory?"""
-    before, after = ([n for n in given if n != 1] for given in (shape, wanted))
+    before, after = ([n for n in extents if n != 1] for extents in (shape, wanted))
     return before == after or len(before) < 2
 
 

@@ -41,8 +41,8 @@ def _graph(function: ast.stmt) -> Graph:
                 return Graph(inputs, tuple(values[e.id] for e in outputs if isinstance(e, ast.Name)))
             case ast.FunctionDef():
                 bodies[line.name] = Body(_graph(line))
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=op), args=given)):
-                values[name] = _node(op, given, values, bodies)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=op), args=operands)):
+                values[name] = _node(op, operands, values, bodies)
             case _:
                 raise ValueError(f"the statement {ast.unparse(line)}")
     raise EqfuseError("this is not the text of a graph: it returns nothing")

@@ -39,14 +39,14 @@ def push_views(body: Graph) -> Graph:
     new: dict[Node, Node] = {}
     left = _NodesLeft(REPEATS * len(body.nodes))
     for n in body.nodes:
-        known = _pushed.get(n)
-        if known is None:
+        cached = _pushed.get(n)
+        if cached is None:
             before = left.nodes
             new[n] = _pushed_over(n, [new[a] for a in n.args], left)
             _pushed[n] = (None if new[n] is n else new[n], before - left.nodes)
         else:
-            left.spend(known[1])
-            new[n] = known[0] or n
+            left.spend(cached[1])
+            new[n] = cached[0] or n
     return Graph(tuple(new.get(i, i) for i in body.inputs), tuple(new[o] for o in body.outputs))
 
 
