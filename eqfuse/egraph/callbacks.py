@@ -203,11 +203,11 @@ class Callbacks:
         answer = self._judged.get(key)
         if answer is None:
             name = OPERATORS[op]
-            given, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
-            types, attrs = [v.type for v in given[n_attrs:]], given[:n_attrs]
+            objects, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
+            types, attrs = [v.type for v in objects[n_attrs:]], objects[:n_attrs]
             answer = 0
             if row(name).type(types, tuple(attrs)).size <= _LARGEST_FOLDED:
-                arrays = [v.array for v in given[n_attrs:]]
+                arrays = [v.array for v in objects[n_attrs:]]
                 array = _computed(name, arrays, attrs)
                 if array is not None and (kind(array.dtype) not in "fc" or np.isfinite(array).all()):
                     rounded = self.snaps and self.begun and name in _ROUND and not _is_exact(name, arrays, array)
@@ -229,8 +229,8 @@ class Callbacks:
         for (op, *values), answer in self._judged.items():
             if op < 0 and answer:
                 name = OPERATORS[-1 - op]
-                given, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
-                folds.append((name, tuple(given[:n_attrs]), tuple(given[n_attrs:]), self._objects[answer]))
+                objects, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
+                folds.append((name, tuple(objects[:n_attrs]), tuple(objects[n_attrs:]), self._objects[answer]))
         return folds
 
     def _snapped(self, literal: Literal, rounded: bool) -> Literal:
@@ -244,9 +244,10 @@ class Callbacks:
         if answer is None:
             name = OPERATORS[op]
             n_attrs = len(row(name).attrs)
-            given = [self._objects[v] for v in values]
-            arity = (len(given) - n_attrs) // 2
-            attrs, types, facts = tuple(given[:n_attrs]), given[n_attrs : n_attrs + arity], given[n_attrs + arity :]
+            objects = [self._objects[v] for v in values]
+            arity = (len(objects) - n_attrs) // 2
+            attrs, types = tuple(objects[:n_attrs]), objects[n_attrs : n_attrs + arity]
+            facts = objects[n_attrs + arity :]
             answer = self._derived[key] = self.number(range_of(name, attrs, types, facts))
         return answer
 

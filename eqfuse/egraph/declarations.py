@@ -187,14 +187,14 @@ def ranges_of(op: str, arity: int) -> Texts:
     hidden = " ".join(f"pa{i}" for i in range(n_attrs + arity))
     args = [f"px{i}" for i in range(arity)]
     term = f"(= pr ({name} {hidden} {' '.join(args)}))"
-    given = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
+    premises = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
     facts = " ".join(f"pf{i}" for i in range(arity))
     ruleset = f":ruleset ranges_{name}"
     number = OPERATORS.index(op)
     callback = f'(callback "derive" {number} pd pq pn po pm)'
     call = f"(py-call pd pq pn {hidden} {facts})"
     rules = [_callback("derive", number, "mirror")]
-    rules.append(f"(rule ({term} {given} {callback} (= pf {call})) ((set (range pr) pf)) {ruleset})")
+    rules.append(f"(rule ({term} {premises} {callback} (= pf {call})) ((set (range pr) pf)) {ruleset})")
     described = row(op)
     if described.commutes and not described.either_zero:  # with its own transpose it is symmetric
         mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) {callback} (= pf (py-call pm pq pp))"

@@ -344,10 +344,10 @@ class Engine:
 
         for name, (op, n_attrs, arity) in self.constructors.items():
             for r in frozen[name].rows if name in frozen else ():
-                attrs, given = tuple(map(value, r.inputs[:n_attrs])), r.inputs[n_attrs + arity :]
+                attrs, arguments = tuple(map(value, r.inputs[:n_attrs])), r.inputs[n_attrs + arity :]
                 if arity > WIDE:
-                    given = self._egraph.value_to_vec(r.inputs[-1])
-                rows.append((op, attrs, tuple(given), r.output))
+                    arguments = self._egraph.value_to_vec(r.inputs[-1])
+                rows.append((op, attrs, tuple(arguments), r.output))
         classes = self._classes()
         return rows, {n: classes[name] for n, name in self._names.items()}
 

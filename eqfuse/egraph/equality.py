@@ -80,8 +80,8 @@ class _Search:
         """Which pairs are found equal by now."""
         name = self.engine.name
         pairs = [(name(m), name(o)) for a, b in self._outputs for m, o in zip(a, b, strict=True)]
-        answers = iter(self.engine.same(pairs))
-        return [all(list(islice(answers, len(a)))) for a, _ in self._outputs]
+        flags = iter(self.engine.same(pairs))
+        return [all(list(islice(flags, len(a)))) for a, _ in self._outputs]
 
     def round(self) -> bool:
         """Apply the laws once more. Is there room and time for another round?"""

@@ -289,11 +289,11 @@ def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node,
         ordered.append((owner, nodes))
         stack.extend(a for _, _, args in reversed(nodes) for a in reversed(args) if a not in number)
     numbered = [[(op, attrs, [number[a] for a in args]) for op, attrs, args in nodes] for _, nodes in ordered]
-    known = constant_classes(numbered)
+    constant_flags = constant_classes(numbered)
     types = _types(ordered, {of_node[n]: n.type for n in (*graph.inputs, *graph.nodes)})
     classes = tuple(
         EClass(types[owner], tuple(ENode(op, tuple(number[a] for a in args), attrs) for op, attrs, args in nodes), k)
-        for (owner, nodes), k in zip(ordered, known, strict=True)
+        for (owner, nodes), k in zip(ordered, constant_flags, strict=True)
     )
     return classes, {n: number[c] for n, c in of_node.items() if c in number}
 
@@ -366,17 +366,17 @@ def _labels(members: dict[Any, list[tuple[str, tuple, tuple]]]) -> dict[Any, int
 
 def constant_classes(classes: list[list[tuple[str, tuple, list[int]]]]) -> list[bool]:
     """Which classes can be computed when the program is built."""
-    known = [False] * len(classes)
+    constant_flags = [False] * len(classes)
     changed = True
     while changed:
         changed = False
         for i in reversed(range(len(classes))):
-            if not known[i] and any(
-                (op != "input" or row(op).attr(attrs, "constant")) and all(known[a] for a in args)
+            if not constant_flags[i] and any(
+                (op != "input" or row(op).attr(attrs, "constant")) and all(constant_flags[a] for a in args)
                 for op, attrs, args in classes[i]
             ):
-                known[i] = changed = True
-    return known
+                constant_flags[i] = changed = True
+    return constant_flags
 
 
 def _types(ordered: list, types: dict[Any, TensorType]) -> dict[Any, TensorType]:

@@ -112,7 +112,7 @@ def _finer(
     what is done but once before it, and the last."""
     graphs, uses = coarse
     times = Counter(use.segment for use in uses)
-    known, sizes = {*graphs}, {len(piece.operators) for piece in pieces}
+    coarse_graphs, sizes = {*graphs}, {len(piece.operators) for piece in pieces}
     distinct: dict[Graph, int] = {}
     finer = []
     for piece, use in zip(pieces, uses, strict=True):
@@ -120,7 +120,7 @@ def _finer(
         for end in order.places_in(piece, sizes) if times[use.segment] == 1 else ():
             parts = order.parts(piece, end)
             cut = [(*canonical(p.outputs, p.boundary, sliced and not p.gathers), p.outputs) for p in parts]
-            if any(graph in known for graph, *_ in cut):
+            if any(graph in coarse_graphs for graph, *_ in cut):
                 replaced = cut
                 break
         for graph, inputs, outputs in replaced:

@@ -100,8 +100,8 @@ def as_written(graph: Graph) -> Segment:
     for n in dict.fromkeys((*graph.inputs, *graph.nodes)):
         args = tuple(number[a] for a in n.args)
         number[n] = len(classes)
-        known = n.is_constant_leaf or _all_constant(args, classes)
-        classes.append(EClass(n.type, (ENode(n.op, args, n.attrs),), known))
+        is_constant = n.is_constant_leaf or _all_constant(args, classes)
+        classes.append(EClass(n.type, (ENode(n.op, args, n.attrs),), is_constant))
     return Segment(
         graph,
         classes=tuple(classes),
