@@ -115,8 +115,8 @@ def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Grap
     unlimited: list[tuple[float | None, int | None]] = []  # seconds and bytes without a limit, of each graph
 
     def is_enough() -> bool:
-        known = unlimited[0][0]
-        return bool(programs) and (known is None or min(map(_predicted, programs)) <= DEAR * known)
+        seconds = unlimited[0][0]
+        return bool(programs) and (seconds is None or min(map(_predicted, programs)) <= DEAR * seconds)
 
     def first_of(graphs: Iterable[Graph], uncut: bool = False) -> bool:
         """Compile the first of `graphs` that keeps the limit, and others until the best so far is good enough or one is

@@ -28,9 +28,9 @@ _ONE = {dtype: dtype for dtype in TENSORS}
 
 def supported(dtype: np.dtype, what: str) -> np.dtype:
     """The dtype of `TENSORS` that equals `dtype` (which may be long long, or bear metadata); TraceError for another."""
-    known = _ONE.get(dtype)
-    if known is not None:
-        return known
+    canonical = _ONE.get(dtype)
+    if canonical is not None:
+        return canonical
     if not dtype.isnative and dtype.newbyteorder("=") in _ONE:
         raise TraceError(f"{what} has dtype {dtype}: convert it to native byte order with .astype first")
     raise TraceError(

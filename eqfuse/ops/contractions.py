@@ -42,8 +42,8 @@ def _conv(types: Types, attrs: tuple) -> TensorType:
     spatial = x.rank - 2
     need(spatial >= 1 and w.rank == x.rank, "conv", types, "both need rank 2 + number of spatial axes")
     need(x.dtype == w.dtype, "conv", types, "cast both arguments to one dtype first")
-    given = len(strides) == len(padding) == len(dilations) == spatial
-    need(given, "conv", types, "one stride, padding, dilation per axis")
+    per_axis = len(strides) == len(padding) == len(dilations) == spatial
+    need(per_axis, "conv", types, "one stride, padding, dilation per axis")
     need(x.shape[1] == w.shape[1] * groups, "conv", types, f"channels do not fit with groups={groups}")
     need(w.shape[0] % groups == 0, "conv", types, f"{w.shape[0]} filters do not divide into {groups} groups")
     extents = window_extents("conv", types, w.shape[2:], strides, padding, dilations)

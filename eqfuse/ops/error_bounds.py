@@ -176,8 +176,8 @@ def _moved_by(s: Operation, position: int, direction: complex) -> np.ndarray:
     size = np.maximum(a.error, 2.0**-20 * a.magnitude)
     center, near, far = (_moved(s, position, direction * by) for by in (0.0, a.error, size))
     slope = np.abs(far - center) / np.where(size > 0, size, 1.0)
-    known = np.fmax(np.fmax(np.abs(near - center), 2 * slope * a.error), 0.0)
-    return np.where(np.isnan(near) & ~np.isnan(center) | np.isinf(a.error), np.inf, known)
+    change = np.fmax(np.fmax(np.abs(near - center), 2 * slope * a.error), 0.0)
+    return np.where(np.isnan(near) & ~np.isnan(center) | np.isinf(a.error), np.inf, change)
 
 
 def _wave(s: Operation) -> Any:

@@ -78,8 +78,8 @@ def _does_quantile(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: np.ndarray, q: np.ndarray, *rest: Any) -> Any:
         *weights, axes, method = rest
         q = q.item() if q.ndim == 0 and x.dtype.kind == "f" else q
-        given = {"weights": weights[0]} if weights else {}
-        return function(x, q, axis=_axes(axes), keepdims=True, method=method, **given)
+        keywords = {"weights": weights[0]} if weights else {}
+        return function(x, q, axis=_axes(axes), keepdims=True, method=method, **keywords)
 
     return call
 
@@ -101,16 +101,16 @@ def histogram_types(types: Types, attrs: tuple) -> tuple[TensorType, list[Tensor
     given. Arguments: the points (a matrix with one column per axis, or
     a vector), then the edges of axes for which `bins` has None, then perhaps weights."""
     points, (bins, ranges, density, weighted) = types[0], attrs
-    given = iter(types[1:])
+    argument_types = iter(types[1:])
     edges = []
     need(len(ranges) == len(bins), "histogram", types, "one range per axis")
     for count, limits in zip(bins, ranges, strict=True):
         if count is None:
-            edges.append(next(given))
+            edges.append(next(argument_types))
             need(edges[-1].rank == 1 and edges[-1].size > 1, "histogram", types, "edges are a vector of two or more")
         else:
             edges.append(TensorType(_edge_dtype(points.dtype, len(bins), limits), (count + 1,)))
-    weights = next(given, None) if weighted else None
+    weights = next(argument_types, None) if weighted else None
     counts = INDEX if weights is None else weights.dtype
     if len(bins) > 1:
         need(counts.kind != "c", "histogram", types, "bins of several axes do not take complex weights")
@@ -150,9 +150,9 @@ def _histogram(types: Types, attrs: tuple) -> TensorType:
 
 
 def _do_histogram(*arrays_then_attrs: Any) -> np.ndarray:
-    x, *given, bins, ranges, density, weighted = arrays_then_attrs
-    weights = given.pop() if weighted else None
-    edges = iter(given)
+    x, *rest, bins, ranges, density, weighted = arrays_then_attrs
+    weights = rest.pop() if weighted else None
+    edges = iter(rest)
     chosen = [next(edges) if count is None else count for count in bins]
     if len(bins) == 1:
         counts, first = np.histogram(x, chosen[0], ranges[0], density, weights)

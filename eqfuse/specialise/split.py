@@ -107,8 +107,8 @@ def split_vjp(
     def pull_back(residuals: tuple[Any, ...], cotangent: Any) -> Any:
         return of_cotangents(call, body, [r.node for r in residuals], cotangent)
 
-    given = call.result.nested([Spec(n.type) for n in call.result.nodes])
-    backward = trace(pull_back, tuple(map(Spec, types)), given)
+    cotangent_specs = call.result.nested([Spec(n.type) for n in call.result.nodes])
+    backward = trace(pull_back, tuple(map(Spec, types)), cotangent_specs)
     programs = [compile_graph(graph, **options) for graph in (forward, backward)]
     kept = sum(t.nbytes for t, place in zip(types, places, strict=True) if place is None)
     return SplitVjp((programs[0], programs[1]), tuple(types), kept, name_of(fun), tuple(places))

@@ -99,8 +99,8 @@ def generalised(
 
     specs = []
     for leaf, (dtype, shape) in enumerate(zip(dtypes, seen[0], strict=True)):
-        known = None if dtype is None or shape is None else range(len(shape))
-        specs.append(None if known is None else SymbolicSpec(tuple(extent(leaf, a) for a in known), dtype))  # type: ignore[arg-type]
+        axes = None if dtype is None or shape is None else range(len(shape))
+        specs.append(None if axes is None else SymbolicSpec(tuple(extent(leaf, a) for a in axes), dtype))  # type: ignore[arg-type]
     return Pattern(names, specs)
 
 

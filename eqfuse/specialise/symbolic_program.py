@@ -59,8 +59,8 @@ class SymbolicProgram(Program):
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, one per graph input. ShapeError when they do not fit the pattern."""
-        given = iter(arrays)
-        leaves = [None if i in self._apart else next(given, None) for i in range(len(self.pattern.specs))]
+        inputs = iter(arrays)
+        leaves = [None if i in self._apart else next(inputs, None) for i in range(len(self.pattern.specs))]
         results: tuple[Any, ...] = self._version(self._sizes(leaves)).program.run(arrays)
         return results
 
@@ -83,10 +83,10 @@ class SymbolicProgram(Program):
 
     def save(self, path: str | Path) -> NoReturn:
         """Refused: another size needs the function itself, and a saved program holds no code."""
-        given = ", ".join(f"{s}=…" for s in self.pattern.symbols)
+        sizes = ", ".join(f"{s}=…" for s in self.pattern.symbols)
         raise EqfuseError(
             f"a program with symbolic sizes ({self.pattern}) cannot be saved: it traces its function at every new "
-            f"size. Save the program of one: program.at({given}).save(path)"
+            f"size. Save the program of one: program.at({sizes}).save(path)"
         )
 
     def _program_for(self, *args: Any, **kwargs: Any) -> Program:

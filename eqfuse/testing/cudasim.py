@@ -81,8 +81,8 @@ class CpuRawKernel:
             self._launch = library[f"eqf_launch_{name}"]
             signature = library[f"eqf_signature_{name}"]
         except AttributeError:
-            known = f'it has {_kernels(code)} (extern "C" only)'
-            raise CudaSimError(f"no kernel {name!r} in this source; {known}") from None
+            contents = f'it has {_kernels(code)} (extern "C" only)'
+            raise CudaSimError(f"no kernel {name!r} in this source; {contents}") from None
         signature.restype = ctypes.c_char_p
         self._reserve_stacks = library["eqf_reserve_stacks"]
         self._reserve_stacks.restype = ctypes.c_void_p
@@ -134,11 +134,11 @@ class CpuRawKernel:
     def _bytes(self, position: int, argument: object) -> ctypes.Array[ctypes.c_char]:
         """The argument as CuPy lays it out, refused where a GPU would silently read something else."""
         kind, size = self._parameters[position]
-        given, data = _layout(argument)
-        narrowed = given == kind == "i" and isinstance(argument, int)  # little-endian: the low bytes are the value
-        if given != kind or (len(data) != size and not narrowed):
+        layout, data = _layout(argument)
+        narrowed = layout == kind == "i" and isinstance(argument, int)  # little-endian: the low bytes are the value
+        if layout != kind or (len(data) != size and not narrowed):
             raise CudaSimError(
-                f"{self.name}: argument {position} is a {type(argument).__name__} ({given}{len(data)}), the kernel's "
+                f"{self.name}: argument {position} is a {type(argument).__name__} ({layout}{len(data)}), the kernel's "
                 f"parameter is {kind}{size} (p pointer, i integer, f float, s struct; bytes)"
             )
         return ctypes.create_string_buffer(data[:size], size)

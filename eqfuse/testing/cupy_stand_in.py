@@ -35,7 +35,7 @@ class StandInModule(ModuleType):
             return lambda a: np.array(a.view(np.ndarray))
         if full in SIGNATURES:
             return checked(full, getattr(self._real, name), self._marked, self._counted)
-        if any(known.startswith(f"{full}.") for known in (*LOOPS, *SIGNATURES)):
+        if any(entry.startswith(f"{full}.") for entry in (*LOOPS, *SIGNATURES)):
             return StandInModule(full, getattr(self._real, name), self._marked, self._counted)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
@@ -45,9 +45,9 @@ class _Ufunc:
         self._name, self._real, self._counted = name, real, counted
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
-        given = [getattr(a, "dtype", None) for a in args]
-        if not any(_fits(loop, given) for loop in LOOPS[self._name]):
-            raise TypeError(f"{self._name} has no loop for {given}")
+        dtypes = [getattr(a, "dtype", None) for a in args]
+        if not any(_fits(loop, dtypes) for loop in LOOPS[self._name]):
+            raise TypeError(f"{self._name} has no loop for {dtypes}")
         return self._counted(self._name, lambda: self._real(*args, out=out))
 
     def at(self, a: Any, indices: Any, values: Any) -> None:
