@@ -73,15 +73,15 @@ class Executable(ABC):
 def constant_values(plan: Plan) -> dict[int, np.ndarray]:
     """The values that depend on constants alone, computed on the host, in C order: else calls may copy them.
     EqfuseError where NumPy refuses to compute one."""
-    known = {v: np.asarray(literal.array, order="C") for v, literal in plan.constants}
+    constants = {v: np.asarray(literal.array, order="C") for v, literal in plan.constants}
     with np.errstate(all="ignore"):
         for k in plan.setup:
             try:
-                values = evaluate(k.body, [known[v] for v in k.reads])
+                values = evaluate(k.body, [constants[v] for v in k.reads])
             except (ValueError, ArithmeticError, IndexError) as error:
                 raise EqfuseError(f"what the program computes of constants alone has no value: {error}") from None
-            known |= zip(k.writes, [np.array(array, order="C") for array in values], strict=True)
-    return known
+            constants |= zip(k.writes, [np.array(array, order="C") for array in values], strict=True)
+    return constants
 
 
 def function_name(kernel: Kernel) -> str:

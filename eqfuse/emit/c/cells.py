@@ -206,14 +206,14 @@ class _CellWalk:
         return value.argument(1)._replace(path=(*value.path, self.numbers[value.n]), lift=lift)
 
     def cells(self) -> Iterator[Cell]:
-        known: dict[int, _CellBody] = {}
+        bodies: dict[int, _CellBody] = {}
         sizes: dict[tuple[Node, ...], int] = {}
         for box, chosen, code in self._coded():
-            if code not in known:
-                known[code] = self._computed(chosen, code)
-                sizes[known[code].body.outputs] = len(known[code].body.nodes)
+            if code not in bodies:
+                bodies[code] = self._computed(chosen, code)
+                sizes[bodies[code].body.outputs] = len(bodies[code].body.nodes)
                 check_few(sizes.values())
-            computed = known[code]
+            computed = bodies[code]
             reads = dict([self._read(chosen.get(spot, spot)) for spot in computed.reading])
             yield Cell(box, computed.body, computed.reductions, reads)
 

@@ -154,8 +154,8 @@ class Reductions(Scans):
         names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
         names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]
         runs = [row for row in rows if self._is_run(row[1])]
-        known = "" if p.outputs or p.held else self._early_end(rows)
-        if not runs and not known and not steps:
+        exit_condition = "" if p.outputs or p.held else self._early_end(rows)
+        if not runs and not exit_condition and not steps:
             return [self.simd(names, inner), *loop(head, inner)]
         started, ended = self._runs(runs, number)
         run = self.run
@@ -165,7 +165,7 @@ class Reductions(Scans):
         end = f"run + {run} < {last} ? run + {run} : {last}"
         inside = self._turns(f"for (long {name} = run; {name} < end; {name}++)", inner, names, number)
         inside = [*self._fetched_ahead(number), *inside]
-        going_on = f"run < {last}" + f" && !({known})" * bool(known)
+        going_on = f"run < {last}" + f" && !({exit_condition})" * bool(exit_condition)
         return loop(f"for (long run = {first}; {going_on}; run += {run})",
                      [f"const long end = {end};", *started, *inside, *ended])  # fmt: skip
 

@@ -60,14 +60,14 @@ def split_of(
 
 def _among_units(nest: Nest, reduced: Sequence[int]) -> Split:
     """Few long rows of one pass."""
-    given = nest
+    unsplit = nest
     if nest.by_columns:
         nest = of_width(nest, WIDE)
     d = max(reduced, key=lambda i: nest.dims[i].extent)
     block = -(-nest.dims[d].extent // max(1, _parts(nest, d)))
     if d == nest.vector:
         block = -(-block // LINE) * LINE
-    return Split(given) if block >= nest.dims[d].extent else Split(_in_blocks(nest, d, block), d)
+    return Split(unsplit) if block >= nest.dims[d].extent else Split(_in_blocks(nest, d, block), d)
 
 
 def _near(nest: Nest, reduced: Sequence[int], forms: Sequence[Form], cascade: Cascade, device: Device) -> Split | None:

@@ -62,9 +62,9 @@ def with_strips(form: Form, nest: Nest) -> list[Form]:
 
 def _may_have_strips(form: Form, nest: Nest) -> bool:
     """Is it a loop over independent elements of rows, or of one row, that reads an array at several places?"""
-    plain = not nest.inside and not nest.reduced and len(_ends(form, nest, nest.vector)) >= REACH
+    long_map = not nest.inside and not nest.reduced and len(_ends(form, nest, nest.vector)) >= REACH
     several = len({read.leaf for read in form.arrays.values()}) < len(form.arrays)
-    return plain and several and not any(is_reduction(n) or is_scan(n) or is_gather(n) for n in form.body.nodes)
+    return long_map and several and not any(is_reduction(n) or is_scan(n) or is_gather(n) for n in form.body.nodes)
 
 
 def _chosen(whole: _Choice, groups: Sequence[_Group]) -> _Choice:

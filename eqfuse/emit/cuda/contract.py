@@ -38,7 +38,8 @@ class _Writer:
         multiply = self._multiply((left.fast == "k", right.fast == "k"))
         operands = (("a", left, multiply.transposed[0]), ("b", right, multiply.transposed[1]))
         loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
-        keeps = [line for name, matrix, turn in operands for line in self._keep(name, matrix, turn, multiply.stored)]
+        keeps = [line for name, matrix, transposed in operands
+                 for line in self._keep(name, matrix, transposed, multiply.stored)]  # fmt: skip
         result, width = places.result(), self.schedule.width
         finish = epilogue(self.elements, result, multiply, width, self.limits, multiply.sums)
         down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")

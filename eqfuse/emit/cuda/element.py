@@ -167,22 +167,22 @@ class Elements:
 
     def stored(self, n: Node, index: Index) -> str:
         """`n[index]` as an array keeps it: what is only stored is rounded once, and what is copied not at all."""
-        while (known := self._known(n, index)) is None and row(n.op).role is Role.VIEW:
+        while (variable := self._variable(n, index)) is None and row(n.op).role is Role.VIEW:
             n, index = n.args[0], self._source(n, index)
-        if known is None and (array := self.parameters.pointer(n)) is not None:
+        if variable is None and (array := self.parameters.pointer(n)) is not None:
             return self._element(array, self.indices.join(index, n.shape))
-        if known is None and ops.computed(n.dtype) != ops.stored(n.dtype) and row(n.op).role is Role.ELEMENTWISE:
+        if variable is None and ops.computed(n.dtype) != ops.stored(n.dtype) and row(n.op).role is Role.ELEMENTWISE:
             values = [self.value(a, aligned(index, a.shape)) for a in n.args]
             if n.op == "cast":
                 return ops.stored_cast(n.args[0].dtype, n.dtype, values[0])
             return ops.store(n.dtype, self.expression(n, values))
-        return ops.store(n.dtype, known or self.value(n, index))
+        return ops.store(n.dtype, variable or self.value(n, index))
 
-    def _known(self, n: Node, index: Index) -> str | None:
+    def _variable(self, n: Node, index: Index) -> str | None:
         return self.outer_memo.get((n, index)) or self.inner_memo.get((n, index)) or self.earlier(n, index)
 
     def _value(self, n: Node, index: Index) -> Recursion:
-        value = self._known(n, index)
+        value = self._variable(n, index)
         if value is None:
             value = yield self._compute(n, index)
         return value

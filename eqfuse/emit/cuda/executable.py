@@ -78,22 +78,22 @@ class CudaExecutable(Executable):
             device = self._device(gpu, arrays)
             if device is not None and device != gpu.current_stream()[0]:
                 with gpu.on(device):
-                    return self._results(gpu, arrays, *self._given(gpu, arrays))
-        given, first = self._given(gpu, arrays)
+                    return self._results(gpu, arrays, *self._arguments(gpu, arrays))
+        arguments, first = self._arguments(gpu, arrays)
         if gpu.holds(first) and not self._updated:
-            return self._call(gpu, given)
-        return self._results(gpu, arrays, given, first)
+            return self._call(gpu, arguments)
+        return self._results(gpu, arrays, arguments, first)
 
-    def _results(self, gpu: Gpu, arrays: Sequence[Any], given: list[Any], first: Any) -> tuple[Any, ...]:
+    def _results(self, gpu: Gpu, arrays: Sequence[Any], arguments: list[Any], first: Any) -> tuple[Any, ...]:
         """The outputs as the library of `first` has them, or that of the argument that one replaces."""
-        outputs = self._call(gpu, given)
+        outputs = self._call(gpu, arguments)
         replaced = self._updated or [None] * len(outputs)
         return tuple([as_kind(gpu, output, first if i is None else arrays[i])
                       for output, i in zip(outputs, replaced, strict=True)])  # fmt: skip
 
     def on_device(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for `arrays`, on the device."""
-        return self._call(gpu, self._given(gpu, arrays)[0])
+        return self._call(gpu, self._arguments(gpu, arrays)[0])
 
     def use_graphs(self) -> None:
         refuse(self.plan, self.functions)
@@ -152,26 +152,26 @@ class CudaExecutable(Executable):
         rounds: list[list[float]] = []
         for _ in range(6):
             taken.clear()
-            bound.call(*self._given(gpu, arrays)[0])
+            bound.call(*self._arguments(gpu, arrays)[0])
             rounds.append(taken.copy())
             times = [max(1, min(MOST_TIMES, int(TIMED / seconds))) for seconds in taken]
         return [statistics.median(seconds) for seconds in zip(*rounds[1:], strict=True)]
 
-    def _given(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
+    def _arguments(self, gpu: Gpu, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
         """The arguments on the device, and the first of them that lay there, if any did."""
         self._counted(arrays)
-        given, first = [], None
+        arguments, first = [], None
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
             argument = array if (held := gpu.holds(array)) else taken(gpu, array, self._name(v))
             if argument.shape != shape or argument.dtype != dtype:
                 self._refuse(v, argument)
             if held or type(argument) is not np.ndarray:
-                given.append(ready(gpu, argument))
+                arguments.append(ready(gpu, argument))
                 if first is None:
                     first = array
             else:
-                given.append(gpu.upload(argument))
-        return given, first
+                arguments.append(gpu.upload(argument))
+        return arguments, first
 
     def _device(self, gpu: Gpu, arrays: Sequence[Any]) -> int | None:
         """The device on which the arguments lie, as far as they lie on one. TargetUnavailable where they lie on two."""
@@ -188,7 +188,7 @@ class CudaExecutable(Executable):
                 )
         return lying.get(one)
 
-    def _call(self, gpu: Gpu, given: Sequence[Any]) -> tuple[Any, ...]:
+    def _call(self, gpu: Gpu, arguments: Sequence[Any]) -> tuple[Any, ...]:
         here = gpu.current_stream()
         free = self._free.get(here)
         if free is None:
@@ -198,7 +198,7 @@ class CudaExecutable(Executable):
         except IndexError:
             call = self._new_call(gpu, here[0])
         try:
-            return call(*given)
+            return call(*arguments)
         finally:
             free.append(call)
 
@@ -213,7 +213,7 @@ class CudaExecutable(Executable):
             return Graphs(gpu, bound())
         if self._layout.nbytes <= KEPT_BYTES:
             return bound().call
-        return lambda *given: bound().call(*given)
+        return lambda *arguments: bound().call(*arguments)
 
     def _arena(self, gpu: Gpu) -> dict[int, Any]:
         """The intermediates as arrays in a new arena."""
@@ -228,8 +228,8 @@ class CudaExecutable(Executable):
         with self._lock:
             if device not in self._loaded:
                 wanted = {v for k in self.plan.kernels for v in k.reads} | set(self.plan.outputs)
-                known = constant_values(self.plan)
-                fixed = {v: gpu.upload(known[v]) for v in sorted(wanted & known.keys())}
+                constants = constant_values(self.plan)
+                fixed = {v: gpu.upload(constants[v]) for v in sorted(wanted & constants.keys())}
                 emitted = any(isinstance(f, CudaKernel) for f in self.functions)
                 module = gpu.module(self.source(), self.plan.numerics == "strict") if emitted else None
                 names = self._launches.on(gpu, module, self._has_graphs)

@@ -58,21 +58,21 @@ class Graphs:
         self._graphs: dict[tuple[int, ...], Callable[[], None]] = {}  # by the addresses of what is not copied
         self._own: dict[int, Any] = {}  # what is copied, by its place among the arguments and the new results
 
-    def __call__(self, *given: Any) -> tuple[Any, ...]:
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         bound, copy, address = self._bound, self._gpu.copy, self._gpu.address
         if not self._captures:
-            results = bound.call(*given)
+            results = bound.call(*arguments)
             self._captures, self._is_warm = not self._is_warm, True
             return results
-        arrays = [*given, *bound.fresh()]
+        arrays = [*arguments, *bound.fresh()]
         addresses = tuple(map(address, arrays))
         graph = self._graphs.get(self._key(addresses)) or self._captured(addresses, arrays)
         for i, own in self._own.items():
-            if i < len(given):
+            if i < len(arguments):
                 copy(own, arrays[i])
         graph()
         for i, own in self._own.items():
-            if i >= len(given):
+            if i >= len(arguments):
                 copy(arrays[i], own)
         return bound.results(*arrays)
 

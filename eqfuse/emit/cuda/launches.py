@@ -115,8 +115,8 @@ class Launches:
 
     def _text(self, timed: bool) -> str:
         fresh = [f"empty(s{v}, d{v})" for v in self.laid.fresh]
-        given, fresh_names = ([f"v{v}" for v in values] for values in (self.plan.inputs, self.laid.fresh))
-        both = ", ".join(given + fresh_names)
+        input_names, fresh_names = ([f"v{v}" for v in values] for values in (self.plan.inputs, self.laid.fresh))
+        both = ", ".join(input_names + fresh_names)
         views, lines = self._view_lines(), []
         for i, f in enumerate(self.functions):
             lines += views.get(i, [])
@@ -134,7 +134,7 @@ class Launches:
             *_function("fresh", "", [f"return [{', '.join(fresh)}]"]),
             *_function("launch", both, lines),
             *_function("results", both, [*self._viewed_results(views), f"return ({results})"]),
-            *_function("call", ", ".join(given), [*call, f"launch({both})", f"return results({both})"]),
+            *_function("call", ", ".join(input_names), [*call, f"launch({both})", f"return results({both})"]),
         ])  # fmt: skip
 
     def _view_lines(self) -> dict[int, list[str]]:
@@ -183,7 +183,7 @@ class Launches:
 
 def _dense(kind: TensorType, strides: tuple[int, ...]) -> bool:
     pairs = zip(kind.shape, strides, contiguous(kind.shape), strict=True)
-    return all(n == 1 or given == wanted for n, given, wanted in pairs)
+    return all(n == 1 or stride == wanted for n, stride, wanted in pairs)
 
 
 def _function(name: str, parameters: str, lines: Sequence[str]) -> list[str]:

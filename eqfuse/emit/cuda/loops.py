@@ -52,8 +52,8 @@ class CudaLoop:
         run = _RUNS[self.loop.op]
 
         def call(reads: Sequence[Any], writes: Sequence[Any]) -> None:
-            given = leaves | dict(zip(self.body.inputs, reads, strict=True))
-            args = [taken(given[leaf], chain) for leaf, chain in chains]
+            arrays = leaves | dict(zip(self.body.inputs, reads, strict=True))
+            args = [taken(arrays[leaf], chain) for leaf, chain in chains]
             places = self._places(writes)
             for number, argument in self.first.items():
                 if number not in places:

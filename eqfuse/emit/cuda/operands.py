@@ -58,8 +58,8 @@ class _MatmulOperands:
         node, how = self.schedule.operands[0], self.schedule.left
         index = (*aligned(self.place, node.shape[:-1]), "k")
         if self.product.rows != self.node.shape[-2]:
-            known = (*self.offsets, (index, node.shape, "i"))
-            return Matrix(node, index, known, f"m * {self.product.depth} + k", how.slow, how.fast, how.width)
+            offsets = (*self.offsets, (index, node.shape, "i"))
+            return Matrix(node, index, offsets, f"m * {self.product.depth} + k", how.slow, how.fast, how.width)
         return self._in_order(node, index, how)
 
     def right(self) -> Matrix:
@@ -70,8 +70,8 @@ class _MatmulOperands:
     def result(self) -> Matrix:
         index, columns = (*self.place, "n"), self.product.columns
         row = f"(z * {self.product.rows} + m)" if self.product.batch > 1 else "m"
-        known = (*self.offsets, (index, self.node.shape, "i"))
-        return Matrix(self.node, index, known, f"{row} * {columns} + n", "m", "n", columns)
+        offsets = (*self.offsets, (index, self.node.shape, "i"))
+        return Matrix(self.node, index, offsets, f"{row} * {columns} + n", "m", "n", columns)
 
     def _in_order(self, node: Node, index: Index, how: Reading) -> Matrix:
         """The operand in the order of its own axes, or with the last two exchanged."""
@@ -80,8 +80,8 @@ class _MatmulOperands:
         shape = (*node.shape[:-2], *(node.shape[a] for a in order))
         position = (*index[:-2], *(index[a] for a in order))
         row = how.slow if entry == "0" else f"({entry} * {shape[-2]} + {how.slow})"
-        known = (*self.offsets, (position, shape, "i"))
-        return Matrix(node, index, known, f"{row} * {shape[-1]} + {how.fast}", how.slow, how.fast, how.width)
+        offsets = (*self.offsets, (position, shape, "i"))
+        return Matrix(node, index, offsets, f"{row} * {shape[-1]} + {how.fast}", how.slow, how.fast, how.width)
 
 
 class _ConvOperands:
@@ -119,9 +119,9 @@ class _ConvOperands:
         inside = math.prod(images.shape[2:])
         if inside == 1 or not self.product.is_matrix_product:
             return Matrix(images, index, (), "0", "k", "n", 1, tuple(valid))
-        known = ((index, images.shape, "i"),)  # one element a window: an image's places are neighbours
+        offsets = ((index, images.shape, "i"),)  # one element a window: an image's places are neighbours
         flat = f"(n / {inside} * {images.shape[1]} + {channel}) * {inside} + n % {inside}"
-        return Matrix(images, index, known, flat, "k", "n", self.schedule.right.width, tuple(valid))
+        return Matrix(images, index, offsets, flat, "k", "n", self.schedule.right.width, tuple(valid))
 
     def result(self) -> Matrix:
         inside = math.prod(self.node.shape[2:])

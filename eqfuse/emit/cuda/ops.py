@@ -121,8 +121,8 @@ def stored(dtype: np.dtype) -> str:
     try:
         return _STORED[dtype]
     except KeyError:
-        known = ", ".join(map(str, _STORED))
-        raise UnsupportedOp(f"the cuda target has no {dtype.name}; cast to one of {known}") from None
+        names = ", ".join(map(str, _STORED))
+        raise UnsupportedOp(f"the cuda target has no {dtype.name}; cast to one of {names}") from None
 
 
 def computed(dtype: np.dtype) -> str:

@@ -135,10 +135,10 @@ class _Writer:
 
     def _loop(self, p: _PassLines, unrolled: str, start: int, end: int, checked: bool) -> list[str]:
         schedule, width, index, e = self.schedule, self.width, self.parameters.integer, self.elements
-        turn = "k" if index == "int" else f"({index})k"
-        lines, first, place = p.inner, "col", f"{turn} * {schedule.rows.stride} + lane"
+        iteration = "k" if index == "int" else f"({index})k"
+        lines, first, place = p.inner, "col", f"{iteration} * {schedule.rows.stride} + lane"
         if self.scans.names and self.layout == "column":  # a thread takes elements side by side
-            place = f"lane * {schedule.turns} + {turn}"
+            place = f"lane * {schedule.turns} + {iteration}"
         if e.rows > 1:
             lines = [*p.reads, *e.of_rows(lines), *p.writes]
         elif width > 1:

@@ -81,13 +81,13 @@ class Scans:
         return all_lines
 
     def _warp(self, n: Node, how: ops.Reduction) -> list[str]:
-        turn = [
+        iteration = [
             *self._scanned_lanes(how, f"{self.names[n]}[k * {self.width} + {self.width - 1}]"),
             f"{how.kind} before = {how.step.format(a='sum', b='own')};",
             *self._added(n, how, "before"),
             f"sum = {how.step.format(a='sum', b=self._from(how, 'all', self.lanes - 1))};",
         ]
-        return [f"{how.kind} sum = {how.identity};", *self._each_turn(turn)]
+        return [f"{how.kind} sum = {how.identity};", *self._each_turn(iteration)]
 
     def _block(self, n: Node, how: ops.Reduction) -> list[str]:
         warps, lane = self.rows.block[0] // 32, "lane % 32"
@@ -103,7 +103,7 @@ class Scans:
             f"if ({lane} < {warps}) every[k * {warps} + {lane}] = all;",
         ]
         last = f"every[k * {warps} + {warps - 1}]"
-        turn = [
+        iteration = [
             f"{how.kind} before = lane < 32 ? sum : {how.step.format(a='sum', b=f'{place} - 1]')};",
             f"before = {how.step.format(a='before', b='mine[k]')};",
             *self._added(n, how, "before"),
@@ -120,7 +120,7 @@ class Scans:
             f"{how.kind} sum = {how.identity};",
             *([f"{how.kind} total = {how.identity};", *self._each_turn(whole), *self._earlier_parts(n, how)]
               if self.splits > 1 else []),
-            *self._each_turn(turn),
+            *self._each_turn(iteration),
         ]  # fmt: skip
 
     def _columns(self, n: Node, how: ops.Reduction) -> list[str]:

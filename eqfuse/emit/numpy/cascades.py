@@ -61,19 +61,19 @@ def _parts(body: Graph, reductions: Sequence[Node], cascade: Cascade, length: in
         elif n in reductions:
             reduction = n.over([counterparts[a] for a in n.args])
             results.append(reduction)
-            known = {cascade.parts[n]: reduction, cascade.count: count}
-            counterparts[n] = substitute((cascade.anchors[n],), known)[0] if n in cascade.anchors else reduction
+            bindings = {cascade.parts[n]: reduction, cascade.count: count}
+            counterparts[n] = substitute((cascade.anchors[n],), bindings)[0] if n in cascade.anchors else reduction
         else:
             counterparts[n] = n.over([counterparts[a] for a in n.args])
     stands = tuple([
         input_node(f"parts {k}", TensorType(n.dtype, (*n.shape[:-1], extent // length)))
         for k, n in enumerate(reductions)
     ])  # fmt: skip
-    known = {cascade.parts[n]: stand for n, stand in zip(reductions, stands, strict=True)} | {cascade.count: count}
+    bindings = {cascade.parts[n]: stand for n, stand in zip(reductions, stands, strict=True)} | {cascade.count: count}
     wholes: dict[Node, Node] = {}
     for n in reductions:
-        (share,) = substitute((cascade.shares[n],), known)
-        wholes[n] = known[cascade.wholes[n]] = n.over((share,))
+        (share,) = substitute((cascade.shares[n],), bindings)
+        wholes[n] = bindings[cascade.wholes[n]] = n.over((share,))
     rest = Graph(body.inputs, substitute(body.outputs, wholes))
     return Parts(Graph(body.inputs, tuple(results)), rest, stands)
 

@@ -135,11 +135,11 @@ def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
 def _while(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:
     count: int = n.attr("carries")
     state, shared = _begin(source, args, into), args[count:]
-    given = tuple_text([*state, *shared])
+    operands = tuple_text([*state, *shared])
     source.line("(first, _), (step, _) = lent = lend()")
-    source.line(f"goes_on = first({given})[0]")
+    source.line(f"goes_on = first({operands})[0]")
     source.line("while goes_on:")
-    source.line(f"{', '.join([*state, 'goes_on'])} = step({given})", 2)
+    source.line(f"{', '.join([*state, 'goes_on'])} = step({operands})", 2)
     _put_in_order(source, state, into)
     _end(source, state, into)
 

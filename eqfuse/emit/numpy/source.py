@@ -174,8 +174,8 @@ def straight(
         if statement.form == "number":
             operands[n] = source.name("t")
             numbers.add(n)
-            given = [operands[a] if a in numbers else source.number(a, operands) for a in read]
-            source.line(f"{operands[n]} = {of_numbers(n, given)}")
+            scalars = [operands[a] if a in numbers else source.number(a, operands) for a in read]
+            source.line(f"{operands[n]} = {of_numbers(n, scalars)}")
             if n in places:
                 source.line(f"{places[n]}[()] = {operands[n]}")
             free += [operands[a] for a in statement.freed if operands[a] in workspaces]

@@ -326,12 +326,12 @@ def is_lone_reduction(body: Graph) -> bool:
 
 def work_of(n: Node, device: Device, steps: Jumps = NEAR) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
-    known = _works.setdefault(n, {})
-    cost = known.get((device, steps))
+    costs = _works.setdefault(n, {})
+    cost = costs.get((device, steps))
     if cost is None:
         literal = n.args[-1].literal if n.args and n.args[-1].op == "const" else None
         cost = work(n.op, n.attrs, n.type, [a.type for a in n.args], device, steps, literal)
-        known[device, steps] = cost
+        costs[device, steps] = cost
     return cost
 
 

@@ -42,8 +42,8 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
     except ImportError as error:
         raise TargetUnavailable("to_onnx writes models by the package onnx: pip install 'eqfuse[onnx]'") from error
     names = _names(plan)
-    known = constant_values(plan)
-    kernels = [_with_constant_integers(k, known) for k in plan.kernels]
+    constants = constant_values(plan)
+    kernels = [_with_constant_integers(k, constants) for k in plan.kernels]
     functions: dict[tuple[str, Graph], onnx.FunctionProto] = {}
     nodes = []
     parted: dict[int, Node] = {}  # values that have a name for each result of a loop
@@ -61,7 +61,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
         nodes.append(onnx.helper.make_node(function.name, reads, written, f"kernel {i}", domain=DOMAIN))
     nodes += _copies(plan, names)
     wanted = {v for k in kernels for v in k.reads} | set(plan.outputs)
-    if sum(known[v].nbytes for v in wanted & known.keys()) > LARGEST:
+    if sum(constants[v].nbytes for v in wanted & constants.keys()) > LARGEST:
         raise EqfuseError("the constants of this program take more than 2 GiB, which one ONNX file cannot hold")
     model = onnx.helper.make_model(
         onnx.helper.make_graph(
@@ -69,7 +69,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
             "eqfuse",
             [declared(names[v], n.type) for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)],
             [declared(name, o.type) for name, o in zip(_output_names(plan), plan.graph.outputs, strict=True)],
-            [onnx.numpy_helper.from_array(array, names[v]) for v, array in known.items() if v in wanted],
+            [onnx.numpy_helper.from_array(array, names[v]) for v, array in constants.items() if v in wanted],
         ),
         functions=list(functions.values()),
         producer_name="eqfuse",

@@ -24,8 +24,8 @@ class Function:
     lines: list[str]
 
     def call(self, block: Sequence[str] | None = None) -> str:
-        given = self.block if block is None else block
-        return f"{self.name}({', '.join(['arrays', *given, *self.buffers])});"
+        arguments = self.block if block is None else block
+        return f"{self.name}({', '.join(['arrays', *arguments, *self.buffers])});"
 
     def text(self, fetched: dict[str, str], computed: str) -> str:
         parameters = [ARRAYS, *(f"long {x}" for x in self.block), *(f"{computed} *{x}" for x in self.buffers)]

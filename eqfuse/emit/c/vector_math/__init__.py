@@ -36,18 +36,18 @@ def function(name: str, dtype: str) -> str | None:
 
 def texts(names: Iterable[tuple[str, str]]) -> str:
     """Definitions of these (operator, dtype) and of all they call: each once, in an order that C accepts."""
-    known = _definitions()
+    definitions = _definitions()
     wanted: dict[str, None] = {}
 
     def take(name: str) -> None:
-        for called in _NAME.findall(known[name]):
+        for called in _NAME.findall(definitions[name]):
             if called != name:
                 take(called)
         wanted[name] = None
 
     for name, dtype in names:
         take(symbol(name, dtype))
-    return "\n\n".join(known[name] for name in wanted) + "\n"
+    return "\n\n".join(definitions[name] for name in wanted) + "\n"
 
 
 @cache

@@ -170,8 +170,8 @@ def _region(root: Node, reduced: frozenset[int]) -> _Reads:
     stack = [root]
     while stack:
         n = stack[-1]
-        known = _regions.setdefault(n, {})
-        if reduced in known:
+        regions = _regions.setdefault(n, {})
+        if reduced in regions:
             stack.pop()
             continue
         args = () if _is_load(n) or _is_at_hand(n) else [_without_broadcast(a) for a in n.args]
@@ -180,7 +180,7 @@ def _region(root: Node, reduced: frozenset[int]) -> _Reads:
             stack += missing
             continue
         stack.pop()
-        known[reduced] = _united([r for a in args for r in (_own(a, reduced), _regions[a][reduced])])
+        regions[reduced] = _united([r for a in args for r in (_own(a, reduced), _regions[a][reduced])])
     return _united([_own(root, reduced), _regions[root][reduced]])
 
 

@@ -58,7 +58,7 @@ class RowsSchedule(CudaSchedule):
     @property
     def whole(self) -> bool:
         """Has every thread `items` elements, none of them beyond the row?"""
-        return self.splits * self.turns * self.rows.turn == self.rows.columns
+        return self.splits * self.turns * self.rows.per_turn == self.rows.columns
 
     @property
     def turns(self) -> int:
@@ -69,7 +69,7 @@ class RowsSchedule(CudaSchedule):
     def full_turns(self) -> int:
         """Those in which every thread finds elements, of every part of a row."""
         last = self.rows.columns - self.per_split * (self.splits - 1)
-        return min(self.per_split, last) // self.rows.turn
+        return min(self.per_split, last) // self.rows.per_turn
 
     @property
     def read_between(self) -> int:
@@ -132,7 +132,7 @@ def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
     per_split = _per_split(rows, splits)
     splits = max(1, -(-rows.columns // per_split))
     cascade = cascade if splits > 1 else None
-    items = rows.width * -(-min(per_split, rows.columns) // rows.turn)
+    items = rows.width * -(-min(per_split, rows.columns) // rows.per_turn)
     for hold in ("values", "reads", "nothing"):
         passes = passes_of(body, space, reductions, hold)
         if held_bytes(passes.held, items) <= rows.held:
@@ -172,7 +172,7 @@ def _splits(
         return enough, None
     held = min([held_bytes(passes_of(body, space, reductions, hold).held, 1) for hold in ("values", "reads")])
     items = rows.held // held // rows.width * rows.width if held else rows.columns
-    splits = max(enough, -(-rows.columns // max(1, items // rows.width * rows.turn)))
+    splits = max(enough, -(-rows.columns // max(1, items // rows.width * rows.per_turn)))
     if splits == 1 or not items or splits > min(most, MOST_SPLITS):
         return 1, None
     cascade = cascade_of(body)
@@ -182,16 +182,16 @@ def _splits(
 def _per_split(rows: RowBlocks, splits: int) -> int:
     """Elements of a row that each of about so many blocks takes: such as leave no part of a turn, if there are any."""
     even = max(1, -(-rows.columns // (splits * rows.grain))) * rows.grain
-    turns = rows.turn * (rows.ahead if even >= 4 * rows.ahead * rows.turn else 1)
+    turns = rows.per_turn * (rows.ahead if even >= 4 * rows.ahead * rows.per_turn else 1)
     whole = -(-even // turns) * turns
     return whole if rows.side_by_side and splits > 1 and rows.columns % whole == 0 else even
 
 
 def _of_numbers(cascade: Cascade) -> bool:
     """Are parts joined by themselves and by numbers alone?"""
-    known = {*cascade.parts.values(), *cascade.wholes.values(), cascade.count}
+    placeholders = {*cascade.parts.values(), *cascade.wholes.values(), cascade.count}
     nodes = topological((*cascade.anchors.values(), *cascade.shares.values()))
-    return all(n.args or n in known or (n.op == "const" and n.type.size == 1) for n in nodes)
+    return all(n.args or n in placeholders or (n.op == "const" and n.type.size == 1) for n in nodes)
 
 
 def _parts(r: Node, count: int) -> tuple[np.dtype, int]:

@@ -55,7 +55,7 @@ class RowBlocks:
         return 1 if self.side_by_side else self.width
 
     @property
-    def turn(self) -> int:
+    def per_turn(self) -> int:
         """Elements of a row that its threads take at a time."""
         return self.stride * self.grain
 

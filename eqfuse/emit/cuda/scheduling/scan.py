@@ -100,7 +100,7 @@ def ways(body: Graph) -> list[ScansSchedule]:
     held = rows_of(space.shape, space.axes, access, access, "held")
     candidates = []
     for rows in _blocks(held):
-        candidates.append(_way(body, rows, reductions, scans, -(-rows.columns // rows.turn), rows.held))
+        candidates.append(_way(body, rows, reductions, scans, -(-rows.columns // rows.per_turn), rows.held))
     alone = len(reductions) == 1 and len(scans) == len(every) and all(map(space.is_full, body.outputs))
     if alone and held.layout != "warp":
         rows = held if held.side_by_side else replace(held, block=(SHARING, 1), stride=SHARING)
@@ -135,7 +135,7 @@ def _way(
 ) -> ScansSchedule | None:  # fmt: skip
     """Threads that take `turns` neighbours each and have room for `most` bytes. None where that is not enough."""
     items, space = rows.width * turns, space_of(chain(*reductions))
-    splits = -(-rows.columns // (turns * rows.turn))
+    splits = -(-rows.columns // (turns * rows.per_turn))
     own = max(computed_dtype(n.dtype).itemsize for n in scans) * turns if rows.layout == "block" else 0
     fitting = (passes for hold in ("values", "reads") for passes in (passes_of(body, space, reductions, hold),)
                if own + held_bytes((*scans, *passes.held), items) <= most)  # fmt: skip
@@ -150,6 +150,6 @@ def _way(
         reads, tuple(o.type.nbytes for o in body.outputs), 1, grid=(rows.groups * splits, 1), block=rows.block,
         resident=_resident(rows) if splits > 1 else 1, workspace=(*parts, *marks), space=space,
         rows=rows, reductions=reductions, held=(*scans, *passes.held), splits=splits,
-        per_split=turns * rows.turn if splits > 1 else rows.columns, items=items, unrolled=True, asked=sum(asked),
+        per_split=turns * rows.per_turn if splits > 1 else rows.columns, items=items, unrolled=True, asked=sum(asked),
         finest=min(asked, default=0), passes=passes, scans=scans,
     )  # fmt: skip
