@@ -132,5 +132,5 @@ def recognised(name: str) -> Device | None:
     words = name.lower().replace("-", " ").split()
     said = {*words, *map("".join, pairwise(words))}  # as one word, too: 3090 Ti
     said |= {word.removesuffix("gb") for word in said} | {word.removeprefix("g") for word in said}
-    fitting = [known for known in SHEETS if said.issuperset(known.split("-"))]
+    fitting = [sheet for sheet in SHEETS if said.issuperset(sheet.split("-"))]
     return DEVICES[max(fitting, key=len)] if fitting else None

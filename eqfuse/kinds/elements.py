@@ -86,17 +86,17 @@ def _reach(root: Node) -> Reach:
     reach = _reaches.get(root)
     if reach is None:
         whole: set[Node] = set()
-        known = []
+        reaches = []
         stack = [root]
         while stack:
             n = stack.pop()
             if n.op in PARTIAL or n in _reaches:
-                known.append(_reaches.get(n) or _reaches.setdefault(n, _walked((n,))))
+                reaches.append(_reaches.get(n) or _reaches.setdefault(n, _walked((n,))))
             else:
                 new = [a for a in n.args if a not in whole]
                 whole.update(new)
                 stack += new
-        reach = _reaches[root] = _together(whole, known) or _walked((root,))
+        reach = _reaches[root] = _together(whole, reaches) or _walked((root,))
     return reach
 
 

@@ -22,21 +22,21 @@ SCATTERS = "eqfuse.emit.c.scatter.schedule:scatter_schedule"
 
 def accept(call: Call) -> State | str | None:
     if call.row.name == "scatter":
-        base, *given = call.states
+        base, *operands = call.states
         updated, _, values = call.types
         joins = call.attr("mode") != "set" and values.dtype == updated.dtype
-        known = joins and _emits(call, call.attr("mode"), [updated, values], updated)
+        supported = joins and _emits(call, call.attr("mode"), [updated, values], updated)
         space = values.shape
     elif call.row.name == "bincount":
-        base, given, space = None, [*call.states], call.types[0].shape
-        known = call.types[0].dtype != np.uint64 and _emits(call, "cast", call.types[1:] or call.types, call.out)
+        base, operands, space = None, [*call.states], call.types[0].shape
+        supported = call.types[0].dtype != np.uint64 and _emits(call, "cast", call.types[1:] or call.types, call.out)
     elif call.row.name == "histogram" and uniform_bins(call.types[0].dtype, call.attrs) is not None:
-        base, given, space = None, [*call.states], call.types[0].shape[:1]
-        known = all(t.dtype in (np.float32, np.float64) for t in call.types[1:])
-        known = known and all(_emits(call, "cast", [t], call.out) for t in call.types)
+        base, operands, space = None, [*call.states], call.types[0].shape[:1]
+        supported = all(t.dtype in (np.float32, np.float64) for t in call.types[1:])
+        supported = supported and all(_emits(call, "cast", [t], call.out) for t in call.types)
     else:
         return None
-    if not known or not all(s.pointwise for s in given):
+    if not supported or not all(s.pointwise for s in operands):
         return None
     if base is not None and not base.at_leaf:
         return "the array that is updated is read from memory"

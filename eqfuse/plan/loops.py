@@ -237,8 +237,8 @@ def completed(kernel: Kernel, device: Device, plan_of: Callable[[Graph], Plan]) 
 
 def runs(n: Node) -> tuple[int, bool]:
     """How often the loop `n` runs, and whether that is known."""
-    known = trips(n.op, n.attrs)
-    return (UNKNOWN_TRIPS, False) if known is None else (known, True)
+    number = trips(n.op, n.attrs)
+    return (UNKNOWN_TRIPS, False) if number is None else (number, True)
 
 
 def turn_seconds(device: Device, nbytes: int = 0) -> float:
@@ -317,10 +317,10 @@ def loop_schedule(kernel: Kernel, held: int) -> LoopSchedule:
 def _described(kernel: Kernel) -> str:
     n = loop_of(kernel.body)
     assert n is not None
-    times, known = runs(n)
+    times, fixed = runs(n)
     if n.op == "if_else":
         return "one of " + " or ".join(f"({_kernels(p)})" for p in kernel.inner)
-    often = count(times, "step") if known else f"as many steps as data decide, {times} taken for the price"
+    often = count(times, "step") if fixed else f"as many steps as data decide, {times} taken for the price"
     return f"{often}, each {_kernels(kernel.inner[-1])}"
 
 

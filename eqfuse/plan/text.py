@@ -116,20 +116,20 @@ def _check(plan: Plan) -> None:
     """Every kernel is of a kind there is and reads values that exist by then, of the types its body says; else
     ValueError."""
     types = plan.types
-    known = {v: literal.type for v, literal in plan.constants}
+    available = {v: literal.type for v, literal in plan.constants}
     inputs = {v: n.type for v, n in zip(plan.inputs, plan.graph.inputs, strict=True)}
-    for stage, given, kinds in ((plan.setup, {}, (*KINDS, SETUP)), (plan.kernels, inputs, KINDS)):
-        known |= given
+    for stage, arguments, kinds in ((plan.setup, {}, (*KINDS, SETUP)), (plan.kernels, inputs, KINDS)):
+        available |= arguments
         for k in stage:
             reads = [n.type for n in k.body.inputs]
-            if k.kind not in kinds or [known[v] for v in k.reads] != reads:
+            if k.kind not in kinds or [available[v] for v in k.reads] != reads:
                 raise ValueError(f"a kernel of kind {k.kind!r} does not fit the values it reads")
-            known |= zip(k.writes, [o.type for o in k.body.outputs], strict=True)
-    if [known[v] for v in plan.outputs] != [o.type for o in plan.graph.outputs]:
+            available |= zip(k.writes, [o.type for o in k.body.outputs], strict=True)
+    if [available[v] for v in plan.outputs] != [o.type for o in plan.graph.outputs]:
         raise ValueError("the results are not those of the graph")
-    if not known.keys() >= set(plan.waists):
+    if not available.keys() >= set(plan.waists):
         raise ValueError("the graph is cut at values that no kernel computes")
-    if any(not 0 <= v < len(types) or types[v] != t for v, t in known.items()):
+    if any(not 0 <= v < len(types) or types[v] != t for v, t in available.items()):
         raise ValueError("the table of types does not fit the kernels")
 
 
