@@ -94,8 +94,8 @@ def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_KernelSt
         body, reads = cover.grammar.body(group.cuts)
         kernels.append(_KernelStep(group.state.kind, body, reads, group.outputs, group.price))
     wanted = {c for k in kernels for c in k.reads} | set(chosen.roots)
-    given = set(chosen.inputs)
-    setup = [_constant_step(chosen, c) for c in sorted(wanted - given) if chosen.classes[c].constant]
+    inputs = set(chosen.inputs)
+    setup = [_constant_step(chosen, c) for c in sorted(wanted - inputs) if chosen.classes[c].constant]
     if proved and not cover.is_proved:
         steps = [(s.body, s.reads, s.writes) for s in (*setup, *kernels)]
         prove(segment, steps, chosen.inputs, chosen.roots)

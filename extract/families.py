@@ -42,17 +42,17 @@ def by_families(space: Space, search: Search, device: Device, meter: Meter) -> t
             searched(first)
     for first in dict.fromkeys(s.like for s in space.segments if s.like is not None):
         waiting = [i for i, s in enumerate(space.segments) if s.like == first]
-        known, tried = first, 0
+        source, tried = first, 0
         while waiting:
-            pairs = _transferred(segments[known], covers[known], [segments[i].graph for i in waiting], device, tried)
+            pairs = _transferred(segments[source], covers[source], [segments[i].graph for i in waiting], device, tried)
             for i, pair in zip(waiting, pairs, strict=True):
                 if pair is not None:
                     segments[i], covers[i] = pair
             waiting = [i for i in waiting if i not in covers]
             if waiting:
-                known, tried = waiting.pop(0), tried + 1
-                segments[known] = saturated_like(segments[known].graph, segments[first], meter)
-                searched(known)
+                source, tried = waiting.pop(0), tried + 1
+                segments[source] = saturated_like(segments[source].graph, segments[first], meter)
+                searched(source)
     return replace(space, segments=tuple(segments)), [covers[i] for i in range(len(segments))]
 
 

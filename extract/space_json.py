@@ -204,12 +204,12 @@ def _expect(condition: bool, why: str) -> None:
 def _classes(data: dict[str, Any], count: int) -> list[tuple[EClass, ...]]:
     """The classes of every segment. Their numbers and their nodes' order are those of the ids."""
     types: list[list[TensorType]] = [[] for _ in range(count)]
-    known: list[list[bool]] = [[] for _ in range(count)]
+    claims: list[list[bool]] = [[] for _ in range(count)]
     for name, about in data["class_data"].items():
         s, c = map(int, name.split("."))
         _expect(c == len(types[s]), f"class {name!r} stands in the wrong place")
         types[s].append(tensor_type(about["type"]))
-        known[s].append("known" in about)
+        claims[s].append("known" in about)
     nodes: list[list[list[ENode]]] = [[[] for _ in t] for t in types]
     for name, n in data["nodes"].items():
         s, c, i = map(int, name.split("."))
@@ -225,7 +225,7 @@ def _classes(data: dict[str, Any], count: int) -> list[tuple[EClass, ...]]:
     classes = []
     for s in range(count):
         constants = constant_classes([[(e.op, e.attrs, list(e.args)) for e in c] for c in nodes[s]])
-        for c, (is_constant, says) in enumerate(zip(constants, known[s], strict=True)):
+        for c, (is_constant, says) in enumerate(zip(constants, claims[s], strict=True)):
             _expect(is_constant == says, f"class '{s}.{c}' is wrong about whether it is known when built")
         classes.append(tuple(EClass(t, tuple(e), k) for t, e, k in zip(types[s], nodes[s], constants, strict=True)))
     return classes
@@ -288,8 +288,8 @@ def _uses(data: Sequence[Any], graph: Graph, segments: Sequence[Segment]) -> tup
     uses = tuple(Use(int(s), tuple(every[i] for i in ins), tuple(every[i] for i in outs)) for s, ins, outs in data)
     computed = set(graph.inputs)
     for number, use in enumerate(uses):
-        given = (n for n in use.inputs if n.op != "const" and n not in computed and slice_of(n) not in computed)
-        _expect(next(given, None) is None, f"use {number} reads what no use before it makes")
+        undefined = (n for n in use.inputs if n.op != "const" and n not in computed and slice_of(n) not in computed)
+        _expect(next(undefined, None) is None, f"use {number} reads what no use before it makes")
         cut = canonical(use.outputs, set(use.inputs))
         _expect(cut == (segments[use.segment].graph, use.inputs), f"use {number} is no place where its segment stands")
         computed.update(use.outputs)

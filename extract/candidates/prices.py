@@ -97,11 +97,11 @@ class Prices:
 
     def _numbers_behind(self, operators: list[int], view: object, share: float) -> list[int]:
         """The numbers of `operators` as they run behind `view`."""
-        known = self._behind.setdefault((view, share), {})
+        numbers = self._behind.setdefault((view, share), {})
         for operator in operators:
-            if operator not in known:
-                known[operator] = self._work_table.viewed(operator, share)
-        return [known[operator] for operator in operators]
+            if operator not in numbers:
+                numbers[operator] = self._work_table.viewed(operator, share)
+        return [numbers[operator] for operator in operators]
 
     def note_view(self, eclass: int, whole: Mapping[int, int], read: Mapping[int, int]) -> None:
         """`eclass` is a view that needs the bytes `read` of arrays, of which its argument needs those in `whole`."""

@@ -46,8 +46,8 @@ def minimise(program: BinaryProgram, hint: Sequence[int], seconds: float) -> Sol
     if not program.rows:
         return Solution((), 0.0, 0.0)
     relaxation = relaxed(program, seconds)
-    known = sum(program.costs[v] for v in hint) if program.allows(hint) else math.inf
-    kept = _worth_trying(program, hint, relaxation, known)
+    incumbent = sum(program.costs[v] for v in hint) if program.allows(hint) else math.inf
+    kept = _worth_trying(program, hint, relaxation, incumbent)
     smaller, number = _only(program, kept), {v: i for i, v in enumerate(kept)}
     try:
         from ortools.sat.python import cp_model
@@ -56,9 +56,9 @@ def minimise(program: BinaryProgram, hint: Sequence[int], seconds: float) -> Sol
     else:
         solution = _cp_sat(cp_model, smaller, [number[v] for v in hint], seconds)
     chosen = None if solution.chosen is None else tuple(kept[i] for i in solution.chosen)
-    if known < math.inf and (chosen is None or sum(program.costs[v] for v in chosen) > known):
+    if incumbent < math.inf and (chosen is None or sum(program.costs[v] for v in chosen) > incumbent):
         chosen = tuple(sorted(hint))
-    return Solution(chosen, max(min(solution.bound, known), relaxation.bound), solution.spent + relaxation.spent)
+    return Solution(chosen, max(min(solution.bound, incumbent), relaxation.bound), solution.spent + relaxation.spent)
 
 
 def _worth_trying(program: BinaryProgram, hint: Sequence[int], relaxation: Relaxation, incumbent: float) -> list[int]:

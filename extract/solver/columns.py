@@ -55,10 +55,10 @@ class Columns:
     def add(self, kernel: Group) -> bool:
         """Is the kernel new?"""
         kernel = kernel.by_schedule(self.grammar)
-        known = mark(kernel) in self.columns
-        if not known and kernel.price.seconds < math.inf:
+        present = mark(kernel) in self.columns
+        if not present and kernel.price.seconds < math.inf:
             self.columns[mark(kernel)] = Column(kernel, kernel.price.seconds)
-        return not known
+        return not present
 
     def places(self, groups: Iterable[Group]) -> list[int]:
         """The numbers of the columns for these kernels, of those that have one."""
