@@ -206,12 +206,12 @@ def apart(left: Approximation, right: Approximation, data: NumberKinds) -> tuple
     both, astray = finite_left & finite_right, finite_left != finite_right
     undefined = np.isnan(left.wide) & finite_right | finite_left & np.isnan(right.wide)
     said, bound = np.isfinite(left.error), left.error + rounding(left)
-    known = said & np.isfinite(right.error) & both
+    valid = said & np.isfinite(right.error) & both
     grown = said & both & ((right.error > GROWTH * bound) | (distance > (GROWTH + 1) * bound))
     lost = said & np.isnan(left.wide) & ~np.isnan(right.wide)
     overflown = astray & (data.moderate | said & data.finite)
-    restored = known & data.distinct & (distance > _half_the_digits(left, right)) & (right.error < left.error / GROWTH)
-    untrue = known & (distance > SLACK * (left.error + right.error + rounding(left)))
+    restored = valid & data.distinct & (distance > _half_the_digits(left, right)) & (right.error < left.error / GROWTH)
+    untrue = valid & (distance > SLACK * (left.error + right.error + rounding(left)))
     return grown | lost | overflown | restored | untrue, untrue & data.finite | undefined & data.ordinary
 
 

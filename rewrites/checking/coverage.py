@@ -50,8 +50,8 @@ class Coverage:
     def _kinds(self) -> Iterator[str]:
         for dtype in TENSORS:
             if dtype in self.dtypes:
-                known = {"i": "integers", "u": "integers", "c": "complex numbers"}
-                yield "float8" if dtype in FLOAT8 else known.get(dtype.kind, dtype.name)
+                names = {"i": "integers", "u": "integers", "c": "complex numbers"}
+                yield "float8" if dtype in FLOAT8 else names.get(dtype.kind, dtype.name)
 
     def remarks(self, law: Law) -> list[str]:
         """Where it holds on trifles alone, unless a guard is about the attributes that may say so."""

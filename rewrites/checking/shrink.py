@@ -84,8 +84,8 @@ class _Shrinker:
         data = self.best.arrays
         strided = [name for name, a in data.items() if layout_of(a)]
         for names in (strided, *([name] for name in strided[:-1])):
-            plain = {n: laid_out(a, LAYOUT_NAMES[0]) if n in names else a for n, a in data.items()}
-            if names and self._try(self.best.case, plain):
+            arrays = {n: laid_out(a, LAYOUT_NAMES[0]) if n in names else a for n, a in data.items()}
+            if names and self._try(self.best.case, arrays):
                 return True
         return False
 

@@ -43,10 +43,10 @@ def literal_matches(value: Literal, wanted: float | bool) -> bool:
 
 def faulty(law: Law, types: Mapping[Any, TensorType], attributes: Mapping[Attr, Any], error: Exception) -> LawError:
     """What to tell the author of a guard or computed value that has no answer for something that the law matches."""
-    given = [f"{name} = {t}" for name, t in types.items() if isinstance(name, str)]
-    given += [f"{a.name} = {value}" for a, value in attributes.items()]
+    pairs = [f"{name} = {t}" for name, t in types.items() if isinstance(name, str)]
+    pairs += [f"{a.name} = {value}" for a, value in attributes.items()]
     return LawError(
-        f"law {law.name!r}: a guard or a computed value raises {type(error).__name__}: {error} for {', '.join(given)}; "
+        f"law {law.name!r}: a guard or a computed value raises {type(error).__name__}: {error} for {', '.join(pairs)}; "
         "let the guard before it rule that out, or return None"
     )
 

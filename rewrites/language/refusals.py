@@ -81,9 +81,9 @@ def _again(law: Law, lefts: Sides, rights: Sides) -> Term | None:
     built, and a computed value may decline.)"""
     if _size(rights) <= _size(lefts):
         return None
-    known = {a.name for g in law.when if g.constant for a in g.tensors}
+    constants = {a.name for g in law.when if g.constant for a in g.tensors}
     for term in (t for rhs in rights for t in walk(rhs)):
-        if all(t.op != VARIABLE or t.name in known for t in walk(term)):
+        if all(t.op != VARIABLE or t.name in constants for t in walk(term)):
             continue
         if any(isinstance(value, Computed) for t in walk(term) for value in t.attrs):
             continue
@@ -183,13 +183,13 @@ class _TypeDraw:
             types = [None if a.op == LITERAL else self.type(a) for a in term.args]
             own_dtype = row(term.op).own_dtype
             beside = [t.dtype for i, t in enumerate(types) if t is not None and own_dtype(i) is None]
-            given = [
+            arg_types = [
                 number(a.value, beside[-1]).type if t is None else t for a, t in zip(term.args, types, strict=True)
             ]
             attrs: tuple = ()
             for name, value in zip(row(term.op).attrs, term.attrs, strict=True):
-                attrs = (*attrs, self._attribute(term.op, name, given, attrs, value))
-            self.types[term] = row(term.op).type(given, attrs)
+                attrs = (*attrs, self._attribute(term.op, name, arg_types, attrs, value))
+            self.types[term] = row(term.op).type(arg_types, attrs)
         return self.types[term]
 
     def _variable(self, name: str) -> TensorType:
