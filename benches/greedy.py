@@ -88,9 +88,9 @@ def predictions(subject: Subject, on: dict[str, Device], quick: bool = False) ->
 
 def selected(names: Sequence[str]) -> list[Subject]:
     """The subjects with one of `names` as their name or group; all for none. EqfuseError for an unknown name."""
-    known = {s.id for s in SUBJECTS.values()} | {s.group for s in SUBJECTS.values()}
-    if unknown := [n for n in names if n not in known]:
-        raise EqfuseError(f"no graph or group is named {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    choices = {s.id for s in SUBJECTS.values()} | {s.group for s in SUBJECTS.values()}
+    if unknown := [n for n in names if n not in choices]:
+        raise EqfuseError(f"no graph or group is named {unknown[0]!r}; there are {', '.join(sorted(choices))}")
     return [s for s in SUBJECTS.values() if not names or {s.id, s.group} & set(names)]
 
 

@@ -88,8 +88,8 @@ def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[Mem
     for limit, program in programs:
         _check(f"{name}, limit {limit}", program(*arguments), wanted)
     taken = medians([lambda p=p: p(*arguments) for _, p in programs], seconds, least=3)  # type: ignore[misc]
-    plain = medians([lambda: function(*arguments)], seconds / len(programs), least=3)[0]
-    rows = [MemoryRow(name, "NumPy", numpy_bytes, numpy_bytes, 0, 0.0, plain)]
+    baseline = medians([lambda: function(*arguments)], seconds / len(programs), least=3)[0]
+    rows = [MemoryRow(name, "NumPy", numpy_bytes, numpy_bytes, 0, 0.0, baseline)]
     for (limit, program), took in zip(programs, taken, strict=True):
         held, report = call_bytes(program, arguments), program.report
         rows.append(MemoryRow(name, limit, held, report.peak_bytes, report.n_kernels, report.predicted_seconds, took))

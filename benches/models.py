@@ -57,10 +57,10 @@ def measure(name: str, batch: int, threads: int, seconds: float) -> dict[str, An
     (model,) = [m for m in MODELS if m.name == name]
     module, x = drawn(model), model.example(batch)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        path, saved, given = Path(folder, "model.onnx"), Path(folder, "program"), Path(folder, "x.npy")
+        path, saved, inputs = Path(folder, "model.onnx"), Path(folder, "program"), Path(folder, "x.npy")
         torch.onnx.export(module, (x,), str(path), dynamo=False, input_names=["x"], opset_version=18)
         array = x.numpy()
-        np.save(given, array)
+        np.save(inputs, array)
         begun = time.perf_counter()
         program = ef.compile(ef.from_onnx(path))
         first = time.perf_counter() - begun
@@ -76,16 +76,16 @@ def measure(name: str, batch: int, threads: int, seconds: float) -> dict[str, An
         clock = time.process_time if threads == 1 else time.perf_counter
         taken = medians(list(calls.values()), seconds * len(calls), clock=clock)
         files = {OURS: saved, SESSION: path}
-        bytes_held = {n: _apart(["--held", n, str(f), str(given)], threads)["bytes"] for n, f in files.items()}
+        bytes_held = {n: _apart(["--held", n, str(f), str(inputs)], threads)["bytes"] for n, f in files.items()}
     return {"seconds": dict(zip(calls, taken, strict=True)), "bytes": bytes_held, "compile": first, "error": off}
 
 
-def held(contender: str, path: Path, given: Path, threads: int) -> int:
+def held(contender: str, path: Path, inputs: Path, threads: int) -> int:
     """The most bytes resident during a call of what `path` holds, beyond those before it was loaded; 0 where the
     machine does not say."""
     if not _REFERENCES.exists():
         return 0
-    array = np.load(given)
+    array = np.load(inputs)
     if contender != OURS:
         import onnxruntime  # noqa: F401
     before = _resident("VmRSS")
@@ -178,8 +178,8 @@ def case(arguments: Sequence[str] | None = None) -> int:
         name, batch, seconds = options.one
         print(json.dumps(measure(name, int(batch), options.threads, float(seconds))))
     else:
-        contender, path, given = options.held
-        print(json.dumps({"bytes": held(contender, Path(path), Path(given), options.threads)}))
+        contender, path, inputs = options.held
+        print(json.dumps({"bytes": held(contender, Path(path), Path(inputs), options.threads)}))
     return 0
 
 

@@ -104,10 +104,10 @@ def _elementwise(dtype: np.dtype, size: int) -> Iterator[tuple[str, Node]]:
 
 def _is_row(name: str, wanted: list[np.dtype]) -> bool:
     try:
-        *given, result = loop_dtypes(name, *wanted)
+        *operands, result = loop_dtypes(name, *wanted)
     except EqfuseError:
         return False
-    return wanted == given and ops.emits(name, wanted, result)
+    return wanted == operands and ops.emits(name, wanted, result)
 
 
 def _views(dtype: np.dtype, size: int) -> Iterator[tuple[str, Node]]:
@@ -163,10 +163,10 @@ def measured(case: OperatorCase, ours: Callable, tiles: Callable) -> OperatorRow
         ours([got], arrays)
         tiles([wanted], arrays)
         right = _agree(got, wanted)
-        c, tiled, plain = _medians([
+        c, tiled, reference = _medians([
             lambda: ours([got], arrays), lambda: tiles([wanted], arrays), lambda: evaluate(case.body, arrays),
         ])  # fmt: skip
-    return OperatorRow(case.words, c, tiled, plain, right)
+    return OperatorRow(case.words, c, tiled, reference, right)
 
 
 def _agree(got: np.ndarray, wanted: np.ndarray) -> bool:

@@ -74,11 +74,11 @@ def measure(program: Any, seconds: float) -> ProgramRow:
         raise SystemExit(f"{program.name}: differs from plain NumPy by {error:.1e} of the largest value")
     with np.errstate(all="ignore"):
         mine, theirs = deepcopy((args, kwargs)), deepcopy((args, kwargs))
-        plain, taken = medians(
+        baseline, taken = medians(
             [lambda: program.function(*theirs[0], **theirs[1]), lambda: jitted(*mine[0], **mine[1])], seconds
         )
     kernels = len(jitted.program(*args, **kwargs).report.kernels)
-    return ProgramRow(program.name, plain, taken, first_call, tracing, len(graph.nodes), kernels, error)
+    return ProgramRow(program.name, baseline, taken, first_call, tracing, len(graph.nodes), kernels, error)
 
 
 def _call(function: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:

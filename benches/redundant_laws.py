@@ -88,8 +88,8 @@ def derived(
     sides = [(outputs[:half], outputs[half:])]
     if case.law.both:
         sides.append((outputs[half:], outputs[:half]))
-    answers = [_leads(start, end, facts, laws, rounds) for start, end in sides]
-    return False if False in answers else None if None in answers else True
+    verdicts = [_leads(start, end, facts, laws, rounds) for start, end in sides]
+    return False if False in verdicts else None if None in verdicts else True
 
 
 def _leads(

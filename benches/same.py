@@ -16,9 +16,9 @@ from eqfuse.plan.plan import Kernel, Plan
 
 def kernels_of(plan: Plan) -> tuple[str, ...]:
     """The kernels by what they compute from what, sorted."""
-    known = {v for v, _ in plan.constants} | {v for k in plan.setup for v in k.writes}
-    values = {v: f"known {plan.types[v]}" if v in known else f"input {i}" for i, v in enumerate(plan.inputs)}
-    values |= {v: f"known {plan.types[v]}" for v in known}
+    constants = {v for v, _ in plan.constants} | {v for k in plan.setup for v in k.writes}
+    values = {v: f"known {plan.types[v]}" if v in constants else f"input {i}" for i, v in enumerate(plan.inputs)}
+    values |= {v: f"known {plan.types[v]}" for v in constants}
     names = []
     for kernel in plan.kernels:
         name = _digest(kernel, values)

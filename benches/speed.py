@@ -157,11 +157,11 @@ def measure(case: SpeedCase, seconds: float) -> SpeedRow:
     program = ef.compile(function, *arguments, target="numpy")
     _forget()
     ours, traced = with_temporaries(lambda: program(*arguments))
-    plain, temporaries = with_temporaries(lambda: function(*arguments))
-    errors = [_error(result, exact) for result in (plain, ours)]
+    reference, temporaries = with_temporaries(lambda: function(*arguments))
+    errors = [_error(result, exact) for result in (reference, ours)]
     if errors[1] > 3 * errors[0] + 1e-6:
         raise SystemExit(f"{case.name}: the error is {errors[1]:.1e}, plain NumPy's {errors[0]:.1e}")
-    del exact, plain, ours
+    del exact, reference, ours
     reported = program.report.peak_bytes
     peak = reported if abs(traced - reported) < NOISE else traced
     runs = [lambda: function(*arguments), lambda: program(*arguments)]

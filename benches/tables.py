@@ -93,9 +93,9 @@ def measured(rows: Sequence[Measurement]) -> Table:
         ]
         greedy = row.plans[row.ablations["greedy"]]
         factor = "same plan" if row.same else f"{row.factor:.2f}"
-        known = "" if row.same else f"{row.joint.low:.2f}–{row.joint.high:.2f}"
+        interval = "" if row.same else f"{row.joint.low:.2f}–{row.joint.high:.2f}"
         wanted = "" if row.same else f"{greedy.predicted / row.plans[joint].predicted:.2f}"
-        table.add_row(row.id, *cells, factor, known, wanted, str(len(row.plans)), SUBJECTS[row.id].sizes)
+        table.add_row(row.id, *cells, factor, interval, wanted, str(len(row.plans)), SUBJECTS[row.id].sizes)
     return table
 
 

@@ -61,18 +61,18 @@ def duel(
         first(), second()
         logs.append(statistics.median(_pair(first, second, batch, rested, i) for i in range(PAIRS)))
         ratio = _middle(logs)
-        known = ratio.high - ratio.low < 2 * CLOSE * ratio.times
-        if len(logs) >= BLOCKS and (known or time.perf_counter() - begun >= seconds):
+        converged = ratio.high - ratio.low < 2 * CLOSE * ratio.times
+        if len(logs) >= BLOCKS and (converged or time.perf_counter() - begun >= seconds):
             return ratio
 
 
 def _pair(first: Callable[[], Any], second: Callable[[], Any], batch: int, rested: bool, i: int) -> float:
     """The logarithm of how many times as long `first` takes; which goes first depends on `i`."""
-    taken = [_turn(run, batch, rested) for run in ((first, second) if i % 2 else (second, first))]
+    taken = [_sample(run, batch, rested) for run in ((first, second) if i % 2 else (second, first))]
     return math.log(taken[0] / taken[1]) * (1 if i % 2 else -1)
 
 
-def _turn(run: Callable[[], Any], batch: int, rested: bool) -> float:
+def _sample(run: Callable[[], Any], batch: int, rested: bool) -> float:
     """Seconds of a call."""
     if rested:
         _rest(run, SHORT)

@@ -131,8 +131,8 @@ def hips(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any
         return training.loss(lib, *params, *rest)
 
     with_gradients = autograd.value_and_grad(loss)
-    given = tuple(arrays[: training.count]), tuple(arrays[training.count :])
-    return lambda: with_gradients(*given)
+    arguments = tuple(arrays[: training.count]), tuple(arrays[training.count :])
+    return lambda: with_gradients(*arguments)
 
 
 CONTENDERS: dict[str, Callable[[Training, Sequence[np.ndarray], dict[str, Any]], Call]] = {

@@ -188,12 +188,12 @@ def _compiled(text: str, *flags: str) -> tuple[ctypes.CDLL, str | None]:
 
 def _loop(name: str, dtype: str) -> str:
     number = {"float32": "float", "float64": "double"}[dtype]
-    given = ", ".join(["x[i]", "y[i]"][: vector_math.ARGUMENTS[name]])
+    operands = ", ".join(["x[i]", "y[i]"][: vector_math.ARGUMENTS[name]])
     return vector_math.texts([(name, dtype)]) + f"""
 void run(const {number} *restrict x, const {number} *y, {number} *restrict out, long n) {{
     (void)y;
 #pragma omp simd
-    for (long i = 0; i < n; i++) out[i] = {vector_math.symbol(name, dtype)}({given});
+    for (long i = 0; i < n; i++) out[i] = {vector_math.symbol(name, dtype)}({operands});
 }}
 """
 

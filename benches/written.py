@@ -28,9 +28,9 @@ def measure(rng: np.random.Generator, n: int, m: int) -> str:
         error = np.abs(program(*values) - wanted).max() / np.abs(wanted).max()
         if not error < 1e-8:
             raise SystemExit(f"{text}: the relative error is {error:.1e}")
-    plain, fused, chosen = medians([lambda: function(*values), lambda: written(*values), lambda: ours(*values)], 0.5)
+    numpy, fused, chosen = medians([lambda: function(*values), lambda: written(*values), lambda: ours(*values)], 0.5)
     predicted = ours.report.predicted_seconds / written.report.predicted_seconds
-    return f"{n:>7}x{m:<5}{plain * 1e3:9.3f} ms{fused / plain:8.2f}{chosen / fused:8.2f}{predicted:11.2f}   {text}"
+    return f"{n:>7}x{m:<5}{numpy * 1e3:9.3f} ms{fused / numpy:8.2f}{chosen / fused:8.2f}{predicted:11.2f}   {text}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
