@@ -162,7 +162,7 @@ def _leg(y: Expr, a: Expr) -> Expr:
     return where(f("isinf", a), f("sign", a), a / _safe(y))
 
 
-def _turn(a: Expr, b: Expr) -> Expr:
+def _angle_slope(a: Expr, b: Expr) -> Expr:
     """What the angle of `b` and `a` changes by in `a`."""
     square = f("square", a) + f("square", b)
     return where(f("isinf", square), 0, b / square)
@@ -220,7 +220,7 @@ ROWS: dict[str, DerivativeRow] = {
     "asin": by_partials(lambda y, a: 1 / f("sqrt", 1 - f("square", a))),
     "acos": by_partials(lambda y, a: -1 / f("sqrt", 1 - f("square", a))),
     "atan": by_partials(lambda y, a: 1 / (f("square", a) + 1)),
-    "atan2": by_partials(lambda y, a, b: _turn(a, b), lambda y, a, b: -_turn(b, a)),
+    "atan2": by_partials(lambda y, a, b: _angle_slope(a, b), lambda y, a, b: -_angle_slope(b, a)),
     "sinh": by_partials(lambda y, a: f("cosh", a)),
     "cosh": by_partials(lambda y, a: f("sinh", a)),
     "tanh": by_partials(lambda y, a: 1 - f("square", y)),

@@ -54,7 +54,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
     if any(map(defers, inputs)):
         return NotImplemented
     if method == "at" and not isinstance(inputs[0], Tracer):
-        raise _plain(name)
+        raise _no_tracer(name)
     kwargs = dict(kwargs)
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
@@ -182,7 +182,7 @@ def _into(name: str, out: Any, results: Any, casting: str, exact: bool) -> Any:
             delivered.append(result)
             continue
         if not isinstance(place, Tracer):
-            raise _plain(name)
+            raise _no_tracer(name)
         if exact and place.shape != lift(result).shape:
             raise ShapeError(f"{name}: its result of shape {lift(result).shape} goes into out= of shape {place.shape}")
         place.become(lift(result), casting)
@@ -190,7 +190,7 @@ def _into(name: str, out: Any, results: Any, casting: str, exact: bool) -> Any:
     return tuple(delivered) if several else delivered[0]
 
 
-def _plain(name: str) -> TraceError:
+def _no_tracer(name: str) -> TraceError:
     return TraceError(
         f"{name} would write a traced value into an array k of plain numbers. Write k = k + y instead of k += y, or "
         "make it an array that takes traced values: k = np.array(k). One made outside of the traced function stays as "
