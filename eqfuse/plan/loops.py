@@ -247,12 +247,12 @@ def turn_seconds(device: Device, nbytes: int = 0) -> float:
 
 
 def step_seconds(body: Graph, device: Device) -> float:
-    """What a step takes whose values stay near: as one launch, or as a call for each operator."""
+    """What a step takes whose values stay near: a call for each operator, or on a GPU one launch."""
     works = [
         element_work(n.op, n.attrs, n.type, [a.type for a in n.args], device, None) for n in body.nodes if computes(n)
     ]
-    calls = device.launch_seconds or sum(w.calls for w in works) * device.call_seconds
-    return sum(w.seconds for w in works) + calls
+    calls = 1 if device.multiprocessors else sum(w.calls for w in works)
+    return sum(w.seconds for w in works) + calls * max(device.call_seconds, device.launch_seconds)
 
 
 def loop_price(n: Node, inner: Sequence[Plan], device: Device) -> Price:
