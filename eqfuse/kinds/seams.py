@@ -21,10 +21,8 @@ Seams = frozenset[tuple[int, int]]  # a negative axis, and the first index of a 
 
 def seams_of(call: Call) -> Seams:
     """The seams of the value of `call`."""
-    if call.is_a(Role.PIECES):
-        return _padded(call) if call.row.name == "pad" else _joined(call)
     if call.row.piecewise:
-        return _updated(call)
+        return _PIECEWISE[call.row.name](call)
     seams: Seams = frozenset().union(*[s.seams for s in call.states])
     return _viewed(call, seams) if seams and call.is_a(Role.VIEW) else seams
 
@@ -63,6 +61,9 @@ def _updated(call: Call) -> Seams:
         seams |= {(a, ranges[a][0] + place) for a, place in state.seams}
         seams |= {(a, place) for a, (start, stop, _) in enumerate(ranges, -len(ranges)) for place in (start, stop)}
     return frozenset((a, place) for a, place in seams if 0 < place < call.out.shape[a])
+
+
+_PIECEWISE = {"concat": _joined, "pad": _padded, "slice_scatter": _updated}
 
 
 def _viewed(call: Call, seams: Seams) -> Seams:

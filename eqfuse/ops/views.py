@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ def _view(
     name: str, attr: str, rule: object, meaning: object, places: Callable[[Shape, tuple], IndexMap | None],
     price: PriceClass = PriceClass.FREE,
 ) -> Op:  # fmt: skip
-    return _row(name, Role.VIEW, 1, (attr,), rule, meaning, price, index_map=places)
+    return _row(name, Role.VIEW, 1, (attr,), rule, meaning, price, index_map=lru_cache(maxsize=4096)(places))
 
 
 ROWS = [
