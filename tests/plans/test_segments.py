@@ -264,10 +264,10 @@ STACKS = {
 @pytest.mark.parametrize(("name", "device"), list(zip(STACKS, cycle(["cpu", "a100"]), strict=False)))
 def test_segments_of_large_stacks_cost_no_more_than_the_whole(name, device):
     graph = STACKS[name]()
-    """But for a launch at each seam, which is felt where programs are small."""
+    """But for a launch at each seam of a program that consists of a few short ones."""
     seams = len(segments(graph)[1]) - 1
     assert seams > 0
-    budget, launches = ef.Budget(60), seams * DEVICES[device].launch_seconds
+    budget, launches = ef.Budget(60), seams * DEVICES[device].launch_seconds * name.startswith("small")
     assert seconds(graph, device, segments, budget) <= LOST * seconds(graph, device, whole, budget) + launches
 
 
