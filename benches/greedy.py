@@ -41,7 +41,7 @@ SLOWER = 1.03  # how much slower than the best greedy plan a joint one may be
 
 
 @dataclass(frozen=True)
-class Predicted:
+class Prediction:
     """One program on one device. `saturation`: seconds, of the one space all its devices and ablations share.
 
     `verdict`: against the factor that the suite predicts at full size on its own device.
@@ -73,7 +73,7 @@ def devices() -> dict[str, Device]:
     return {TEXTBOOK: datasheet("a100"), "A100": device("a100"), "H200": device("h200"), "this CPU": device_for("cpu")}
 
 
-def predictions(subject: Subject, on: dict[str, Device], quick: bool = False) -> Iterator[Predicted]:
+def predictions(subject: Subject, on: dict[str, Device], quick: bool = False) -> Iterator[Prediction]:
     """What every ablation is predicted to take, at full size; with `quick` at a small one, and without the optimum.
 
     Networks are not asked for the optimum either: that takes ten seconds for each distinct segment.
@@ -83,7 +83,7 @@ def predictions(subject: Subject, on: dict[str, Device], quick: bool = False) ->
     for name, where in on.items():
         ablations = choices(space, where, exact=not quick and subject.group != "networks")
         judged = verdict(subject.id, ablations) if name == TEXTBOOK and not quick else ""
-        yield Predicted(subject, name, len(graph.operators), space.n_nodes, space.seconds, ablations, judged)
+        yield Prediction(subject, name, len(graph.operators), space.n_nodes, space.seconds, ablations, judged)
 
 
 def selected(names: Sequence[str]) -> list[Subject]:
@@ -94,7 +94,7 @@ def selected(names: Sequence[str]) -> list[Subject]:
     return [s for s in SUBJECTS.values() if not names or {s.id, s.group} & set(names)]
 
 
-def summary(predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> dict[str, Any]:
+def summary(predicted: Sequence[Prediction], measured: Sequence[Measurement]) -> dict[str, Any]:
     """The figures that the comparison is judged by."""
     figures: dict[str, Any] = {"devices": {}}
     for name in dict.fromkeys(p.device for p in predicted):
@@ -125,7 +125,7 @@ def _factors(by: Mapping[str, float]) -> dict[str, float]:
     return {g: geometric_mean([f for id, f in by.items() if SUBJECTS[id].group == g]) for g in groups}
 
 
-def _json(predicted: Sequence[Predicted], measured: Sequence[Measurement], figures: dict[str, Any]) -> str:
+def _json(predicted: Sequence[Prediction], measured: Sequence[Measurement], figures: dict[str, Any]) -> str:
     times = [asdict(m) | {"sizes": SUBJECTS[m.id].sizes, "factor": m.factor, "same": m.same} for m in measured]
     whole: dict[str, Any] = {"date": str(date.today()), "machine": machine(), "summary": figures}
     whole |= {"predicted": [p.to_json() for p in predicted], "measured": times}
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         subjects, on = [SUBJECTS[id] for id in QUICK], {name: on[name] for name in ("A100", "this CPU")}
         console.print(f"a part, at small sizes: {', '.join(QUICK)}; on {' and '.join(on)}", highlight=False)
     console.print(machine(), highlight=False)
-    predicted: list[Predicted] = []
+    predicted: list[Prediction] = []
     with progress(len(subjects)) as display:
         for subject in subjects:
             display.step(f"predicting {subject.id}")

@@ -29,7 +29,7 @@ CONTENDER = 1.15  # times the fastest greedy plan's median up to which another m
 
 
 @dataclass(frozen=True)
-class Timed:
+class PlanTiming:
     """One distinct plan. `extractors`: all that chose these kernels."""
 
     extractors: tuple[str, ...]
@@ -48,7 +48,7 @@ class Measurement:
     """
 
     id: str
-    plans: tuple[Timed, ...]
+    plans: tuple[PlanTiming, ...]
     ablations: Mapping[str, int]
     joint: Ratio
 
@@ -88,7 +88,7 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
     runs = [partial(p.run, arrays) for p in programs]
     before, taken = (medians(runs, seconds / 2) for _ in range(2))
     plans = tuple(
-        Timed(tuple(c.extractor for c in same), same[0].kernels, same[0].seconds, t)
+        PlanTiming(tuple(c.extractor for c in same), same[0].kernels, same[0].seconds, t)
         for same, t in zip(distinct.values(), taken, strict=True)
     )
     offered = {name: [i for i, p in enumerate(plans) if set(p.extractors) & set(by)] for name, by in ABLATIONS.items()}

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from eqfuse.benches.greedy import Predicted
+    from eqfuse.benches.greedy import Prediction
 
 
-def draw(folder: Path, predicted: Sequence[Predicted], measured: Sequence[Measurement]) -> list[Path]:
+def draw(folder: Path, predicted: Sequence[Prediction], measured: Sequence[Measurement]) -> list[Path]:
     """Write the plots into `folder` and return their paths."""
     try:
         from matplotlib.figure import Figure
@@ -46,7 +46,7 @@ def _kept(figure: Figure, path: Path) -> Path:
     return path
 
 
-def _ablation(axes: Axes, device: str, rows: Sequence[Predicted]) -> None:
+def _ablation(axes: Axes, device: str, rows: Sequence[Prediction]) -> None:
     """Bars: how many times faster than the best greedy plan each ablation is by prediction."""
     names = [name for name in ABLATIONS if name != "greedy"]
     width = 0.8 / len(names)

@@ -16,7 +16,7 @@ from eqfuse.benches.subjects import SUBJECTS
 from eqfuse.summary import duration
 
 if TYPE_CHECKING:
-    from eqfuse.benches.greedy import Predicted
+    from eqfuse.benches.greedy import Prediction
 
 GREEDY_NOTE = """\
 ×: greedy over joint; no maps: greedy of kernels without index maps, gathers and scans over joint; over each: \
@@ -39,8 +39,8 @@ def _table(title: str, headings: Sequence[str], left: Sequence[str] = ()) -> Tab
     return table
 
 
-def predicted(device: str, rows: Sequence[Predicted]) -> Table:
-    """Predicted times of all ablations, at full size."""
+def predicted(device: str, rows: Sequence[Prediction]) -> Table:
+    """Prediction times of all ablations, at full size."""
     textbook = any(row.verdict for row in rows)
     wanted = ["wanted"] if textbook else []
     headings = ["", "operators", *ABLATIONS, "which", "×", "no maps", "over each", *wanted, "gap", "search"]
@@ -61,7 +61,7 @@ def predicted(device: str, rows: Sequence[Predicted]) -> Table:
     return table
 
 
-def searched(rows: Sequence[Predicted]) -> Table | str:
+def searched(rows: Sequence[Prediction]) -> Table | str:
     """Seconds of search, beside those of TASO and TENSAT."""
     rows = [row for row in rows if row.subject.group == "networks"]
     if not rows:

@@ -34,7 +34,7 @@ from eqfuse.plan.rereads import rereads
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.own import usable
 from eqfuse.runtime import disk_cache
-from eqfuse.runtime.pending import Pending
+from eqfuse.runtime.pending import PendingProgram
 from eqfuse.runtime.program import Program, emit
 from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
@@ -78,7 +78,7 @@ def compile_graph(
                 compile_graph, graph, numerics=numerics, laws=laws, extractor=extractor, budget=budget,
                 memory_limit=memory_limit, verify=verify, graphs=graphs, one_size=one_size,
             )  # fmt: skip
-            return Pending(compiled(target=meanwhile), lambda: compiled(target=device))
+            return PendingProgram(compiled(target=meanwhile), lambda: compiled(target=device))
         flat = looped if graph.rolled else constants_met(views_met(graph), chosen)
 
         def compiled_of(graph: Graph, uncut: bool = False) -> Program:
@@ -188,12 +188,12 @@ def extract(
     `memory_limit` at most."""
     meter = Meter(budget_of(budget))
     device = device_for(target, space.numerics)
-    plan_of = _Inner(device, space.numerics, usable("all", space.numerics), extractor, meter)
+    plan_of = _StepPlanner(device, space.numerics, usable("all", space.numerics), extractor, meter)
     plan = choose(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), meter=meter)
     return with_inner(plan, plan_of)
 
 
-class _Inner:
+class _StepPlanner:
     """Makes the plans of what the steps of loops compute, each once."""
 
     def __init__(
@@ -214,14 +214,14 @@ class _Inner:
         return with_inner(unfused_plan(graph, self._device), self.unfused)
 
 
-def _limit(nbytes: int | None, plan_of: _Inner) -> Limit | None:
+def _limit(nbytes: int | None, plan_of: _StepPlanner) -> Limit | None:
     def needs(kernel: Kernel, device: Device) -> Needs:
         return package(device.target).needs(completed(kernel, device, plan_of), device)
 
     return None if nbytes is None else Limit(nbytes, needs, lambda plan: emit(with_inner(plan, plan_of)).peak_bytes)
 
 
-def _exceeding(limit: Limit | None, plan_of: _Inner) -> tuple[float | None, int | None]:
+def _exceeding(limit: Limit | None, plan_of: _StepPlanner) -> tuple[float | None, int | None]:
     """Predicted seconds, and bytes, of the plan without the `limit`, where that does not keep it."""
     if limit is None or limit.exceeding is None:
         return None, None
@@ -251,7 +251,7 @@ def _build(
     space = saturated(graph, laws, numerics, own.within(SATURATION), uncut)
     lap("saturate")
     debug.show_space(space)
-    inner = _Inner(device, numerics, laws, extractor, meter)
+    inner = _StepPlanner(device, numerics, laws, extractor, meter)
     limit = _limit(memory_limit, inner)
     try:
         plan = choose(space, device, extractor, limit=limit, meter=own.within(EXTRACTION))

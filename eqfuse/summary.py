@@ -41,7 +41,7 @@ class Summary:
         return f"<p>{title}</p>{table}" + (f"<p>{escape(self.more)}</p>" if self.more else "")
 
 
-class Summarised(ABC):
+class SummarisedValue(ABC):
     """A value that shows its `summary` in a REPL and in a notebook; `str` may give a long form."""
 
     @abstractmethod

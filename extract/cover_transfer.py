@@ -21,7 +21,7 @@ from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover, Group
 from eqfuse.extract.moves.merge import group
-from eqfuse.ir.correspondence import Correspondence, NotTransferred
+from eqfuse.ir.correspondence import Correspondence, NoTransfer
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.rewrites import Law
 
@@ -36,7 +36,7 @@ class _SourceKernel:
 
 
 @dataclass(frozen=True)
-class _Aligned:
+class _Alignment:
     """What the results are at other extents, and the nodes of each kernel's body."""
 
     roots: tuple[Node, ...]
@@ -44,7 +44,7 @@ class _Aligned:
 
 
 class CoverTransfer:
-    """Transfers `cover`, of `segment`, to other extents. NotTransferred where it is not found what laws it rests on."""
+    """Transfers `cover`, of `segment`, to other extents. NoTransfer where it is not found what laws it rests on."""
 
     def __init__(self, segment: Segment, cover: Cover, laws: Sequence[Law]) -> None:
         cover.settle()
@@ -58,7 +58,7 @@ class CoverTransfer:
         rounds = max(ROUNDS, segment.rounds)
         proof = equality(segment.graph, Graph(segment.graph.inputs, self._roots), laws, rounds)
         if proof is None:
-            raise NotTransferred(f"the proof of the plan takes more than {rounds} rounds of its laws")
+            raise NoTransfer(f"the proof of the plan takes more than {rounds} rounds of its laws")
         self._laws, self._rounds, self._folds = proof.laws, proof.rounds, proof.folds
 
     def _value(self, chosen: Segment, eclass: int) -> Node:
@@ -84,15 +84,15 @@ class CoverTransfer:
             for graph, new in zip(graphs, aligned, strict=True)
         ]
 
-    def _aligned(self, graph: Graph) -> _Aligned | None:
-        with suppress(NotTransferred, ShapeError):
+    def _aligned(self, graph: Graph) -> _Alignment | None:
+        with suppress(NoTransfer, ShapeError):
             new = Correspondence(self.segment.graph, graph)
             new.compute(self._folds)
             stands = [{n: new.node(over) for n, over in k.nodes} for k in self._kernels]
-            return _Aligned(tuple([new.node(n) for n in self._roots]), stands)
+            return _Alignment(tuple([new.node(n) for n in self._roots]), stands)
         return None
 
-    def _covered(self, graph: Graph, new: _Aligned, device: Device) -> tuple[Segment, Cover] | None:
+    def _covered(self, graph: Graph, new: _Alignment, device: Device) -> tuple[Segment, Cover] | None:
         computed = [n for stands in new.stands for n in stands.values()]
         written = as_written(Graph(graph.inputs, (*new.roots, *computed)))
         segment = replace(

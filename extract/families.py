@@ -16,7 +16,7 @@ from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.extract.cover_transfer import CoverTransfer
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.ir.correspondence import NotTransferred
+from eqfuse.ir.correspondence import NoTransfer
 from eqfuse.ir.graph import Graph
 
 Search = Callable[[Segment, Device, Allowance], Cover]
@@ -61,7 +61,7 @@ def _transferred(
 ) -> Sequence[tuple[Segment, Cover] | None]:
     """What `cover` is for each of `graphs`, unless so many covers were `tried` that no other will do."""
     if tried < TRANSFERRED:
-        with suppress(NotTransferred):
+        with suppress(NoTransfer):
             return CoverTransfer(segment, cover, segment.laws).to(graphs, device)
     return [None] * len(graphs)
 

@@ -24,7 +24,7 @@ def fused_horizontally(plan: Plan) -> Plan:
     kind = next((k.name for k in KINDS.values() if k.of_any_spaces and k.is_on(plan.device.target)), None)
     if kind is None:
         return plan
-    beside = _Beside(plan, kind)
+    beside = _KernelsLeft(plan, kind)
     for i, k in enumerate(plan.kernels):
         if k.template.pointwise and k.price.bound == "launch":
             beside.place(i)
@@ -32,7 +32,7 @@ def fused_horizontally(plan: Plan) -> Plan:
     return plan if len(kernels) == len(plan.kernels) else replace(plan, kernels=kernels, bound=None)
 
 
-class _Beside:
+class _KernelsLeft:
     """The kernels that are left, by number, and which ones each needs, as bits."""
 
     def __init__(self, plan: Plan, kind: str) -> None:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from eqfuse.errors import TargetUnavailable, UnsupportedOp
-from eqfuse.summary import Summarised, Summary, duration, quantity
+from eqfuse.summary import SummarisedValue, Summary, duration, quantity
 
 Rates = tuple[tuple[str, float], ...]
 Levels = tuple[tuple[int, float], ...]
@@ -32,7 +32,7 @@ _PART = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True, repr=False)
-class Device(Summarised):
+class Device(SummarisedValue):
     """One machine. Times in seconds, sizes in bytes, rates per second with all `threads` at work.
 
     A GPU counts as one thread: it is always whole.

@@ -19,7 +19,7 @@ from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
-from eqfuse.summary import ROWS, Summarised, Summary, count, duration
+from eqfuse.summary import ROWS, SummarisedValue, Summary, count, duration
 
 if TYPE_CHECKING:
     from eqfuse.cost.device import Device
@@ -61,7 +61,7 @@ class EClass:
 
 
 @dataclass(frozen=True, repr=False)
-class Segment(Summarised):
+class Segment(SummarisedValue):
     """One saturated graph. Classes that no root reaches are dropped; `inputs` and `roots` follow the graph's order.
 
     An input that no class needs has number -1. `origin` gives the class of every node of `graph` that is still alive.
@@ -126,7 +126,7 @@ _WORST_FIRST = ("seconds", "bytes", "nodes", "rounds", "saturated")
 
 
 @dataclass(frozen=True, repr=False)
-class Space(Summarised):
+class Space(SummarisedValue):
     """All distinct segments of `graph`, and where each is used. `numerics`: the class of the laws that made
     them."""
 

@@ -25,7 +25,7 @@ from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, differentiated
 from eqfuse.gradients.linearise import changes
 from eqfuse.gradients.rules import inlined
-from eqfuse.ir.graph import Fed, Graph, Node, input_node, substitute
+from eqfuse.ir.graph import CallArguments, Graph, Node, input_node, substitute
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
 from eqfuse.ir.signature import CallSignature, parameters_of
 from eqfuse.ir.strides import MemoryLayout, strides_of
@@ -84,7 +84,7 @@ def _inlined(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             raise DtypeError(f"the graph's input {n.attr('name')!r} is {n.type}, {leaf.node.type} was given")
     values = dict(zip(graph.inputs, [leaf.node for leaf in leaves], strict=True))
     outputs = [wrap(n, Rights.WRITABLE) for n in substitute(graph.outputs, values)]
-    return tuple(outputs) if signature is None else signature.rebuild(signature.select(Fed(leaves), outputs))
+    return tuple(outputs) if signature is None else signature.rebuild(signature.select(CallArguments(leaves), outputs))
 
 
 class DifferentiatedCall:

@@ -1,7 +1,7 @@
 """Functions made of another one by differentiation, and what they do where nothing is traced.
 
-In: a function, and what computes its derivative within a trace. Out: `Derived`, which `ef.jit`, `ef.compile` and
-`ef.trace` take as they take the function. Called with plain arrays it is traced for them and evaluated, operator by
+In: a function, and what computes its derivative within a trace. Out: `DerivedFunction`, which `ef.jit`, `ef.compile`
+and `ef.trace` take as they take the function. Called with plain arrays it is traced for them and evaluated, operator by
 operator, at each call: ``ef.jit(ef.grad(f))`` is the compiled form.
 """
 
@@ -27,7 +27,7 @@ from eqfuse.ir.signature import bound_arguments, parameters_of
 Compute = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
-class Derived:
+class DerivedFunction:
     """What `compute` gives for the arguments of the function `fn`, under the name `what`.
 
     `chosen`: the places of those, among so many, in which it is differentiated. `takes`: the names of its arguments,

@@ -11,7 +11,7 @@ from typing import Any
 from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of
-from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Node, const
 
@@ -30,7 +30,7 @@ def grad(
         _, aux, gradient = _gradient("ef.grad", fun, args, kwargs, argnums, has_aux, holomorphic)
         return (gradient, aux) if has_aux else gradient
 
-    return Derived("ef.grad", fun, compute, _places("ef.grad", fun, argnums))
+    return DerivedFunction("ef.grad", fun, compute, _places("ef.grad", fun, argnums))
 
 
 def value_and_grad(
@@ -42,7 +42,7 @@ def value_and_grad(
         result, aux, gradient = _gradient("ef.value_and_grad", fun, args, kwargs, argnums, has_aux, holomorphic)
         return ((result, aux) if has_aux else result), gradient
 
-    return Derived("ef.value_and_grad", fun, compute, _places("ef.value_and_grad", fun, argnums))
+    return DerivedFunction("ef.value_and_grad", fun, compute, _places("ef.value_and_grad", fun, argnums))
 
 
 def _places(what: str, fun: Any, argnums: Any) -> Callable[[int], Collection[int]]:

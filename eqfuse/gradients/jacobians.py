@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy.loops import scan
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of, stand_ins
-from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.expr import Expr, filled, reshape, transpose, zeros
 from eqfuse.gradients.rules import refuse_forward
 from eqfuse.gradients.transpose import cotangents
@@ -60,7 +60,7 @@ def _jacobian(
         jacobian = call.result.nested([tree[0] if one else tree for tree in trees])
         return (jacobian, call.aux.tree(call.back(call.aux.nodes))) if has_aux else jacobian
 
-    return Derived(what, fun, compute, lambda count: places_of(argnums, count, what, name_of(fun))[0])
+    return DerivedFunction(what, fun, compute, lambda count: places_of(argnums, count, what, name_of(fun))[0])
 
 
 def _of_one_kind(call: DifferentiatedCall, holomorphic: bool) -> None:

@@ -75,7 +75,7 @@ class _Flow:
     def cut(self, source: object, sink: object) -> set[object]:
         """The side of `source`, the largest there is."""
         while sink in (level := self._levels(source)):
-            rest = {a: list(of) for a, of in self.capacity.items()}
+            rest = {a: list(ends) for a, ends in self.capacity.items()}
             while path := self._path(source, sink, level, rest):
                 steps = list(pairwise(path))
                 amount = min(self.capacity[a][b] for a, b in steps)

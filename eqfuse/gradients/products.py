@@ -15,7 +15,7 @@ from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.call import DifferentiatedCall, name_of, nodes_of, stand_ins
-from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.expr import zeros
 from eqfuse.gradients.linearise import reaching
 from eqfuse.gradients.partition import POLICIES, Cost, computed_again
@@ -33,7 +33,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         if not isinstance(trees, (tuple, list)):
             raise TraceError(f"ef.jvp: the {name} are a {type(trees).__name__}: give a tuple, of one item per argument")
     names = ("primals", "tangents")
-    derived = Derived("ef.jvp", fun, lambda args, _: _jvp(fun, args[0], args[1], has_aux), range, names)
+    derived = DerivedFunction("ef.jvp", fun, lambda args, _: _jvp(fun, args[0], args[1], has_aux), range, names)
     return derived(tuple(primals), tuple(tangents))
 
 
@@ -72,7 +72,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         calls.append((call, body))
         return _with_aux(call, tuple([wrap(n, Rights.WRITABLE) for n in residuals]))
 
-    result, residuals, *aux = Derived("ef.vjp", fun, compute, range)(*primals)
+    result, residuals, *aux = DerivedFunction("ef.vjp", fun, compute, range)(*primals)
     return result, Pullback(*calls[-1], residuals), *aux
 
 
@@ -121,7 +121,9 @@ class Pullback:
 
     def __init__(self, call: DifferentiatedCall, body: Body, residuals: Sequence[Any]) -> None:
         self._call, self._body, self.residuals = call, body, tuple(residuals)
-        self._derived = Derived("ef.vjp", call.fn, lambda args, _: self._pulled_back(*args), range, ["cotangent"])
+        self._derived = DerivedFunction(
+            "ef.vjp", call.fn, lambda args, _: self._pulled_back(*args), range, ["cotangent"]
+        )
 
     def __call__(self, cotangent: Any) -> tuple[Any, ...]:
         gradients: tuple[Any, ...] = self._derived(cotangent)

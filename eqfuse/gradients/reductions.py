@@ -34,7 +34,7 @@ def _product_tangent(n: Node, d: Changes) -> Node | None:
     x, change = rows_along(Expr(n.args[0]), axes), rows_along(Expr(d[0]), axes)
     if x.shape[-1] >= _PARTS**2:
         parts = _parts(x, 1)
-        terms = [of * c for of, c in zip(_others(parts), _parts(change, 0), strict=True)]
+        terms = [other * c for other, c in zip(_others(parts), _parts(change, 0), strict=True)]
         x, change = functools.reduce(operator.mul, parts), functools.reduce(operator.add, terms)
     before = _running_product(later(x, -1, 1, 1))
     behind = flipped(_running_product(later(flipped(x, -1), -1, 1, 1)), -1)

@@ -47,7 +47,7 @@ def _change_of_products(p: Expr, c: Expr, axis: int) -> Expr:
         products.append(products[-1] * x)
     before = later(Expr(node("cumprod", (products[-1].node,), (axis,))), axis, 1, 1)
     change = later(_change_of_products(products[-1], changes[-1], axis), axis, 1, 0)
-    parts = [change * of + before * c for of, c in zip(products, changes, strict=True)]
+    parts = [change * x + before * c for x, c in zip(products, changes, strict=True)]
     place = p.rank + axis
     single = (*p.shape[:place], parts[0].shape[place], 1, *p.shape[place + 1 :])
     joined = Expr(tidy.concat([reshape(x, single).node for x in parts], axis))

@@ -1,7 +1,7 @@
 """Which nodes, extents and constants of one graph stand for which of another that computes the same at other sizes.
 
 In: two graphs, read side by side. Out: a `Correspondence`, which gives for a node that laws made of the one what would
-stand for it in the other. It is only evidence: whoever follows it proves what comes of it. `NotTransferred` says why
+stand for it in the other. It is only evidence: whoever follows it proves what comes of it. `NoTransfer` says why
 there is none.
 """
 
@@ -20,16 +20,16 @@ from eqfuse.ops.types import TensorType
 NO_EXTENTS = ("axis", "axes")  # attributes whose numbers are never sizes
 
 
-class NotTransferred(Exception):
+class NoTransfer(Exception):
     """The plan does not fit this size; the message says why."""
 
 
-class Ambiguous(NotTransferred):
+class Ambiguity(NoTransfer):
     """Two extents or constants are one number at the size of the plan: one made at another size may do."""
 
 
 class Correspondence:
-    """Which node, extent and constant of one trace stand for which of another. NotTransferred where they differ."""
+    """Which node, extent and constant of one trace stand for which of another. NoTransfer where they differ."""
 
     def __init__(self, old: Graph, new: Graph) -> None:
         self._nodes: dict[Node, Node] = {}
@@ -37,7 +37,7 @@ class Correspondence:
         self._unclear: set[int] = set()
         self._literals: dict[Literal, Literal] = {}
         if len(old.inputs) != len(new.inputs) or len(old.outputs) != len(new.outputs):
-            raise NotTransferred("the function has other inputs or results at this size")
+            raise NoTransfer("the function has other inputs or results at this size")
         for pair in (*zip(old.inputs, new.inputs, strict=True), *zip(old.outputs, new.outputs, strict=True)):
             self._align(*pair)
 
@@ -48,10 +48,10 @@ class Correspondence:
             partner = self._nodes.get(a)
             if partner is not None:
                 if partner is not b:
-                    raise Ambiguous(f"two values that are one {a.op} at the planned size differ at this one")
+                    raise Ambiguity(f"two values that are one {a.op} at the planned size differ at this one")
                 continue
             if a.op != b.op or len(a.args) != len(b.args) or a.dtype != b.dtype or len(a.shape) != len(b.shape):
-                raise NotTransferred(f"the function computes {_described(b)} where it had {_described(a)}")
+                raise NoTransfer(f"the function computes {_described(b)} where it had {_described(a)}")
             self._nodes[a] = b
             for m, n in zip(a.shape, b.shape, strict=True):
                 self._extent(m, n)
@@ -69,7 +69,7 @@ class Correspondence:
         elif type(a) is int and type(b) is int:
             self._extent(a, b)
         elif a != b:
-            raise NotTransferred(f"an attribute of {where.op} is {b} where it was {a}")
+            raise NoTransfer(f"an attribute of {where.op} is {b} where it was {a}")
 
     def _extent(self, a: int, b: int) -> None:
         if self._extents.setdefault(a, b) != b:
@@ -116,7 +116,7 @@ class Correspondence:
     def _number(self, value: int) -> int:
         """The number that stands for `value`: an extent, a product of extents, or the number itself."""
         if value in self._unclear:
-            raise Ambiguous(f"{value} stands for two extents at the planned size")
+            raise Ambiguity(f"{value} stands for two extents at the planned size")
         if value in self._extents:
             return self._extents[value]
         for a, b in self._extents.items():

@@ -24,7 +24,7 @@ from eqfuse.ops import row
 from eqfuse.ops.index_map import IndexMap
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
-from eqfuse.summary import ROWS, Summarised, Summary, count, cut, listed
+from eqfuse.summary import ROWS, SummarisedValue, Summary, count, cut, listed
 
 
 class Node:
@@ -128,7 +128,7 @@ def topological(outputs: Iterable[Node]) -> list[Node]:
     return order
 
 
-class Fed(NamedTuple):
+class CallArguments(NamedTuple):
     """The arguments of a call: one array per input of the graph, and the values of its Python numbers."""
 
     arrays: Sequence[Any]
@@ -149,13 +149,13 @@ class Signature(Protocol):
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of the arguments."""
 
-    def feed(self, leaves: Sequence[Any]) -> Fed:
+    def feed(self, leaves: Sequence[Any]) -> CallArguments:
         """What a call's `leaves` give the graph."""
 
-    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+    def select(self, fed: CallArguments, outputs: Sequence[Any]) -> list[Any]:
         """The results among the graph's outputs and the numbers."""
 
-    def settle(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+    def settle(self, fed: CallArguments, outputs: Sequence[Any]) -> list[Any]:
         """The results, after the arguments among the arrays are changed as the function changes them."""
 
     def rebuild(self, results: Sequence[Any]) -> Any:
@@ -163,7 +163,7 @@ class Signature(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class Graph(Summarised):
+class Graph(SummarisedValue):
     """A program: `inputs` (all of op ``input``, in calling order), `outputs`, and how they nest for the user.
 
     `rolled`: what became of alike steps and of chains of constants in it, in words; None where nobody looked for any.

@@ -17,7 +17,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from eqfuse.errors import ArgumentError, OptionError, ShapeError, TraceError
 from eqfuse.ir.arithmetic import Arithmetic
-from eqfuse.ir.graph import Fed
+from eqfuse.ir.graph import CallArguments
 from eqfuse.ir.pytree import LEAF, LEAVES, Structure, flatten, paths, unflatten
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.machine.device_arrays import bounds, dlpack_device
@@ -67,7 +67,7 @@ class CallSignature:
         """Does a call neither change its arguments, nor ask how they lie in memory, nor draw random numbers?"""
         return not (self.written or self.layouts or self.draws or self.apart or self.arithmetic.steps)
 
-    def feed(self, leaves: Sequence[Any]) -> Fed:
+    def feed(self, leaves: Sequence[Any]) -> CallArguments:
         """What a call's `leaves` give the graph, random numbers drawn now. ShapeError for one that cannot change."""
         arrays = [leaf for i, leaf in enumerate(leaves) if i not in self.apart]
         for i, strides in self.layouts:
@@ -83,7 +83,7 @@ class CallSignature:
         drawn = [draw.now(leaves) for draw in self.draws]
         numbers = self.arithmetic.values(leaves, drawn)
         arrays += [array for i, array in enumerate(drawn) if i not in self.arithmetic.drawn]
-        return Fed(arrays + [numbers[place] for place in self.arithmetic.inputs], numbers)
+        return CallArguments(arrays + [numbers[place] for place in self.arithmetic.inputs], numbers)
 
     def _lie_apart(self, arrays: Sequence[Any]) -> None:
         """ShapeError where an argument that is changed in place shares memory with another."""
@@ -100,12 +100,12 @@ class CallSignature:
         names = input_names(self.parameters, self.arguments)
         return repr([name for i, name in enumerate(names) if i not in self.apart][place])
 
-    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+    def select(self, fed: CallArguments, outputs: Sequence[Any]) -> list[Any]:
         """The results, as they follow each other in their structure."""
         values = [*outputs, *fed.numbers]
         return [values[i] for i in self.sources]
 
-    def settle(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+    def settle(self, fed: CallArguments, outputs: Sequence[Any]) -> list[Any]:
         """The results, after the arrays are changed as the function changes them. Such an array may be a result."""
         final = list(outputs)
         for i, place in zip(self.written, range(len(final) - len(self.written), len(final)), strict=True):
@@ -156,10 +156,10 @@ class NamedSignature:
             )
         return [positional[name] if name in positional else kwargs[name] for name in self.inputs]
 
-    def feed(self, leaves: Sequence[Any]) -> Fed:
-        return Fed(leaves)
+    def feed(self, leaves: Sequence[Any]) -> CallArguments:
+        return CallArguments(leaves)
 
-    def select(self, fed: Fed, outputs: Sequence[Any]) -> list[Any]:
+    def select(self, fed: CallArguments, outputs: Sequence[Any]) -> list[Any]:
         return list(outputs)
 
     settle = select

@@ -24,7 +24,7 @@ from eqfuse.ops.updates import Ranges
 REPEATS = 16  # nodes made for each of a body, beyond which its work is repeated so often that no tiles make up for it
 
 
-class TooOften(Exception):
+class TooManyCopies(Exception):
     """Moving views to the leaves would duplicate the work of a body too often, or cannot be done."""
 
 
@@ -34,7 +34,7 @@ _pushed: WeakKeyDictionary[Node, tuple[Node | None, int]] = WeakKeyDictionary()
 
 def push_views(body: Graph) -> Graph:
     """`body` with views on leaves only; UnsupportedOp when a view stands on something it does not commute with, and
-    `TooOften` when it would be many times as large. What is padded, or has slices replaced, is joined of pieces,
+    `TooManyCopies` when it would be many times as large. What is padded, or has slices replaced, is joined of pieces,
     too. What bodies share is done once, as long as one of them is there."""
     new: dict[Node, Node] = {}
     left = _NodesLeft(REPEATS * len(body.nodes))
@@ -135,7 +135,7 @@ class _NodesLeft:
     def spend(self, nodes: int) -> None:
         self.nodes -= nodes
         if self.nodes < 0:
-            raise TooOften
+            raise TooManyCopies
 
 
 def _taken(view: Node, value: Node, left: _NodesLeft) -> Node:
@@ -154,7 +154,7 @@ def _taken(view: Node, value: Node, left: _NodesLeft) -> Node:
         elif n.op == "concat":
             pushed[n] = _on_pieces(view, whole, n, left)
         elif role is Role.GATHER:
-            raise TooOften
+            raise TooManyCopies
         else:
             raise UnsupportedOp(f"a kernel cannot take {view.op} of the result of {n.op}: store that result first")
     if pushed[value].shape != view.shape:
@@ -168,7 +168,7 @@ def _on_pieces(view: Node, whole: Shape, concat: Node, left: _NodesLeft) -> Node
     """The concatenation `concat`, which broadcasts to shape `whole`, as `view` of the whole shows it."""
     split = viewed(view, whole, concat)
     if split is None:
-        raise TooOften
+        raise TooManyCopies
     parts, axis = split
     return joined([_taken(v, p, left) for p, v in parts], axis)
 

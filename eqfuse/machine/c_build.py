@@ -22,7 +22,7 @@ from pathlib import Path
 from eqfuse.errors import EqfuseError
 from eqfuse.machine.cpu import cpu_features
 from eqfuse.machine.files import cache_dir, own_folder
-from eqfuse.machine.foreign import Foreign
+from eqfuse.machine.foreign import ForeignProcess
 from eqfuse.machine.thread_limit import thread_count
 
 # Integers wrap as NumPy's do, a product and a sum are two roundings unless the text says __builtin_fma, and memory
@@ -108,7 +108,7 @@ class _Build:
                 folder = Path(self._folder.name)
                 (folder / "kernel.c").write_text(self._text, encoding="utf-8")
                 command = [*self._command, "kernel.c", "-o", f"kernel{SUFFIX}", *LIBRARIES]
-                self._run = Foreign(command, folder, self._seconds, self._environment(folder))
+                self._run = ForeignProcess(command, folder, self._seconds, self._environment(folder))
                 return
             except OSError as error:
                 refused = str(error)

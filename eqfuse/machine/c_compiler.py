@@ -21,7 +21,7 @@ from pathlib import Path
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.machine.c_build import FLAGS, WANTED, Compiler, CompilerError, ending, is_zig, rooms, short, written
 from eqfuse.machine.files import cache_dir, own_folder, read_own, sealed, set_aside, unsealed, write_atomically
-from eqfuse.machine.foreign import Foreign
+from eqfuse.machine.foreign import ForeignProcess
 
 PATIENCE = 10.0  # seconds for a compiler's answer to the first questions
 FIRST_ZIG = 300.0  # and where it builds its own library first
@@ -136,7 +136,7 @@ def _zig_version() -> str:
 
 
 def _version_text(command: list[str]) -> str:
-    status, said = Foreign(command, Path(os.sep), PATIENCE, {}).result()
+    status, said = ForeignProcess(command, Path(os.sep), PATIENCE, {}).result()
     if status is None:
         raise CompilerError(f"it is not done after {PATIENCE:.0f} s when asked for its version")
     return said
@@ -182,7 +182,7 @@ def _probe(compiler: Compiler) -> None:
     for room in rooms():
         with suppress(OSError), written(data, room) as path:
             command = [sys.executable, "-I", "-S", "-c", TRIED, str(path)]
-            status, said = Foreign(command, path.parent, PATIENCE, {}).result()
+            status, said = ForeignProcess(command, path.parent, PATIENCE, {}).result()
             if status == 0:
                 return
             refused = f"{ending(status)}: {short(said)}"

@@ -15,7 +15,7 @@ PRINTED = 1 << 16  # bytes of its output that are kept
 GRACE = 5.0  # seconds for a killed program to be gone
 
 
-class Foreign:
+class ForeignProcess:
     """Starts `command` in `folder`, with all it prints in one stream. OSError where it cannot be run at all.
 
     It is a process group of its own: no Ctrl-C of ours ends it halfway, and `end` ends all that it has started.

@@ -33,7 +33,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CudaBinary:
     cubin: bytes
     log: str
     resources: dict[str, Resources]
@@ -48,7 +48,7 @@ def available() -> str:
     return ""
 
 
-def compile_cuda(code: str, arch: str, flags: tuple[str, ...] = FAST) -> Compiled:
+def compile_cuda(code: str, arch: str, flags: tuple[str, ...] = FAST) -> CudaBinary:
     """Compiles for a real architecture, e.g. ``sm_90``."""
     library = _library()
     program = ctypes.c_void_p()
@@ -58,7 +58,7 @@ def compile_cuda(code: str, arch: str, flags: tuple[str, ...] = FAST) -> Compile
         log = _compiled(program, options)
         if "__global__" in code and not _resources(log):  # from 12.9 on, NVRTC keeps what it compiles, but no report
             log = _compiled(program, [*options, "--no-cache"])
-        return Compiled(_read(program, "CUBIN"), log, _resources(log))
+        return CudaBinary(_read(program, "CUBIN"), log, _resources(log))
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 

@@ -1,7 +1,7 @@
 """Loops and choices, whose attributes hold graphs of their own: what one step computes, or one branch.
 
 In: the initial carries, what is looped over, and values that do not change. Out: one result as it is; several as one
-vector of bytes, which `loop_result` takes apart. `Body` is what the operators ask of such a graph.
+vector of bytes, which `loop_result` takes apart. `StepGraph` is what the operators ask of such a graph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INDEX = TensorType(np.dtype(np.int64), ())
 CONDITION = TensorType(np.dtype(bool), ())
 
 
-class Body(Protocol):
+class StepGraph(Protocol):
     """A graph: the types it takes and gives, and what it computes."""
 
     @property
@@ -115,11 +115,11 @@ def _choice_results(types: Types, attrs: tuple) -> list[TensorType]:
     return list(yes.gives)
 
 
-def _takes(op: str, body: Body, types: Types, wanted: Types) -> None:
+def _takes(op: str, body: StepGraph, types: Types, wanted: Types) -> None:
     need(tuple(body.takes) == tuple(wanted), op, types, "a body takes {}", ", ".join(map(str, body.takes)))
 
 
-def _same_carries(op: str, body: Body, types: Types, carries: Types) -> list[TensorType]:
+def _same_carries(op: str, body: StepGraph, types: Types, carries: Types) -> list[TensorType]:
     need(tuple(body.gives[: len(carries)]) == tuple(carries), op, types, "a step changes the type of a carry")
     return list(carries)
 

@@ -16,7 +16,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.kinds.kind import Kind, kind_of
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
-from eqfuse.summary import KernelLine, Summarised, Summary, costs, count, cut, of_kernels
+from eqfuse.summary import KernelLine, SummarisedValue, Summary, costs, count, cut, of_kernels
 
 SETUP = "setup"  # the kind, outside the lattice, of a kernel that runs once, by the evaluator
 
@@ -56,7 +56,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, repr=False)
-class Plan(Summarised):
+class Plan(SummarisedValue):
     """Kernels in order over numbered values.
 
     `types[v]` is the type of value v. `inputs` numbers the graph's inputs in order; `constants` gives the values known

@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
-from eqfuse.summary import KernelLine, Summarised, Summary, costs, count, of_kernels, quantity
+from eqfuse.summary import KernelLine, SummarisedValue, Summary, costs, count, of_kernels, quantity
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class KernelReport:
 
 
 @dataclass(frozen=True, repr=False)
-class Report(Summarised):
+class Report(SummarisedValue):
     """What a program does per call, by prediction. Times in seconds; views count as no kernel.
 
     `fusion_rate`: of the operators that could share a kernel, the share that does. `memory_saving`: the share of the

@@ -1,6 +1,6 @@
 """A program that runs while a faster one is made, in a thread of its own.
 
-In: a program, and what makes the other. Out: `Pending`, which becomes the other when that is there.
+In: a program, and what makes the other. Out: `PendingProgram`, which becomes the other when that is there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from threading import Thread
 from eqfuse.runtime.program import Program
 
 
-class Pending(Program):
+class PendingProgram(Program):
     """It runs, and reports, as `program` until `make` has given another, and from then on as that one. A process does
     not end before `make` does."""
 

@@ -19,15 +19,15 @@ from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
 from eqfuse.rewrites import Law
 from eqfuse.runtime.save import save
-from eqfuse.show.attribution import Rests, rests_on
+from eqfuse.show.attribution import NeededLaws, rests_on
 from eqfuse.show.draw import draw_plan
 from eqfuse.show.explain import Explanation, explain
-from eqfuse.summary import Summarised, Summary, costs, count, cut, of_kernels, quantity
+from eqfuse.summary import SummarisedValue, Summary, costs, count, cut, of_kernels, quantity
 
 DRAWN = 16  # kernels that a notebook shows as a drawing
 
 
-class Program(Summarised):
+class Program(SummarisedValue):
     """A compiled program. `program(*args)` takes and returns what the traced function does.
 
     `peak_bytes` is the most memory that one call holds beside its arguments, its results and the program's constants.
@@ -93,7 +93,7 @@ class Program(Summarised):
         return explanation.about(self.executable.notes())
 
     @cached_property
-    def rests_on(self) -> Rests | None:
+    def rests_on(self) -> NeededLaws | None:
         """The laws that the program rests on, as a whole and by kernel. None where `laws` is."""
         return None if self.laws is None else rests_on(self.plan, self.laws)
 

@@ -1,9 +1,9 @@
 """Law attribution: the laws that a plan and each of its kernels rest on, found by proving it with fewer laws.
 
-In: a `Plan` and the laws it was chosen under. Out: `Rests`. egglog gives no proofs to read, so each question is a fresh
-saturation of a segment of the program under some of the laws: is what the plan computes then in the right class? Only
-where all laws do not show that (a plan may have a view at a place no search built) do program and plan start together.
-Constants fold in all of them: that is no law. Nor is fusion: a kernel's body is put in place of its result.
+In: a `Plan` and the laws it was chosen under. Out: `NeededLaws`. egglog gives no proofs to read, so each question is a
+fresh saturation of a segment of the program under some of the laws: is what the plan computes then in the right class?
+Only where all laws do not show that (a plan may have a view at a place no search built) do program and plan start
+together. Constants fold in all of them: that is no law. Nor is fusion: a kernel's body is put in place of its result.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Goal = tuple[Node, Node]  # a pair that must be found equal
 
 
 @dataclass(frozen=True)
-class Rests:
+class NeededLaws:
     """Names of laws. `laws`: with these alone a fresh search reaches the plan, and without any one it does not.
 
     `kernels`: for each kernel that is no view, the same of its results, as functions of values that the program has
@@ -45,12 +45,12 @@ class Rests:
 
     def __str__(self) -> str:
         if not self.laws:
-            return "Rests on: " + (self.doubt or "no law needed, the operators are only fused")
+            return "NeededLaws on: " + (self.doubt or "no law needed, the operators are only fused")
         alike: dict[tuple[str, ...], list[int]] = {}
         for number, laws in enumerate(self.kernels):
             alike.setdefault(laws, []).append(number)
         needed = "" if self.doubt else ", without any one it does not"
-        lines = [f"Rests on (with these laws alone a fresh search reaches this program{needed}):"]
+        lines = [f"NeededLaws on (with these laws alone a fresh search reaches this program{needed}):"]
         for laws, numbers in alike.items():
             more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
             kernels = f"kernel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:SHOWN]))}{more}"
@@ -60,11 +60,11 @@ class Rests:
         return "\n".join([*lines, f"  {self.doubt}"] if self.doubt else lines)
 
 
-class GivenUp(Exception):
+class OpenQuestion(Exception):
     """A question stays open; the message says why."""
 
 
-def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests:
+def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> NeededLaws:
     """The laws among `laws` that `plan` rests on. Each distinct segment is looked at once."""
     until = time.thread_time() + seconds
     pieces = _pieces(plan)
@@ -72,22 +72,22 @@ def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests
     proofs = {graph: Proofs(piece, piece.results, laws, until) for graph, piece in distinct.items()}
     try:
         candidates = {graph: proof.candidates() for graph, proof in proofs.items()}
-    except GivenUp as why:
-        return Rests((), tuple(() for _ in running(plan)), f"the plan was not proved again: {why}")
+    except OpenQuestion as why:
+        return NeededLaws((), tuple(() for _ in running(plan)), f"the plan was not proved again: {why}")
     doubt = ""
     try:
         for graph, proof in proofs.items():
             fewest(candidates[graph], proof)
         program = _in_order(laws, candidates)
         fewest(program, lambda some: all(proof(some) for proof in proofs.values()))
-    except GivenUp as why:
+    except OpenQuestion as why:
         program = _in_order(laws, candidates)
         doubt = f"fewer may do: {why}"
     try:
         rests = {
             graph: _by_kernel(piece, laws, program, until, proofs[graph].together) for graph, piece in distinct.items()
         }
-    except GivenUp as why:
+    except OpenQuestion as why:
         rests = {graph: [program] * len(piece.kernels) for graph, piece in distinct.items()}
         doubt = doubt or f"of these, a kernel may need fewer: {why}"
     of_kernel = {
@@ -95,7 +95,7 @@ def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> Rests
         for piece in pieces
         for kernel, its in zip(piece.kernels, rests[piece.graph], strict=True)
     }
-    return Rests(tuple(law.name for law in program), tuple(of_kernel[id(k)] for k in running(plan)), doubt)
+    return NeededLaws(tuple(law.name for law in program), tuple(of_kernel[id(k)] for k in running(plan)), doubt)
 
 
 def _in_order(laws: Sequence[Law], kept_laws: Mapping[Graph, list[Law]]) -> list[Law]:
@@ -154,7 +154,7 @@ def _results(kernel: Kernel, reads: Sequence[Node]) -> tuple[Node, ...]:
 
 
 class Proofs:
-    """Which `goals` about a piece of a plan some laws prove. Raises GivenUp once the clock has passed `until`.
+    """Which `goals` about a piece of a plan some laws prove. Raises OpenQuestion once the clock has passed `until`.
 
     Every answer is kept, and answers for other laws too: more laws prove what some do, and where some came to their end
     without a proof, fewer find none.
@@ -185,7 +185,7 @@ class Proofs:
         return goals <= self._proved[key]
 
     def candidates(self) -> list[Law]:
-        """Laws that are enough: those that matched while all proved the goals. GivenUp when all are not enough."""
+        """Laws that are enough: those that matched while all proved the goals. OpenQuestion when all are not enough."""
         if not self.goals:
             return []
         fired = self._replay(self._laws)
@@ -195,7 +195,7 @@ class Proofs:
             self._ended.clear()
             fired = self._replay(self._laws)
         if not self(self._laws):
-            raise GivenUp("laws that it was chosen under are missing (a saved program keeps none of the user's own)")
+            raise OpenQuestion("laws it was chosen under are missing (a saved program keeps none of the user's own)")
         matched = [law for law in self._laws if law.name in fired]
         return matched if self(matched) else list(self._laws)
 
@@ -204,7 +204,7 @@ class Proofs:
         engine, run = self.saturated(laws)
         proved = frozenset(goal for goal in self.goals if engine.equal(*map(engine.name, goal)))
         if proved != self.goals and run.reason == "seconds":
-            raise GivenUp(LATE)
+            raise OpenQuestion(LATE)
         key = frozenset(law.name for law in laws)
         self._proved[key] = proved
         if run.reason == "saturated":
@@ -217,7 +217,7 @@ class Proofs:
         Where they stand `together` from the start, it is only until the goals are proved.
         """
         if time.thread_time() > self._until:
-            raise GivenUp(LATE)
+            raise OpenQuestion(LATE)
         graph = self._piece.graph
         both = Graph(graph.inputs, (*graph.outputs, *self._piece.values.values(), *(a for a, _ in self._ordered)))
         begun = both if self.together else graph
@@ -238,7 +238,7 @@ class Proofs:
 def _by_kernel(
     piece: SegmentUse, laws: Sequence[Law], program: list[Law], until: float, together: bool
 ) -> list[list[Law]]:
-    """The laws of `program` that each kernel of `piece` rests on, as `Rests` says."""
+    """The laws of `program` that each kernel of `piece` rests on, as `NeededLaws` says."""
     stands = _stands(piece, program, until, together)
     front: dict[int, set[int]] = {}  # by value that the program does not have: those it has that come of it
     reaches: list[set[int]] = [set() for _ in piece.kernels]
@@ -261,7 +261,7 @@ def _by_kernel(
                 nodes[v] = n
     proofs = Proofs(piece, (goal for group in goals.values() for goal in group), laws, until, together)
     if not proofs(program):
-        raise GivenUp("the laws of the program do not prove each kernel by itself")
+        raise OpenQuestion("the laws of the program do not prove each kernel by itself")
     rests = []
     for reached in reaches:
         its = frozenset(goal for v in reached for goal in goals[v])

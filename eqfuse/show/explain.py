@@ -19,7 +19,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.kinds import classify
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import Report, running
-from eqfuse.show.attribution import Rests
+from eqfuse.show.attribution import NeededLaws
 from eqfuse.summary import count, counted, duration, quantity
 
 WIDTH = 118  # characters
@@ -34,7 +34,7 @@ class Explanation:
     shapes: tuple[str, ...]
     not_fused: tuple[tuple[int, int, str], ...]
     measured: tuple[float, ...] | None
-    rests: Rests | None = None
+    rests: NeededLaws | None = None
     schedules: tuple[str, ...] = ()
     notes: str = ""
 
@@ -147,7 +147,7 @@ class Explanation:
 
 
 def explain(
-    report: Report, plan: Plan, measured: Sequence[float] | None = None, rests: Rests | None = None,
+    report: Report, plan: Plan, measured: Sequence[float] | None = None, rests: NeededLaws | None = None,
     schedules: Sequence[str] = (),
 ) -> Explanation:  # fmt: skip
     """The explanation of `plan`. For each kernel that is no view, in order: seconds in `measured`, how it runs in

@@ -122,9 +122,9 @@ def _bar(total: int | None) -> Iterator[Progress]:
     with Bar(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task("starting", total=total)
 
-        class Shown(Progress):
+        class ProgressBar(Progress):
             def say(self, doing: str) -> None:
                 super().say(doing)
                 bar.update(task, completed=self.done, description=doing)
 
-        yield Shown(total)
+        yield ProgressBar(total)

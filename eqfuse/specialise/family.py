@@ -19,7 +19,7 @@ from eqfuse.cost.targets import MANY_SIZES, device_for
 from eqfuse.egraph.alike import SMALL
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused_plan
-from eqfuse.ir.correspondence import Ambiguous, Correspondence, NotTransferred
+from eqfuse.ir.correspondence import Ambiguity, Correspondence, NoTransfer
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.strides import Strides
 from eqfuse.ops.types import TensorType
@@ -44,7 +44,7 @@ FIRST = (16, 32, 960)  # times a prime: where nothing is known about a symbol; m
 
 
 @dataclass(frozen=True)
-class Planned:
+class PricedPlan:
     """A plan and the sizes it was priced at. `transfer` is None where it fits no other size: `why` says so."""
 
     sizes: Sizes
@@ -77,7 +77,7 @@ class Family:
             "verify": False,  # a size that no call has may be too large to run
         }  # fmt: skip
         self._verify = bool(options.get("verify"))
-        self.plans: list[Planned] = []
+        self.plans: list[PricedPlan] = []
         self.transferred = self.anew = 0
         self.reasons: dict[str, int] = {}
         self._traced, self._seen = trace, seen
@@ -95,7 +95,7 @@ class Family:
             return self._version(compile_graph(graph, **self.options), graph, "nothing has changed its extent")
         try:
             return self._transferred(graph, sizes, started)
-        except NotTransferred as reason:
+        except NoTransfer as reason:
             return self._anew(graph, sizes, str(reason))
 
     def plan_first(self) -> Program:
@@ -109,7 +109,7 @@ class Family:
         for sizes in candidates[1:]:
             try:
                 chosen, graph = sizes, self._alike(sizes, graph)
-            except NotTransferred:
+            except NoTransfer:
                 break
         self.plans.append(self._planned(chosen, graph))
         return self.plans[0].program
@@ -123,20 +123,20 @@ class Family:
         lines += [f"  anew {count}×: {why}" for why, count in self.reasons.items()]
         return "\n".join(lines)
 
-    def _range(self, p: Planned) -> str:
+    def _range(self, p: PricedPlan) -> str:
         low = (0 if n <= REACH * SMALL else -(-n // REACH) for n in p.sizes)
         pairs = zip(self.pattern.symbols, low, p.sizes, strict=True)
         return ", ".join(f"{s} in {a}..{REACH * n}" for s, a, n in pairs)
 
     def _transferred(self, graph: Graph, sizes: Sizes, started: float) -> Version:
-        """The program of a plan priced near `sizes`. NotTransferred where there is none, and none can be made."""
+        """The program of a plan priced near `sizes`. NoTransfer where there is none, and none can be made."""
         near = [p for p in self.plans if distance(p.sizes, sizes) <= REACH]
         near.sort(key=lambda p: distance(p.sizes, sizes))
-        reason: NotTransferred | None = None
+        reason: NoTransfer | None = None
         for planned in near:
             try:
                 return self._at_sizes(planned, graph, sizes, started)
-            except NotTransferred as why:
+            except NoTransfer as why:
                 reason = why
             if planned.transfer is None:
                 raise reason
@@ -147,12 +147,12 @@ class Family:
         self.plans = [*self.plans, plan][-PLANS:]
         return self._at_sizes(plan, graph, sizes, started)
 
-    def _at_sizes(self, planned: Planned, graph: Graph, sizes: Sizes, started: float) -> Version:
+    def _at_sizes(self, planned: PricedPlan, graph: Graph, sizes: Sizes, started: float) -> Version:
         """`planned` at other sizes."""
         if planned.sizes == sizes and _same(planned.program.plan.graph, graph):
             return self._version(planned.program, graph, "planned at this size")
         if planned.transfer is None:
-            raise NotTransferred(planned.why)
+            raise NoTransfer(planned.why)
         plan = planned.transfer.plan_for(graph)
         debug.show_plan(plan)
         program = emit(plan)
@@ -185,24 +185,24 @@ class Family:
             verified(program)
         return Version(program, graph.signature, how)
 
-    def _planned(self, sizes: Sizes, graph: Graph) -> Planned:
+    def _planned(self, sizes: Sizes, graph: Graph) -> PricedPlan:
         """The plan of `graph`, the function at `sizes`, by the whole road."""
         program = compile_graph(graph, one_size=False, **self.options)
         report, laws = program.report, self._laws()
         if report.stop_reason == "saturated":  # or else proofs may have matched what the search did not
             laws = tuple(law for law in laws if law.name in report.laws_fired)
         try:
-            return Planned(sizes, program, PlanTransfer(program.plan, laws))
-        except NotTransferred as why:
-            return Planned(sizes, program, None, str(why))
+            return PricedPlan(sizes, program, PlanTransfer(program.plan, laws))
+        except NoTransfer as why:
+            return PricedPlan(sizes, program, None, str(why))
 
     def _alike(self, sizes: Sizes, graph: Graph) -> Graph:
-        """The function traced at `sizes`. NotTransferred when it does other things there than in `graph`."""
+        """The function traced at `sizes`. NoTransfer when it does other things there than in `graph`."""
         try:
             traced = self._trace(self.pattern.types_at(sizes), None)
         except Exception as error:  # the user's function may raise anything at a size that no call has
-            raise NotTransferred(f"the function cannot be traced at {self.pattern.said(sizes)}: {error}") from error
-        with suppress(Ambiguous):
+            raise NoTransfer(f"the function cannot be traced at {self.pattern.said(sizes)}: {error}") from error
+        with suppress(Ambiguity):
             Correspondence(traced, graph)
         return traced
 

@@ -30,7 +30,7 @@ from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.disabled import is_disabled
 from eqfuse.specialise.groups import CallGroup, Dynamic
 from eqfuse.specialise.versions import CallKey, Version, Versions, changing
-from eqfuse.summary import ROWS, Summarised, Summary, count
+from eqfuse.summary import ROWS, SummarisedValue, Summary, count
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +41,7 @@ KEPT_SIZES = 64  # of one with `dynamic`, where a size costs little
 GROUPS = 8  # of calls that differ in their extents alone, with `dynamic`
 
 
-class Jitted(Summarised, Generic[P, R]):
+class JitFunction(SummarisedValue, Generic[P, R]):
     """A function with one compiled program per structure, shapes, dtypes and static values of its arguments."""
 
     def __init__(
@@ -207,7 +207,7 @@ def _static_key(name: str, value: Any) -> Hashable:
 
 
 @overload
-def jit(fn: Callable[P, R], /) -> Jitted[P, R]: ...
+def jit(fn: Callable[P, R], /) -> JitFunction[P, R]: ...
 
 
 @overload
@@ -226,7 +226,7 @@ def jit(
     verify: bool = ...,
     wait: bool = ...,
     graphs: bool = ...,
-) -> Jitted[P, R]: ...
+) -> JitFunction[P, R]: ...
 
 
 @overload
@@ -243,7 +243,7 @@ def jit(
     verify: bool = ...,
     wait: bool = ...,
     graphs: bool = ...,
-) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 
 
 def jit(
@@ -280,9 +280,9 @@ def jit(
         one_size(options, "leave out dynamic")
     static_names(static_argnames)
 
-    def decorate(function: Callable[..., Any]) -> Jitted[..., Any]:
+    def decorate(function: Callable[..., Any]) -> JitFunction[..., Any]:
         if not callable(function):
             raise TraceError(f"jit takes a function, not {function!r}; options are given by name, as in target='cuda'")
-        return Jitted(function, static_argnames, dynamic, options)
+        return JitFunction(function, static_argnames, dynamic, options)
 
     return decorate if fn is None else decorate(fn)

@@ -1,7 +1,7 @@
 """Transfer of a plan to another size: the same kernels, with other extents, proved equal to the program of that size.
 
 In: a plan and the laws it may rest on; then the graph of the same function traced at another size. Out: the plan of
-that graph, or `NotTransferred`, which says why. No search takes place. Where every extent and constant goes is read off
+that graph, or `NoTransfer`, which says why. No search takes place. Where every extent and constant goes is read off
 the two traces, side by side; since that is only evidence, nothing rests on it: the transferred plan, its kernels put
 back into one another, must be the new graph node for node, or be proved equal to it by egglog.
 """
@@ -16,7 +16,7 @@ from eqfuse.cost.price import Price
 from eqfuse.egraph.equality import ROUNDS, equality
 from eqfuse.errors import ShapeError
 from eqfuse.extract.kernel_price import priced
-from eqfuse.ir.correspondence import Correspondence, NotTransferred
+from eqfuse.ir.correspondence import Correspondence, NoTransfer
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.plan.loops import inner_graphs, loop_of, loop_price
 from eqfuse.plan.plan import SETUP, Kernel, Plan
@@ -28,7 +28,7 @@ FREE = Price(0.0, 0, 0, 0, "memory")
 class PlanTransfer:
     """Transfers `plan` to other sizes. `laws`: those it rests on besides fusion, found by proving it at its own size.
 
-    Raises NotTransferred where that proof fails: it would at every other size.
+    Raises NoTransfer where that proof fails: it would at every other size.
     """
 
     def __init__(self, plan: Plan, laws: Sequence[Law]) -> None:
@@ -39,7 +39,7 @@ class PlanTransfer:
             _checked(kernel, plan)
         proof = equality(plan.graph, self._graph, laws)
         if proof is None:
-            raise NotTransferred(f"the proof of the plan takes more than {ROUNDS} rounds of its laws")
+            raise NoTransfer(f"the proof of the plan takes more than {ROUNDS} rounds of its laws")
         self.laws, self._rounds, self._folds = proof.laws, proof.rounds, proof.folds
 
     @property
@@ -56,10 +56,10 @@ class PlanTransfer:
         try:
             plan = self._transferred(graph)
         except ShapeError as error:
-            raise NotTransferred(f"a kernel does not fit: {error}") from error
+            raise NoTransfer(f"a kernel does not fit: {error}") from error
         same = program_of(plan, inlined(plan))
         if equality(graph, same, self.laws, self._rounds) is None:
-            raise NotTransferred("egglog does not prove the plan equal to the program of this size")
+            raise NoTransfer("egglog does not prove the plan equal to the program of this size")
         return plan
 
     def _transferred(self, graph: Graph) -> Plan:
@@ -112,20 +112,20 @@ def program_of(plan: Plan, values: dict[int, Node]) -> Graph:
 
 
 def _price(k: Kernel, body: Graph, plan: Plan) -> Price:
-    """The price of `k` with `body`. NotTransferred when that is another kind of kernel, or none the device can run."""
+    """The price of `k` with `body`. NoTransfer when that is another kind of kernel, or none the device can run."""
     if k.kind == SETUP:
         return FREE
     if k.inner:
         return _loop_price(k, body, plan)
     answer = priced(body, plan.device, k.kind if k.template.of_any_spaces else "")
     if isinstance(answer, str):
-        raise NotTransferred(f"a kernel of kind {k.kind} does not exist at this size: {answer}")
+        raise NoTransfer(f"a kernel of kind {k.kind} does not exist at this size: {answer}")
     state, price = answer
     copy = state.at_leaf and (k.is_view or k.template.pointwise)  # a view that is stored is a copy
     if state.kind != k.kind and not copy:
-        raise NotTransferred(f"a kernel of kind {k.kind} would be of kind {state.kind} at this size")
+        raise NoTransfer(f"a kernel of kind {k.kind} would be of kind {state.kind} at this size")
     if math.isinf(price.seconds):
-        raise NotTransferred(f"a kernel of kind {k.kind} is too large for {plan.device.name} at this size")
+        raise NoTransfer(f"a kernel of kind {k.kind} is too large for {plan.device.name} at this size")
     return FREE if k.is_view else price
 
 
@@ -133,7 +133,7 @@ def _loop_price(k: Kernel, body: Graph, plan: Plan) -> Price:
     """The same of a loop, whose steps do at each size what they were planned for."""
     n = loop_of(body)
     if n is None or inner_graphs(n) != tuple([step.graph for step in k.inner]):
-        raise NotTransferred("a step of a loop has other extents at this size, and is planned anew")
+        raise NoTransfer("a step of a loop has other extents at this size, and is planned anew")
     return loop_price(n, k.inner, plan.device)
 
 

@@ -20,7 +20,7 @@ from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.trace import Spec, trace
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of
-from eqfuse.gradients.derived import Derived
+from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.partition import POLICIES, Cost, never
 from eqfuse.gradients.products import backward_of, of_cotangents
 from eqfuse.ir.graph import Body, Node
@@ -100,7 +100,7 @@ def split_vjp(
         stored = [r for r, place in zip(residuals, places, strict=True) if place is None]
         return result, tuple([wrap(r, Rights.WRITABLE) for r in stored])
 
-    forward = trace(Derived("ef.split_vjp", fun, compute, lambda _count: chosen), *args)
+    forward = trace(DerivedFunction("ef.split_vjp", fun, compute, lambda _count: chosen), *args)
     call, body, places = calls[-1]
     types = [n.type for n in body.graph.inputs[len(call.result.nodes) :]]
 

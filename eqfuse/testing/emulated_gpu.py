@@ -155,7 +155,7 @@ def _replayed(captured: Sequence[Callable[[], None]]) -> None:
         work()
 
 
-class _Shared:
+class _SharedArray:
     """What an array shares by DLPack, with memory that is the host's."""
 
     def __init__(self, array: Any) -> None:
@@ -206,7 +206,7 @@ class EmulatedGpu:
 
     def adopt(self, array: Any) -> DeviceArray:
         if hasattr(array, "__dlpack__"):
-            return np.from_dlpack(_Shared(array)).view(DeviceArray)
+            return np.from_dlpack(_SharedArray(array)).view(DeviceArray)
         told = dict(array.__cuda_array_interface__)
         return np.asarray(SimpleNamespace(__array_interface__=told)).view(DeviceArray)
 

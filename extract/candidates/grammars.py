@@ -11,7 +11,7 @@ from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.ops import Role, row
 
 
-class _Fewer(Grammar):
+class _Restriction(Grammar):
     """A grammar that refuses some of what another makes."""
 
     def __init__(self, grammar: Grammar) -> None:
@@ -19,7 +19,7 @@ class _Fewer(Grammar):
         self._once, self._inlined, self._reading = {}, {}, {}
 
 
-class OneReduction(_Fewer):
+class OneReduction(_Restriction):
     """Kernels with one level of reductions or one product, and pointwise work around it.
 
     What a reduction gives may be finished in its own shape; what reads it at full size is another kernel. A product
@@ -43,7 +43,7 @@ class OneReduction(_Fewer):
         return cut
 
 
-class OneOperator(_Fewer):
+class OneOperator(_Restriction):
     """Kernels of one operator; views of what they read cost nothing."""
 
     def takes(self, cut: Cut) -> bool:

@@ -19,7 +19,7 @@ from eqfuse.extract.assemble import assemble
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.cover import Cover, Group
 from eqfuse.extract.memory.recompute import timelines
-from eqfuse.extract.memory.timeline import Held, Timeline
+from eqfuse.extract.memory.timeline import SegmentMemory, Timeline
 from eqfuse.plan.memory import Needs
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -95,6 +95,6 @@ def _timelines(
         body, reads = grammar.body(group.cuts)
         return limit.needs(Kernel(group.state.kind, body, reads, group.outputs, group.price), device)
 
-    held = Held(grammar, own.roots, frozenset(inputs), results, needs)
+    held = SegmentMemory(grammar, own.roots, frozenset(inputs), results, needs)
     start = Timeline(held, [held.step(g) for g in cover.groups])
     return timelines(start, Candidates(grammar, dict(cover.refs)), allowance)

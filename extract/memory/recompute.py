@@ -15,7 +15,7 @@ from itertools import product
 from eqfuse.budget import Allowance
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.memory.timeline import Held, Stretch, Timeline, TimelineStep
+from eqfuse.extract.memory.timeline import SegmentMemory, Stretch, Timeline, TimelineStep
 
 FINER = (0.95, 0.98)  # shares of the peak of one timeline that the next one's is to have, in descents of their own
 WAITING = 12  # values at the fullest step that are tried
@@ -29,7 +29,7 @@ class _Effort:
     """What a descent may take: so many `steps`, among which new kernels count by their operators, and what is left of
     the `allowance`."""
 
-    def __init__(self, steps: int, held: Held, allowance: Allowance) -> None:
+    def __init__(self, steps: int, held: SegmentMemory, allowance: Allowance) -> None:
         self._left, self._held, self._allowance = steps, held, allowance
         self._operators = held.operators
 
@@ -213,7 +213,7 @@ def _from_anchor(
         yield [s for i, s in enumerate(steps) for s in (*inserted.get(i, ()), s)]
 
 
-def _computing_inside(held: Held, step: TimelineStep, cut: Cut) -> TimelineStep | None:
+def _computing_inside(held: SegmentMemory, step: TimelineStep, cut: Cut) -> TimelineStep | None:
     """The kernel `step` that computes `cut` instead of reading its class, if there is one."""
     inlined = [held.grammar.inline(c, {cut.eclass: cut}) if cut.eclass in c.leaves else c for c in step.group.cuts]
     cuts = tuple(c for c in inlined if not isinstance(c, str))

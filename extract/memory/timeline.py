@@ -41,7 +41,7 @@ class TimelineStep:
     is_view: bool
 
 
-class Held:
+class SegmentMemory:
     """What takes memory in a segment: all that is computed, but for results of the program, and the `inputs` that other
     segments compute. `needs` tells what a kernel takes beside what it reads and writes."""
 
@@ -75,7 +75,7 @@ class Held:
 class Timeline:
     """`steps` in order. ValueError where one reads what no step before it computes."""
 
-    def __init__(self, held: Held, steps: Sequence[TimelineStep]) -> None:
+    def __init__(self, held: SegmentMemory, steps: Sequence[TimelineStep]) -> None:
         self.held, self.steps = held, tuple(steps)
         self.seconds = sum([s.group.price.seconds for s in self.steps])
         self.stretches = self._stretches()

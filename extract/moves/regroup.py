@@ -21,7 +21,7 @@ ROUNDS = 3  # over all kernels
 
 def regroup(cover: Cover, candidates: Candidates, allowance: Allowance = UNLIMITED) -> None:
     """Apply moves until none helps, or the effort or the `allowance` is spent."""
-    state = _Grouped(cover, candidates)
+    state = _Grouping(cover, candidates)
     for _ in range(ROUNDS):
         for eclass in sorted(state.cover.choice, reverse=True):
             if state.left > 0 and eclass not in state.in_vain and not allowance.spent():
@@ -34,7 +34,7 @@ def regroup(cover: Cover, candidates: Candidates, allowance: Allowance = UNLIMIT
     cover.cost = sum(g.cost for g in cover.groups)
 
 
-class _Grouped:
+class _Grouping:
     """A cover whose choice is that of its groups' outputs, so that any of them can be taken apart."""
 
     def __init__(self, cover: Cover, candidates: Candidates) -> None:

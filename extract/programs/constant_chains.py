@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eqfuse.extract.programs.replacement import Written, replaced, replacements
+from eqfuse.extract.programs.replacement import GraphFacts, replaced, replacements
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ops.literal import Literal
@@ -30,7 +30,7 @@ _EITHER = ("add", "multiply")  # whose constant may stand on either side
 def constants_met(graph: Graph, laws: Sequence[Law]) -> Graph:
     """`graph` with its long chains of constants folded, as far as `laws` allow; what was done stands in `rolled`."""
     wanted = {law.name: law for law in laws if law.name in MEET}
-    before, written = None, Written(graph)
+    before, written = None, GraphFacts(graph)
     members = _long(written) if wanted else set()
     while members and written is not before:
         before = written
@@ -40,7 +40,7 @@ def constants_met(graph: Graph, laws: Sequence[Law]) -> Graph:
             if changes:
                 met, new = replaced(written.graph, changes)
                 members = {new[n] for n in members if n in new}
-                written = Written(met)
+                written = GraphFacts(met)
     gone = len(graph.operators) - len(written.graph.operators)
     if gone <= 0:
         return graph
@@ -60,7 +60,7 @@ def _number(n: Node) -> Node:
     return node("const", (), (Literal(value),))
 
 
-def _long(written: Written) -> set[Node]:
+def _long(written: GraphFacts) -> set[Node]:
     """The nodes of chains in which at least `LONG` constants are added, or multiplied, one after another."""
     below: dict[Node, Node] = {}
     length: dict[Node, int] = {}

@@ -22,7 +22,7 @@ from eqfuse.rewrites.language.match import construction_order, literal_matches, 
 Bound = dict[Any, Any]  # the node or attribute value that stands for each variable, and the node for each inner term
 
 
-class Written:
+class GraphFacts:
     """A graph, and what its matches are judged by."""
 
     def __init__(self, graph: Graph) -> None:
@@ -54,7 +54,7 @@ class Written:
         return self._facts[n]
 
 
-def replacements(written: Written, law: Law, commutes: Collection[str], backwards: bool = False) -> dict[Node, Node]:
+def replacements(written: GraphFacts, law: Law, commutes: Collection[str], backwards: bool = False) -> dict[Node, Node]:
     """What `law`, read from right to left if `backwards`, makes of nodes of the graph: for each, what takes its place.
 
     `commutes`: the operators whose two arguments a match may find in either order. What is computed when the program is
@@ -81,7 +81,7 @@ def replacements(written: Written, law: Law, commutes: Collection[str], backward
     return substitutes
 
 
-def forms(written: Written, law: Law, n: Node, commutes: Collection[str], backwards: bool = False) -> Iterator[Node]:
+def forms(written: GraphFacts, law: Law, n: Node, commutes: Collection[str], backwards: bool = False) -> Iterator[Node]:
     """What `law` makes of node `n` of the graph, however it matches there and whether it pays or not."""
     _, (wanted,), _ = law.directions[backwards]
     rule = compile_law(law)[backwards]
@@ -154,7 +154,7 @@ def _inner(rule: Rule, bound: Bound) -> list[Node]:
     return [bound[t] for t in terms if t.op not in (VARIABLE, LITERAL) and bound[t].op != "const"]
 
 
-def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
+def _guarded(rule: Rule, bound: Bound, written: GraphFacts) -> bool:
     """Do the guards hold that are about the graph? (The judge asks the others.)"""
     for g in rule.law.when:
         nodes = [bound[term_key(t)] for t in g.tensors]
@@ -167,7 +167,7 @@ def _guarded(rule: Rule, bound: Bound, written: Written) -> bool:
     return True  # what is `given` stands in the graph, as all that is matched
 
 
-def _right_side(rule: Rule, bound: Bound, written: Written) -> Node | None:
+def _right_side(rule: Rule, bound: Bound, written: GraphFacts) -> Node | None:
     """The right side over the bound nodes; None where the judge declines."""
     match = []
     for what, key in rule.judge.slots:
@@ -192,7 +192,7 @@ def _right_side(rule: Rule, bound: Bound, written: Written) -> Node | None:
     return bound[term_key(root)] if root.op == VARIABLE else nodes[root]
 
 
-def _saves(inner: list[Node], replacement: Node, written: Written, strictly: bool) -> bool:
+def _saves(inner: list[Node], replacement: Node, written: GraphFacts, strictly: bool) -> bool:
     root, *below = inner[::-1]  # readers first
     gone = {root}
     for n in below:

@@ -13,7 +13,7 @@ from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph.proof import Derivation
 from eqfuse.egraph.space import Segment
 from eqfuse.extract.programs.as_written import rewritten
-from eqfuse.extract.programs.replacement import Written, replaceable, replaced, replacements
+from eqfuse.extract.programs.replacement import GraphFacts, replaceable, replaced, replacements
 from eqfuse.ir.graph import Node
 from eqfuse.rewrites.procedures.shared_operands import PARTS, parts
 from eqfuse.rewrites.simplifier import PASS, SIMPLIFIER
@@ -54,7 +54,7 @@ class _Rewriting:
     """A program that is rewritten step by step."""
 
     def __init__(self, segment: Segment, allowance: Allowance) -> None:
-        self.written = Written(segment.graph)
+        self.written = GraphFacts(segment.graph)
         self._segment, self._allowance = segment, allowance
         self._steps: Derivation | None = None
 
@@ -68,7 +68,7 @@ class _Rewriting:
         if taken:
             graph, new = replaced(self.written.graph, taken)
             self._steps.take(new)
-            self.written = Written(graph)
+            self.written = GraphFacts(graph)
 
 
 def _bytes(n: Node) -> int:

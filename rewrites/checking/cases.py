@@ -25,7 +25,7 @@ from eqfuse.rewrites.language.law import (
     LITERAL,
     VARIABLE,
     Attr,
-    Computed,
+    Computation,
     Exactness,
     Guard,
     Law,
@@ -61,7 +61,7 @@ class LawCase:
         self.types: dict[str, TensorType] = {}
         self.attributes: dict[Attr, Any] = {}
         self.guards = tuple(g for g in law.when if g is not without)
-        matched = _Matched()
+        matched = _Match()
         lefts = [self._left(lhs, matched) for lhs in law.lefts]
         with self._authors_errors():
             types: dict[Term | str, TensorType] = dict(self.types.items())
@@ -127,7 +127,7 @@ class LawCase:
     def rank(self) -> int:
         return max((t.rank for t in self.types.values()), default=0)
 
-    def _left(self, term: Term, matched: _Matched) -> TensorType:
+    def _left(self, term: Term, matched: _Match) -> TensorType:
         """The type of a matched term. Its variables and attributes are chosen as they are met."""
         if term.op == VARIABLE:
             if term.name not in self.types:
@@ -157,17 +157,17 @@ class LawCase:
         """The nodes of a side, whose operators and literals have `attrs`."""
         done: dict[Term, Node] = {}
 
-        def of(term: Term) -> Node:
+        def node_of(term: Term) -> Node:
             if term.op == VARIABLE:
                 return self.inputs[term.name]
             if term not in done:
-                done[term] = node("const" if term.op == LITERAL else term.op, map(of, term.args), attrs[term])
+                done[term] = node("const" if term.op == LITERAL else term.op, map(node_of, term.args), attrs[term])
             return done[term]
 
-        return [of(term) for term in side]
+        return [node_of(term) for term in side]
 
 
-class _Matched:
+class _Match:
     """Types and attributes of the operators and literals of the left side."""
 
     def __init__(self) -> None:
@@ -329,6 +329,6 @@ def _dtypes(law: Law) -> tuple[np.dtype, ...]:
 def pointwise(law: Law) -> bool:
     """Is each element of the sides computed from the same element of each variable alone?"""
     terms = [t for side in (*law.lefts, *law.rights) for t in walk(side)]
-    if any(isinstance(a, Attr) or (isinstance(a, Computed) and a.args) for t in terms for a in t.attrs):
+    if any(isinstance(a, Attr) or (isinstance(a, Computation) and a.args) for t in terms for a in t.attrs):
         return False
     return all(t.op in (VARIABLE, LITERAL) or row(t.op).role == Role.ELEMENTWISE for t in terms)

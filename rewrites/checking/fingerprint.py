@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import is_librarys_file
-from eqfuse.rewrites.language.law import Attr, Computed, Law, Term, walk
+from eqfuse.rewrites.language.law import Attr, Computation, Law, Term, walk
 
 _DEPTH = 6  # of functions that call each other
 _BY_REPR = int | float | complex | str | bytes | None | Enum | np.dtype | np.generic | Attr | Term
 
 
-class Opaque(Exception):
+class NoText(Exception):
     """A value that has no text."""
 
 
 def fingerprint(law: Law) -> str | None:
     try:
         return repr([str(law), law.chain, law.slices, *(_text(part, _DEPTH) for part in _parts(law))])
-    except Opaque:
+    except NoText:
         return None
 
 
@@ -37,7 +37,7 @@ def _parts(law: Law) -> Iterator[Any]:
     for g in law.when:
         yield from (g.predicate, g.wanted, g.judged, g.args)
     for term in (t for side in (*law.lefts, *law.rights) for t in walk(side)):
-        yield from (part for a in term.attrs if isinstance(a, Computed) for part in (a.function, a.args))
+        yield from (part for a in term.attrs if isinstance(a, Computation) for part in (a.function, a.args))
 
 
 def _text(value: Any, depth: int) -> str:
@@ -57,7 +57,7 @@ def _text(value: Any, depth: int) -> str:
         return repr(value)
     if is_dataclass(value):
         return f"{type(value).__qualname__}{_text([getattr(value, f.name) for f in fields(value)], depth)}"
-    raise Opaque
+    raise NoText
 
 
 def _function(function: types.FunctionType, depth: int) -> str:

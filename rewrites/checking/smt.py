@@ -14,7 +14,7 @@ from typing import Any
 from eqfuse.errors import TargetUnavailable
 from eqfuse.ops.facts import LARGEST, SMALLEST, Fact
 from eqfuse.rewrites.checking.cases import pointwise, roles
-from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Computed, Guard, Law, Term
+from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Computation, Guard, Law, Term
 
 EFFORT = 400_000  # of z3 on one law, in its own units, so that the answer is the same on every machine
 
@@ -35,7 +35,7 @@ class Proof:
         return PROVED + (f" where {' and '.join(self.where)}" if self.where else "")
 
 
-class Unsupported(Exception):
+class NoTranslation(Exception):
     """An operator without a row here, or a law that is not about real numbers."""
 
 
@@ -60,9 +60,9 @@ def prove(law: Law) -> Proof:
     try:
         pairs = [(translator.translate(a), translator.translate(b)) for a, b in zip(law.lefts, law.rights, strict=True)]
         if any(left.sort() != right.sort() for left, right in pairs):
-            raise Unsupported("its sides are a number and a truth value")
+            raise NoTranslation("its sides are a number and a truth value")
         translator.guarded(law)
-    except Unsupported as reason:
+    except NoTranslation as reason:
         return Proof(False, why=f"unsupported: {reason}")
     where = _needed(z3, translator)
     solver = _solver(z3, *translator.facts, *where.values())
@@ -117,16 +117,16 @@ class _Translator:
         if term.op == LITERAL:
             return self._number(term.value)
         if term.op not in ROWS:
-            raise Unsupported(f"{term.op} has no meaning here")
+            raise NoTranslation(f"{term.op} has no meaning here")
         return ROWS[term.op](self, term, *map(self.translate, term.args))
 
     def _number(self, value: Any) -> Any:
-        if isinstance(value, Computed):
-            raise Unsupported("a computed number")
+        if isinstance(value, Computation):
+            raise NoTranslation("a computed number")
         if isinstance(value, bool):
             return self.z3.BoolVal(value)
         if value != value or value in (float("inf"), -float("inf")):
-            raise Unsupported(f"{value} is no real number")
+            raise NoTranslation(f"{value} is no real number")
         numerator, denominator = float(value).as_integer_ratio()
         return self.z3.Q(numerator, denominator)
 
@@ -146,7 +146,7 @@ class _Translator:
 
     def real(self, value: Any) -> Any:
         if self.z3.is_bool(value):
-            raise Unsupported("arithmetic of truth values")
+            raise NoTranslation("arithmetic of truth values")
         return value
 
 
@@ -182,7 +182,7 @@ def _arithmetic(function: Callable[..., Any]) -> Translation:
 def _comparison(function: Callable[..., Any]) -> Translation:
     def translate(to: _Translator, _term: Term, x: Any, y: Any) -> Any:
         if x.sort() != y.sort():
-            raise Unsupported("a comparison of a number with a truth value")
+            raise NoTranslation("a comparison of a number with a truth value")
         return function(to.z3, x, y)
 
     return translate
@@ -206,7 +206,7 @@ def _logical(function: Callable[..., Any]) -> Translation:
 
 def _where(to: _Translator, _term: Term, condition: Any, x: Any, y: Any) -> Any:
     if x.sort() != y.sort():
-        raise Unsupported("a choice between a number and a truth value")
+        raise NoTranslation("a choice between a number and a truth value")
     return to.z3.If(to.truth(condition), x, y)
 
 
@@ -226,7 +226,7 @@ def _power(to: _Translator, term: Term, x: Any, _exponent: Any) -> Any:
     if n == 0.5:
         return _sqrt(to, term, x)
     if isinstance(n, bool) or not isinstance(n, int | float) or n != int(n) or abs(n) > 16:
-        raise Unsupported(f"power with the exponent {exponent}")
+        raise NoTranslation(f"power with the exponent {exponent}")
     product = to.z3.RealVal(1)
     for _ in range(abs(int(n))):
         product = product * to.real(x)

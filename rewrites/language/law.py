@@ -42,7 +42,7 @@ from eqfuse.rewrites.language.term import (
     LITERAL,
     VARIABLE,
     Attr,
-    Computed,
+    Computation,
     Term,
     apply,
     attrs,
@@ -113,7 +113,7 @@ class Law:
         for lhs in lefts:
             if lhs.op in (VARIABLE, LITERAL):
                 raise LawError(f"law {self.name!r}: the side {lhs} matches every tensor; start it with an operator")
-            if any(isinstance(a, Computed) for t in walk(lhs) for a in t.attrs):
+            if any(isinstance(a, Computation) for t in walk(lhs) for a in t.attrs):
                 raise LawError(
                     f"law {self.name!r}: the left side {lhs} holds a computed value; bind a variable instead"
                 )
@@ -206,7 +206,7 @@ def restated(law: Law, **claims: Any) -> Law:
 __all__ = [
     "APPROXIMATE",
     "Attr",
-    "Computed",
+    "Computation",
     "EXACT",
     "Exactness",
     "Guard",

@@ -17,7 +17,7 @@ from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.guards import Guard
-from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computed, Term
+from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computation, Term
 
 if TYPE_CHECKING:
     from eqfuse.rewrites.language.law import Law
@@ -140,7 +140,7 @@ class RightSide:
     def resolve(self, value: Any) -> Any:
         if isinstance(value, Attr):
             return self.attributes[value]
-        if isinstance(value, Computed):
+        if isinstance(value, Computation):
             result = value.function(*_values(value.args, self.variables, self.attributes))
             if result is None:
                 raise Decline

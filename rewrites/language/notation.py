@@ -17,13 +17,13 @@ import scipy.special
 from eqfuse.errors import LawError
 from eqfuse.ops import elementwise
 from eqfuse.rewrites.language.numpy_calls import FUNCTIONS, METHODS, PROPERTIES, UFUNCS
-from eqfuse.rewrites.language.term import Attr, Computed, Term, apply
+from eqfuse.rewrites.language.term import Attr, Computation, Term, apply
 
 # axes, shapes, dtypes ------------------------------------------------------------------------------------------------
 
 
 def _is_variable(value: Any) -> bool:
-    return isinstance(value, Attr | Computed)
+    return isinstance(value, Attr | Computation)
 
 
 def _are_ints(values: Any) -> bool:

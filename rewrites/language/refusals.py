@@ -20,7 +20,7 @@ from eqfuse.rewrites.language.exactness import Exactness
 from eqfuse.rewrites.language.guards import Guard
 from eqfuse.rewrites.language.match import Decline, RightSide, number
 from eqfuse.rewrites.language.samples import own_dtypes, sample_attr
-from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computed, Term, walk
+from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computation, Term, walk
 
 if TYPE_CHECKING:
     from eqfuse.rewrites.language.law import Law
@@ -85,7 +85,7 @@ def _again(law: Law, lefts: Sides, rights: Sides) -> Term | None:
     for term in (t for rhs in rights for t in walk(rhs)):
         if all(t.op != VARIABLE or t.name in constants for t in walk(term)):
             continue
-        if any(isinstance(value, Computed) for t in walk(term) for value in t.attrs):
+        if any(isinstance(value, Computation) for t in walk(term) for value in t.attrs):
             continue
         for lhs in lefts:
             bound: dict[Any, Any] = {}
@@ -138,7 +138,7 @@ def _misfit(lefts: Sides, rights: Sides) -> str:
     """Why no types fit, or nothing."""
     rng = random.Random(0)
     terms = [t for side in (*lefts, *rights) for t in walk(side)]
-    if any(name not in _DRAWN or isinstance(a, tuple | Computed) for t in terms for name, a in _attributes(t)):
+    if any(name not in _DRAWN or isinstance(a, tuple | Computation) for t in terms for name, a in _attributes(t)):
         return ""  # an extent that is an attribute may fit what is hardly ever drawn
     fixed = own_dtypes(terms)
     left_fits = right_fits = False

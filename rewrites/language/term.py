@@ -28,7 +28,7 @@ class Attr:
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
+class Computation:
     """An attribute or scalar of the right side, computed from attributes (their values) and tensors (their types)."""
 
     function: Callable[..., Any]
@@ -180,7 +180,7 @@ _POWERS: dict[float, Callable[[Term], Term]] = {2: _unary("square"), 0.5: _unary
 def _text(value: Any) -> str:
     if isinstance(value, Attr):
         return value.name
-    return f"<{value.function.__name__}>" if isinstance(value, Computed) else str(value)
+    return f"<{value.function.__name__}>" if isinstance(value, Computation) else str(value)
 
 
 def apply(op: str, *args: Any, attrs: tuple[Any, ...] = ()) -> Term:
@@ -198,7 +198,7 @@ def _term(value: Any) -> Term:
         return value
     if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
         value = value.item()
-    if not isinstance(value, bool | int | float | Computed):
+    if not isinstance(value, bool | int | float | Computation):
         raise LawError(f"{value!r} cannot stand in a law: write a tensor variable, an operator or a number")
     return Term(LITERAL, (), (value,))
 
@@ -227,7 +227,7 @@ def computed(function: Callable[..., Any], *args: Attr | Term) -> Any:
     """
     if not callable(function):
         raise LawError(f"computed({function!r}, …): write the function first, then the variables that it takes")
-    return Computed(function, about(args, "computed(…)"))
+    return Computation(function, about(args, "computed(…)"))
 
 
 def about(args: tuple, what: str) -> tuple[Attr | Term, ...]:
@@ -259,5 +259,5 @@ def names(term: Term) -> Iterator[tuple[str, str]]:
             for value in t.attrs:
                 if isinstance(value, Attr):
                     yield key(value)
-                elif isinstance(value, Computed):
+                elif isinstance(value, Computation):
                     yield from map(key, value.args)

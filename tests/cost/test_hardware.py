@@ -315,6 +315,6 @@ def test_a_whole_power_has_a_price_of_its_own_but_for_those_that_numpy_takes_oth
 
 def test_a_gpu_takes_longer_to_add_where_it_rounds_to_16_bits() -> None:
     for name in ("a100", "h100"):
-        of = DEVICES[name].element_seconds
-        assert of("add", "float16") == of("add", "bfloat16") > of("add", "float32")
-        assert of("maximum", "float16") == of("maximum", "float32"), "there is nothing to round"
+        seconds = DEVICES[name].element_seconds
+        assert seconds("add", "float16") == seconds("add", "bfloat16") > seconds("add", "float32")
+        assert seconds("maximum", "float16") == seconds("maximum", "float32"), "there is nothing to round"

@@ -14,7 +14,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches import ablations, shortfalls
 from eqfuse.benches.ablations import ABLATIONS, Choices, choices, space_of
-from eqfuse.benches.measured import SAME, Measurement, Timed, agreement, geometric_mean
+from eqfuse.benches.measured import SAME, Measurement, PlanTiming, agreement, geometric_mean
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.subjects import FITS, SUBJECTS
 from eqfuse.cli import main
@@ -71,7 +71,7 @@ def test_a_value_known_before_the_call_is_the_same_kernel_however_it_is_computed
 
 def test_ranks_are_compared_over_all_plans_and_in_pairs_within_a_program() -> None:
     def row(id: str, *times: tuple[float, float]) -> Measurement:
-        plans = tuple(Timed((f"e{i}",), 1, p, m) for i, (p, m) in enumerate(times))
+        plans = tuple(PlanTiming((f"e{i}",), 1, p, m) for i, (p, m) in enumerate(times))
         return Measurement(id, plans, {"greedy": 0, "joint": len(plans) - 1}, SAME)
 
     ranking = agreement([row("a", (4.0, 8.0), (2.0, 4.0)), row("b", (1.0, 2.0), (1.05, 1.0), (0.5, 3.0))])

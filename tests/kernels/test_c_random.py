@@ -167,16 +167,16 @@ class Neighbours(Drawing):
 
     def shifted(self, values: list[Node]) -> list[Node]:
         """Parts of the last of `values` and of another, of one shape; or these rolled along an axis."""
-        of, other, axes = values[-1], self.pick(values), range(-min(2, len(self.whole)), 0)
+        last, other, axes = values[-1], self.pick(values), range(-min(2, len(self.whole)), 0)
         reach = {axis: int(self.rng.integers(0, 6)) for axis in axes}
         shifts = [{axis: int(self.rng.integers(0, n + 1)) for axis, n in reach.items()} for _ in range(4)]
         if self.rng.random() < 0.4:
             axis = self.pick(axes)
-            return [*[self.rolled(of, each[axis], axis) for each in shifts], other]
+            return [*[self.rolled(last, each[axis], axis) for each in shifts], other]
         kept = {axis: self.whole[axis] - n for axis, n in reach.items()}
         parts = [{axis: (each[axis], each[axis] + n) for axis, n in kept.items()} for each in shifts]
         self.whole = (*self.whole[: -len(kept)], *kept.values())
-        return [*[self.part(of, each) for each in parts], self.part(other, parts[0])]
+        return [*[self.part(last, each) for each in parts], self.part(other, parts[0])]
 
     def rolled(self, n: Node, by: int, axis: int) -> Node:
         extent = n.type.extent(axis)

@@ -33,8 +33,8 @@ emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.availabl
 compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
 
 
-def several(x: Node, *axes: int, of: tuple[str, ...] = ("sum", "argmax")) -> tuple[Node, ...]:
-    return tuple(reduced(op, x, *axes) for op in of)
+def several(x: Node, *axes: int, ops: tuple[str, ...] = ("sum", "argmax")) -> tuple[Node, ...]:
+    return tuple(reduced(op, x, *axes) for op in ops)
 
 
 def with_work_before_and_after() -> tuple[Node, ...]:
@@ -73,20 +73,20 @@ def regrouped() -> tuple[Node, ...]:
 
 
 CASES: dict[str, Build] = {
-    "one part": lambda: several(read(0, (100, 1200)), -2, of=EVERY),
-    "several parts": lambda: several(read(0, (5000, 72)), -2, of=EVERY),
+    "one part": lambda: several(read(0, (100, 1200)), -2, ops=EVERY),
+    "several parts": lambda: several(read(0, (5000, 72)), -2, ops=EVERY),
     "parts of unequal lengths": lambda: several(read(0, (3001, 40)), -2),
     "columns that divide nothing": lambda: several(read(0, (2000, 37)), -2),
     "two at a time": lambda: several(read(0, (2000, 30)), -2),
     "few columns": lambda: several(read(0, (7000, 3)), -2),
     "many short columns": lambda: several(read(0, (5, 4100)), -2),
     "the middle axis": lambda: several(read(0, (5, 130, 36)), -2),
-    "the first and the third axis": lambda: several(read(0, (30, 4, 25, 12)), -4, -2, of=EVERY[:3]),
+    "the first and the third axis": lambda: several(read(0, (30, 4, 25, 12)), -4, -2, ops=EVERY[:3]),
     "double precision": lambda: several(read(0, (900, 26), np.float64), -2),
-    "half precision": lambda: several(read(0, (900, 40), np.float16), -2, of=("max", "argmin")),
-    "bfloat16": lambda: several(read(0, (900, 48), BF16), -2, of=EVERY),
-    "bytes": lambda: several(read(0, (900, 64), np.int8), -2, of=EVERY),
-    "64-bit integers": lambda: several(read(0, (900, 34), np.uint64), -2, of=("min", "argmax")),
+    "half precision": lambda: several(read(0, (900, 40), np.float16), -2, ops=("max", "argmin")),
+    "bfloat16": lambda: several(read(0, (900, 48), BF16), -2, ops=EVERY),
+    "bytes": lambda: several(read(0, (900, 64), np.int8), -2, ops=EVERY),
+    "64-bit integers": lambda: several(read(0, (900, 34), np.uint64), -2, ops=("min", "argmax")),
     "truth values": lambda: tuple(reduced(op, read(0, (900, 48), np.bool_), -2) for op in ("any", "all", "argmin")),
     "counts": lambda: (reduced("sum", cast(read(0, (900, 48), np.bool_), np.int64), -2),),
     "products of integers": lambda: (reduced("prod", read(0, (900, 48), np.int32), -2),),

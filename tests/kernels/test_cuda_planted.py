@@ -34,7 +34,7 @@ def squares(x: Node, axis: int) -> Node:
     return reduced("sum", mul(x, x), axis)
 
 
-def of(kind: str, shape: tuple[int, ...], root: Callable[[Node], Node]) -> tuple[Graph, CudaKernel]:
+def emission(kind: str, shape: tuple[int, ...], root: Callable[[Node], Node]) -> tuple[Graph, CudaKernel]:
     x = read(0, shape)
     graph = body([x], root(x))
     cuda = emit_kernel(kernel(kind, graph), H100)
@@ -59,15 +59,15 @@ def tiles() -> tuple[Graph, CudaKernel]:
 
 
 KERNELS = {
-    "a block a row": lambda: of("row", (3, 1300), layer_norm),
-    "rows side by side": lambda: of("row", (300, 40), lambda x: softmax(x, -2)),
-    "a sum that blocks share": lambda: of("reduce", (1, 40_000), lambda x: squares(x, -1)),
-    "sums of columns that blocks share": lambda: of("reduce", (4000, 24), lambda x: squares(x, -2)),
-    "a cascade": lambda: of("row", (2, 12_000), variance),
+    "a block a row": lambda: emission("row", (3, 1300), layer_norm),
+    "rows side by side": lambda: emission("row", (300, 40), lambda x: softmax(x, -2)),
+    "a sum that blocks share": lambda: emission("reduce", (1, 40_000), lambda x: squares(x, -1)),
+    "sums of columns that blocks share": lambda: emission("reduce", (4000, 24), lambda x: squares(x, -2)),
+    "a cascade": lambda: emission("row", (2, 12_000), variance),
     "a scan that blocks share": lambda: scans("weighted 2x3100 "),
     "a scan of columns that blocks share": lambda: scans("weighted 40x2000 along columns"),
-    "a scan of a block a row": lambda: of("scan", (3, 1300), lambda x: test_cuda_scans.weighted(x, -1)),
-    "scans of rows side by side": lambda: of("scan", (130, 70), lambda x: test_cuda_scans.distribution(x, -2)),
+    "a scan of a block a row": lambda: emission("scan", (3, 1300), lambda x: test_cuda_scans.weighted(x, -1)),
+    "scans of rows side by side": lambda: emission("scan", (130, 70), lambda x: test_cuda_scans.distribution(x, -2)),
     "tiles": tiles,
     "a product": lambda: product("bias and relu"),
 }

@@ -85,9 +85,9 @@ def test_hyperbolic_tangents_are_off_by_little_more_than_two_units_in_the_last_p
 def test_quotients_roots_and_hyperbolic_tangents_take_no_branches(tmp_path: Path) -> None:
     """Beside those of the loop."""
 
-    def kernel(dtype: type, of: Callable[[Node, Node], Node]) -> CudaKernel:
+    def kernel(dtype: type, root: Callable[[Node, Node], Node]) -> CudaKernel:
         x, y = read(0, (1 << 20,), dtype), read(1, (1 << 20,), dtype)
-        return emit_kernel(Kernel("map", body([x, y], of(x, y)), (), (), PRICE), device("h100"))
+        return emit_kernel(Kernel("map", body([x, y], root(x, y)), (), (), PRICE), device("h100"))
 
     pairs = [(kernel(dtype, lambda x, y: node("multiply", (x, y))),
               kernel(dtype, lambda x, y: node("divide", (node("sqrt", (x,)), node("tanh", (y,))))))

@@ -54,11 +54,11 @@ def both(x: Node, axis: int) -> Node:
 SHAPES = ((70, 130), (3, 1300), (2, 3100), (3, 33), (40, 2000))
 LARGE = read(0, (1, 70_001))
 CASES: dict[str, Graph] = {
-    f"{of.__name__} {'x'.join(map(str, shape))} {'along columns' if axis == -2 else ''}":
-    body([x], of(x, axis)) for of in (weighted, drawdown, distribution, both)
+    f"{root.__name__} {'x'.join(map(str, shape))} {'along columns' if axis == -2 else ''}":
+    body([x], root(x, axis)) for root in (weighted, drawdown, distribution, both)
     for shape in SHAPES for axis in (-1, -2)
     for x in (read(0, shape if axis == -1 else shape[::-1]),)
-    if of is weighted or shape not in SHAPES[2:4]
+    if root is weighted or shape not in SHAPES[2:4]
 } | {"a row that is shared": body([LARGE], weighted(LARGE, -1))} | {
     f"{op} of {dtype} {'x'.join(map(str, shape))}": body([x], scanned(op, x, axis))
     for i, (op, dtype) in enumerate((("cumsum", "int32"), ("cumsum", "float64"), ("maximum", "int8"),
@@ -132,10 +132,10 @@ def test_blocks_that_share_rows_find_their_marks_turned_over_by_each_launch(case
 def kernels_that_scan():
     yield from map(emitted, [*CASES][::3])
     for shape in ((4096, 4096), (1 << 24,), (64, 32_768)):  # as large as threads hold
-        for of in (weighted, distribution, drawdown):
+        for root in (weighted, distribution, drawdown):
             x = read(0, shape)
             with suppress(UnsupportedOp):
-                yield emit_kernel(kernel("scan", body([x], of(x, -1))), H100)
+                yield emit_kernel(kernel("scan", body([x], root(x, -1))), H100)
     for dtype in ("float32", "float16", "float64"):
         x = read(0, (16_384, 1024), dtype)
         yield emit_kernel(kernel("scan", body([x], both(x, -2))), H100)

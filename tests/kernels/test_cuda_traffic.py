@@ -77,8 +77,8 @@ def products() -> Iterator[tuple[str, Graph]]:
 
 
 def rows(*shapes: tuple[int, int]) -> Iterator[tuple[str, Graph]]:
-    for of, shape in itertools.product(ROWS.values(), shapes):
-        yield "row", _body(of(read(0, shape)))
+    for root, shape in itertools.product(ROWS.values(), shapes):
+        yield "row", _body(root(read(0, shape)))
 
 
 def cascades() -> Iterator[tuple[str, Graph]]:
@@ -98,8 +98,8 @@ def scans() -> Iterator[tuple[str, Graph]]:
 
 
 def maps() -> Iterator[tuple[str, Graph]]:
-    for of in MAPS.values():
-        yield "map", _body(of(read(0, (6, 40))))
+    for root in MAPS.values():
+        yield "map", _body(root(read(0, (6, 40))))
 
 
 def random(seed: int, count: int) -> Iterator[tuple[str, Graph]]:

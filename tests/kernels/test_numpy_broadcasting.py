@@ -19,10 +19,10 @@ from tests.support.kernels import body, judge, kernel, number, read, reduced, ru
 SHORT = ef.Budget(nodes=500, rounds=5)
 
 
-def drawn(seed: int, of: type[Drawn] = Drawn) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Reference] | None:
+def drawn(seed: int, draw: type[Drawn] = Drawn) -> tuple[str, ef.Graph, list[np.ndarray], ef.Device, Reference] | None:
     """Kind, body, arrays, device and judge. None where there is no body, or none that NumPy computes."""
     rng = np.random.default_rng(seed)
-    drawing = of(rng, DEVICES[seed % len(DEVICES)])
+    drawing = draw(rng, DEVICES[seed % len(DEVICES)])
     kind, graph = drawing.body() or ("view", None)
     if graph is None:
         return None
@@ -33,9 +33,9 @@ def drawn(seed: int, of: type[Drawn] = Drawn) -> tuple[str, ef.Graph, list[np.nd
         return None
 
 
-def check_kernel(seed: int, of: type[Drawn] = Drawn) -> str | None:
+def check_kernel(seed: int, draw: type[Drawn] = Drawn) -> str | None:
     """Judge one kernel. Its kind and whether it has tiles."""
-    case = drawn(seed, of)
+    case = drawn(seed, draw)
     if case is None:
         return None
     kind, graph, arrays, device, wanted = case

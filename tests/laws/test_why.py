@@ -171,7 +171,7 @@ def test_a_search_that_is_cut_short_names_laws_that_are_enough(monkeypatch: pyte
     from eqfuse.show import attribution
 
     def no_time(*_: Any) -> None:
-        raise attribution.GivenUp("out of time")
+        raise attribution.OpenQuestion("out of time")
 
     def program(x: Any, y: Any, z: Any) -> Any:
         return np.cumsum(product_of_sums(x * 1.0, y, z), axis=0)

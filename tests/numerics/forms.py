@@ -13,13 +13,13 @@ import numpy as np
 from eqfuse.dtypes import BFLOAT16, epsilon, kind
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.errors import EqfuseError
-from eqfuse.extract.programs.replacement import Written, forms, replaceable, replaced
+from eqfuse.extract.programs.replacement import GraphFacts, forms, replaceable, replaced
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops.approximation import safe_range
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import Law
-from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computed, Term, walk
+from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computation, Term, walk
 from eqfuse.rewrites.language.match import Decline, number
 
 DTYPES = (np.dtype(np.float32),) * 4 + (np.dtype(np.float64),) * 2 + (np.dtype(np.float16), BFLOAT16)
@@ -159,7 +159,7 @@ def random_array(rng: np.random.Generator, t: TensorType) -> np.ndarray:
 def patterns(laws: Sequence[Law]) -> list[Term]:
     """The left sides of `laws` that hold nothing but tensors and numbers."""
     sides = [side for law in laws for _, lefts, _ in law.directions for side in lefts]
-    return [side for side in sides if not any(isinstance(a, Attr | Computed) for t in walk(side) for a in t.attrs)]
+    return [side for side in sides if not any(isinstance(a, Attr | Computation) for t in walk(side) for a in t.attrs)]
 
 
 class Rewriter:
@@ -177,7 +177,7 @@ class Rewriter:
         """`graph` after some uses of laws, and their names."""
         used = []
         for _ in range(steps):
-            written = Written(graph)
+            written = GraphFacts(graph)
             by_law: dict[str, list[tuple[Node, Node]]] = {}
             for n in graph.operators:
                 for law, form in self._forms(written, n):
@@ -190,7 +190,7 @@ class Rewriter:
             graph, _ = replaced(graph, dict([places[rng.integers(len(places))]]))
         return graph, used
 
-    def _forms(self, written: Written, n: Node) -> Iterator[tuple[Law, Node]]:
+    def _forms(self, written: GraphFacts, n: Node) -> Iterator[tuple[Law, Node]]:
         below = {a.op for a in n.args}
         for law, backwards, wanted in self.by_root.get(n.op, ()):
             for form in forms(written, law, n, self.commutes, backwards) if wanted <= below else ():

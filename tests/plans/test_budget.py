@@ -34,7 +34,7 @@ from eqfuse.extract.covers.area_flow import cheapest
 from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.extract.flow import extract
-from eqfuse.extract.memory.timeline import Held, TimelineStep
+from eqfuse.extract.memory.timeline import SegmentMemory, TimelineStep
 from eqfuse.ir.pytree import flatten
 from eqfuse.kinds.kind import Kind
 from eqfuse.rewrites import select
@@ -234,14 +234,14 @@ def test_what_keeps_a_limit_of_memory_ends_with_the_budget_and_a_refusal_says_so
 ) -> None:
     """Each kernel that is tried takes a second. Those of the plan that exceeds the limit are looked at in any case."""
     monkeypatch.setattr(limits, "_GLANCES", 1)
-    look, ticks = Held.step, itertools.count()
+    look, ticks = SegmentMemory.step, itertools.count()
 
-    def slow(held: Held, group: Group) -> TimelineStep:
+    def slow(held: SegmentMemory, group: Group) -> TimelineStep:
         clock.now += 1.0
         next(ticks)
         return look(held, group)
 
-    monkeypatch.setattr(Held, "step", slow)
+    monkeypatch.setattr(SegmentMemory, "step", slow)
     graph = irregular_graph(np.random.default_rng(1), 40)
     free = ef.compile(graph, target=DEVICES["cpu"])
     tried = []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.runtime.pending import Pending
+from eqfuse.runtime.pending import PendingProgram
 from tests.support.c_kernels import needs_compiler
 
 X = np.random.default_rng(0).standard_normal((60, 50))
@@ -25,7 +25,7 @@ def program(target: str) -> ef.Program:
     return ef.compile(scores, X, target=target)
 
 
-def pending(make: Callable[[], ef.Program]) -> tuple[Pending, Event]:
+def pending(make: Callable[[], ef.Program]) -> tuple[PendingProgram, Event]:
     """A program by NumPy, which that of `make` replaces from the event on."""
     go_on = Event()
 
@@ -33,7 +33,7 @@ def pending(make: Callable[[], ef.Program]) -> tuple[Pending, Event]:
         assert go_on.wait(60)
         return make()
 
-    return Pending(program("numpy"), delayed), go_on
+    return PendingProgram(program("numpy"), delayed), go_on
 
 
 @needs_compiler
@@ -80,7 +80,7 @@ def test_compile_and_jit_take_it_and_a_plan_that_is_known_waits_for_nothing():
     function = ef.jit(shifted, target="c", wait=False)
     np.testing.assert_allclose(function(X), shifted(X), rtol=1e-14)
     current = function.program(X)
-    assert isinstance(current, Pending) and current.wait(60) and current.plan.device.target == "c"
+    assert isinstance(current, PendingProgram) and current.wait(60) and current.plan.device.target == "c"
     np.testing.assert_allclose(function(X), shifted(X), rtol=1e-14)
     again = ef.compile(shifted, X, target="c", wait=False)
     assert type(again) is ef.Program and again.wait() and again.plan.device.target == "c"

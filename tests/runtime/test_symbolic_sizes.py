@@ -13,7 +13,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo.programs import gelu, layer_norm, softmax, transformer
-from eqfuse.ir.correspondence import Correspondence, NotTransferred
+from eqfuse.ir.correspondence import Correspondence, NoTransfer
 from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.rewrites import book
 from eqfuse.specialise import family
@@ -212,7 +212,7 @@ def test_a_wrong_guess_is_never_believed(monkeypatch: pytest.MonkeyPatch) -> Non
     transfer = PlanTransfer(plan, book())
     assert transfer.plan_for(ef.trace(share, ef.spec((70, 5), np.float32))).kernels
     monkeypatch.setattr(Correspondence, "compute", lambda *_: None)
-    with pytest.raises(NotTransferred, match="does not prove"):
+    with pytest.raises(NoTransfer, match="does not prove"):
         transfer.plan_for(ef.trace(share, ef.spec((70, 5), np.float32)))
 
 
@@ -232,7 +232,7 @@ def test_a_plan_found_after_a_limit_ended_the_search_is_transferred_too(limit: d
 def test_a_plan_is_not_transferred_to_another_function() -> None:
     transfer = PlanTransfer(ef.compile(lambda x: np.exp(x) + 1, ef.spec((960,), np.float32)).plan, book())
     for other in (lambda x: np.exp(x) - 1, lambda x: np.exp(x + 1), lambda x: (x, x), lambda x: np.exp(x).sum()):
-        with pytest.raises(NotTransferred):
+        with pytest.raises(NoTransfer):
             transfer.plan_for(ef.trace(other, ef.spec((70,), np.float32)))
 
 

@@ -42,7 +42,7 @@ def _lines(rng: random.Random, steps: int) -> list[str]:
     for c in carries:
         update = rng.choice(UPDATE).format(a=_value(rng, ["a", *carries, *late], 1), c=c)
         older = [name for name in late if name.startswith(f"{c}_")]
-        body += [f"        {to} = {of}" for to, of in reversed(list(zip(older, [c, *older], strict=False)))]
+        body += [f"        {to} = {source}" for to, source in reversed(list(zip(older, [c, *older], strict=False)))]
         body.append(f"        {c} = {update}")
     body += rng.sample(
         ["        stacked.append(a * 2 + z)", "        out[i] = a", "        total = total + np.tanh(a)",

@@ -19,7 +19,7 @@ from eqfuse.emit.c.passes import Pass, is_load, is_reduction, is_scan, passes_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
-from eqfuse.ir.views import TooOften, may_be_pushed, push_views
+from eqfuse.ir.views import TooManyCopies, may_be_pushed, push_views
 from eqfuse.kinds.cascade import Cascade
 from eqfuse.ops.types import Shape, TensorType
 
@@ -99,11 +99,11 @@ def pushed(body: Graph) -> Graph:
         return body
     try:
         return push_views(body)
-    except TooOften:
+    except TooManyCopies:
         raise UnsupportedOp("its views would repeat its work too often: store a result first") from None
 
 
-def place_of(output: Node, space: Shape, axes: Sequence[int], strides: Sequence[int] = ()) -> Access:
+def result_access(output: Node, space: Shape, axes: Sequence[int], strides: Sequence[int] = ()) -> Access:
     """Where an output over `space`, of which `axes` are reduced, is written: with `strides`, or in order."""
     shape = tuple(1 if a in axes else n for a, n in enumerate(space))
     if output.shape not in (space, shape):

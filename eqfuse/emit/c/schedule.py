@@ -17,7 +17,7 @@ from eqfuse.cost.work import LINE, Work
 from eqfuse.emit.c.calls import calls_schedule, tiles_schedule
 from eqfuse.emit.c.cells import is_map
 from eqfuse.emit.c.forms import Form, forms_of
-from eqfuse.emit.c.loops import Loops, place_of, pushed, with_passes
+from eqfuse.emit.c.loops import Loops, pushed, result_access, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.ops import QUICK
 from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
@@ -141,7 +141,7 @@ def _loops(body: Graph, device: Device, strides: Sequence[Sequence[int]] = ()) -
     graph = pushed(body)
     space, axes = _space(graph)
     strides = strides or [()] * len(graph.outputs)
-    written = tuple([place_of(o, space, axes, lie) for o, lie in zip(graph.outputs, strides, strict=True)])
+    written = tuple([result_access(o, space, axes, lie) for o, lie in zip(graph.outputs, strides, strict=True)])
     forms = forms_of(graph, space)
     split = _split(graph, space, axes, forms, written, device)
     nest, cascade = split.nest, split.cascade

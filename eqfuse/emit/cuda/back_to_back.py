@@ -15,7 +15,7 @@ from eqfuse.emit.cuda.back_to_back_parts import BackToBackParts, on_cores, on_te
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.back_to_back import BackToBackSchedule
-from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, of_neighbours, place_of
+from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours
 from eqfuse.ir.graph import Node
 
 AtHand = dict[Node, tuple[str, str]]  # what a value is called, and its text where that is not yet at hand
@@ -115,7 +115,7 @@ class _Writer:
             move = [
                 f"Vec<{parts.stored}, {width}> next = {{}};",
                 f"if ({inside}) {{",
-                *(f"    {x}" for x in of_neighbours(e, matrix, width, [f"next.v[{place_of(width)}] = {text};"])),
+                *(f"    {x}" for x in of_neighbours(e, matrix, width, [f"next.v[{neighbour(width)}] = {text};"])),
                 "}",
                 keep,
             ]

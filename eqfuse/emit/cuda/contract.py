@@ -13,7 +13,7 @@ from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
-from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, of_neighbours, place_of
+from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours
 from eqfuse.ir.graph import Graph
 
 
@@ -112,7 +112,7 @@ class _Writer:
             f"{into} = {{}};",
             f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;",
             f"if ({s} < {self.limits[s]} && {first} < {self.limits[f]}) {{",
-            *(f"    {line}" for line in of_neighbours(e, matrix, width, [f"{into}.v[{place_of(width)}] = {text};"])),
+            *(f"    {line}" for line in of_neighbours(e, matrix, width, [f"{into}.v[{neighbour(width)}] = {text};"])),
             "}",
         ])  # fmt: skip
 

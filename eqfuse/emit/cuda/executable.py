@@ -19,7 +19,7 @@ from eqfuse.emit.cuda.arguments import as_kind, device_of, taken
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.graphs import Graphs, refuse
 from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel
-from eqfuse.emit.cuda.launches import Bound, Launches
+from eqfuse.emit.cuda.launches import BoundLaunches, Launches
 from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.executable import Executable, constant_values
@@ -38,7 +38,7 @@ Workspaces = list[list[Any]]  # of each kernel
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _DeviceState:
     """The program on one device: the values that never change, and what its launches name."""
 
     fixed: dict[int, Any]
@@ -65,7 +65,7 @@ class CudaExecutable(Executable):
         self._launches = Launches(plan, self.functions, self._layout)
         self._has_graphs = False
         self._lock = threading.Lock()
-        self._loaded: dict[Hashable, _Loaded] = {}  # by device
+        self._loaded: dict[Hashable, _DeviceState] = {}  # by device
         written = plan.graph.signature.written if plan.graph.signature else ()
         others = len(plan.outputs) - len(written)
         self._updated = [*[None] * others, *written] if written else []  # the argument that each output replaces
@@ -206,7 +206,7 @@ class CudaExecutable(Executable):
         """What runs one call at a time on one stream, in memory of its own."""
         loaded, workspaces = self._loaded.get(device) or self._load(gpu, device), self._workspaces(gpu)
 
-        def bound() -> Bound:
+        def bound() -> BoundLaunches:
             return self._launches.bind(loaded.names, loaded.fixed | self._arena(gpu), workspaces)
 
         if self._has_graphs:
@@ -223,7 +223,7 @@ class CudaExecutable(Executable):
         shapes = [f.schedule.workspace if f else () for f in self.functions]
         return [[gpu.upload(np.zeros(n, dtype)) for dtype, n in shape] for shape in shapes]
 
-    def _load(self, gpu: Gpu, device: Hashable) -> _Loaded:
+    def _load(self, gpu: Gpu, device: Hashable) -> _DeviceState:
         """Compile the functions, and upload what every call reads."""
         with self._lock:
             if device not in self._loaded:
@@ -234,7 +234,7 @@ class CudaExecutable(Executable):
                 module = gpu.module(self.source(), self.plan.numerics == "strict") if emitted else None
                 names = self._launches.on(gpu, module, self._has_graphs)
                 gpu.finish()  # other streams read what was uploaded
-                self._loaded[device] = _Loaded(fixed, names)
+                self._loaded[device] = _DeviceState(fixed, names)
             return self._loaded[device]
 
 

@@ -1,6 +1,6 @@
 """CUDA graphs: the launches of a program, captured once and then started all at once, in a few microseconds.
 
-In: `Bound` launches. Out: `Graphs`, called with the arguments of a call. A graph knows arrays by address: one is kept
+In: `BoundLaunches`. Out: `Graphs`, called with the arguments of a call. A graph knows arrays by address: one is kept
 for each combination of those that the arguments and the new results of a call have, as long as these are few. Arrays
 that have others again and again are copied, to and from memory of the graph's own; where there are as many copies as
 kernels, the program runs without graphs.
@@ -13,7 +13,7 @@ from typing import Any
 
 from eqfuse.emit.cuda.calls import CudaCalls
 from eqfuse.emit.cuda.kernels import Emitted
-from eqfuse.emit.cuda.launches import Bound
+from eqfuse.emit.cuda.launches import BoundLaunches
 from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.errors import EqfuseError
 from eqfuse.machine.gpu import Gpu
@@ -51,7 +51,7 @@ class Graphs:
     """The graphs of `bound` launches, on one stream. Its first call starts them one by one, so that what they need is
     there before they are captured."""
 
-    def __init__(self, gpu: Gpu, bound: Bound) -> None:
+    def __init__(self, gpu: Gpu, bound: BoundLaunches) -> None:
         self._gpu, self._bound = gpu, bound
         self._captures = False  # not yet, or no more
         self._is_warm = False

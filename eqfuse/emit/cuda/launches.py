@@ -1,7 +1,7 @@
 """The launches of a plan as Python functions, in which only the arrays that change from call to call are looked up.
 
 In: a `Plan`, and what runs each of its kernels. Out: `Launches`, a text that is compiled once; bound to a device and to
-memory it is `Bound`, which is called with arrays. Next stop: `executable.py`.
+memory it is `BoundLaunches`, which is called with arrays. Next stop: `executable.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHIFTS = ("slice", "flip")  # views that may start elsewhere than their array
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundLaunches:
     """What a call runs in one memory: so many `kernels`. `call` takes the arguments, `launch` and `results` the new
     arrays of `fresh` too."""
 
@@ -97,7 +97,7 @@ class Launches:
         return names
 
     def bind(self, names: dict[str, Any], fixed: dict[int, Any], workspaces: Sequence[Sequence[Any]],
-             seconds: Callable[[Callable[[], None]], None] | None = None) -> Bound:  # fmt: skip
+             seconds: Callable[[Callable[[], None]], None] | None = None) -> BoundLaunches:  # fmt: skip
         """The launches with the `names` of a device, over `fixed` values. With `seconds`, each kernel is given to it
         as something to call."""
         names = names | {f"v{v}": array for v, array in fixed.items()} | {"seconds": seconds}
@@ -111,7 +111,7 @@ class Launches:
             self._codes[timed] = compile(self._text(timed), "<eqfuse launches>", "exec")
         exec(self._codes[timed], names)
         kernels = sum(f is not None for f in self.functions)
-        return Bound(kernels, names["call"], names["fresh"], names["launch"], names["results"])
+        return BoundLaunches(kernels, names["call"], names["fresh"], names["launch"], names["results"])
 
     def _text(self, timed: bool) -> str:
         fresh = [f"empty(s{v}, d{v})" for v in self.laid.fresh]

@@ -94,6 +94,6 @@ def first_of(name: str, width: int) -> str:
     return name if width == 1 else f"{name}_"
 
 
-def place_of(width: int) -> str:
+def neighbour(width: int) -> str:
     """Which of `width` neighbours a statement is about."""
     return "0" if width == 1 else "v"

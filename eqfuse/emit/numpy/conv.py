@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from eqfuse.dtypes import moved
 from eqfuse.emit.numpy.halo import array, inner, part_of, row_bounds
 from eqfuse.emit.numpy.schedule import BlockedConvolution
-from eqfuse.emit.numpy.slide import Unrolled
+from eqfuse.emit.numpy.slide import UnrolledBlocks
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.tile import StageText, tile_indices
 
@@ -54,7 +54,7 @@ def conv_kernel(schedule: BlockedConvolution) -> Source:
     return source
 
 
-def _arrays(source: Source, u: Unrolled) -> tuple[list[str], int]:
+def _arrays(source: Source, u: UnrolledBlocks) -> tuple[list[str], int]:
     slide, item = u.slide, u.dtype.itemsize
     # one more row than is read: the last run of a flat block ends in it
     padded = (u.channels, slide.rows_read(u.rows) + 1, *slide.padded[1:])
@@ -77,7 +77,7 @@ def _arrays(source: Source, u: Unrolled) -> tuple[list[str], int]:
     return lines, offset
 
 
-def _clear(u: Unrolled) -> list[str]:
+def _clear(u: UnrolledBlocks) -> list[str]:
     """Rows of padding above and below become zeros."""
     read = u.slide.rows_read(u.rows)
     return [

@@ -14,7 +14,7 @@ from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
 from eqfuse.emit.numpy.cascades import Parts
 from eqfuse.emit.numpy.cost.schedule import schedule_price
-from eqfuse.emit.numpy.slide import Pooled, Unrolled
+from eqfuse.emit.numpy.slide import PoolingBlocks, UnrolledBlocks
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.tiling import Panel
 from eqfuse.ir.graph import Graph, Node
@@ -86,7 +86,7 @@ class Tiles(NumpySchedule):
 
     @property
     def copied(self) -> Collection[Node]:
-        return self.stage.joined.copied
+        return self.stage.concats.copied
 
     def with_gaps(self) -> Tiles:
         """The same where the result has gaps between its rows: it is no place to work in."""
@@ -110,7 +110,7 @@ class TiledReduction(NumpySchedule):
 
     @property
     def copied(self) -> Collection[Node]:
-        return self.stage.joined.copied
+        return self.stage.concats.copied
 
     @property
     def reductions(self) -> list[Node]:
@@ -137,7 +137,7 @@ class BlockedConvolution(NumpySchedule):
     on that, if there is some; `after`: the work on its results, whose tile is `incoming`."""
 
     conv: Node
-    blocks: Unrolled
+    blocks: UnrolledBlocks
     image: Panel
     before: Stage | None
     after: Stage
@@ -153,7 +153,7 @@ class BlockedWindows(NumpySchedule):
     stored with padding around it."""
 
     window: Node
-    blocks: Pooled
+    blocks: PoolingBlocks
     before: Stage | None
     after: Stage
     incoming: dict[Node, str]

@@ -28,7 +28,7 @@ from eqfuse.emit.numpy.schedule import (
     Tiles,
     WholeArrays,
 )
-from eqfuse.emit.numpy.slide import Pooled, Unrolled, single_axes
+from eqfuse.emit.numpy.slide import PoolingBlocks, UnrolledBlocks, single_axes
 from eqfuse.emit.numpy.spans import seams, spans
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.statements import statements, viewed
@@ -48,7 +48,7 @@ from eqfuse.emit.numpy.tiling import (
 from eqfuse.emit.numpy.traffic import bytes_read, leaves_read
 from eqfuse.emit.numpy.transpose_copy import blocks_behind, run_axis
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
-from eqfuse.ir.views import TooOften, computes, push_views
+from eqfuse.ir.views import TooManyCopies, computes, push_views
 from eqfuse.ops import Role, row
 
 PARTS_PER_THREAD = 4  # at most, so that a slow part delays little
@@ -63,7 +63,7 @@ def fused(body: Graph, device: Device) -> NumpySchedule:
         return single(body, device)
     try:
         pushed = push_views(body)
-    except TooOften:
+    except TooManyCopies:
         return _whole(body)
     whole = _for_whole_arrays(body, pushed, device)
     tiled = worth_tiling(pushed, whole_seconds(whole, device), device)
@@ -172,7 +172,7 @@ def _shared(body: Graph, stage: Stage, threads: int, more: int = 0, once: int = 
 
 
 def _convolution(body: Graph, conv: Node, device: Device) -> BlockedConvolution:
-    blocks = Unrolled(conv, device)
+    blocks = UnrolledBlocks(conv, device)
     image, stand_in = blocks.slide.image, input_node(AFTER, conv.type)
     before = None
     if computes(image):
@@ -190,7 +190,7 @@ def _convolution(body: Graph, conv: Node, device: Device) -> BlockedConvolution:
 
 
 def _windows(body: Graph, n: Node, device: Device) -> BlockedWindows:
-    blocks = Pooled(body, n, device)
+    blocks = PoolingBlocks(body, n, device)
     image, stand_in = blocks.slide.image, input_node(AFTER, n.type)
     before = None
     if computes(image):

@@ -1,6 +1,6 @@
 """Windows that slide over an image: what a block of results reads, and how convolutions and poolings are cut.
 
-In: a body around one convolution or pooling. Out: `Slide`, and the `Unrolled` or `Pooled` blocks of a kernel.
+In: a body around one convolution or pooling. Out: `Slide`, and the `UnrolledBlocks` or `PoolingBlocks` of a kernel.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def single_axes(shape: tuple[int, ...], cuttable: tuple[int, ...]) -> Panel:
     return Panel(len(shape), groups, shape, tuple(a not in cuttable for a in range(len(shape))))
 
 
-class Unrolled:
+class UnrolledBlocks:
     """Sizes of the blocks of a convolution: rows of results, unrolled into columns, and their product."""
 
     def __init__(self, conv: Node, device: Device) -> None:
@@ -85,7 +85,7 @@ class Unrolled:
         self.reads = Tiling((0,), 2, slide.rows_read(self.rows), blocks, self.cut.count)
 
 
-class Pooled:
+class PoolingBlocks:
     """Blocks of a pooling: several small images at a time, or blocks of rows of a large one."""
 
     def __init__(self, body: Graph, n: Node, device: Device) -> None:

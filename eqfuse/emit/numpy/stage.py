@@ -15,9 +15,9 @@ import numpy as np
 
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
+from eqfuse.emit.numpy.concatenations import concatenations
 from eqfuse.emit.numpy.cost.calls import is_dot
 from eqfuse.emit.numpy.cost.figures import BLAS, DOT_TO
-from eqfuse.emit.numpy.joined import joined
 from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
 from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape, longest
@@ -67,8 +67,8 @@ class Stage:
         self._dots()
         self.nodes.sort(key=lambda n: not self._multiplies_memory(n))
         self.masks: dict[Node, Slot] = {}
-        self.joined = joined(panel, cut, self.spans, self.reads, self.outputs, lambda n: self.column_calls(n) > 0)
-        self.nodes = [n for n in self.nodes if n not in self.joined.split]
+        self.concats = concatenations(panel, cut, self.spans, self.reads, self.outputs, self.column_calls)
+        self.nodes = [n for n in self.nodes if n not in self.concats.split]
         self.last = last_uses([self.uses(n) for n in self.nodes], body.outputs)
         self.slots = Slots()
         self.place: dict[Node, Slot | str] = {}
@@ -77,7 +77,7 @@ class Stage:
 
     def uses(self, n: Node) -> list[Node]:
         """What the statement of `n` reads, the pieces of what it reads piece by piece among it."""
-        split = self.joined.split
+        split = self.concats.split
         return [p for a in self.reads[n] for p in (self.reads[a] if a in split else (a,))]
 
     # values that all tiles share, computed before the first
@@ -270,8 +270,8 @@ class Stage:
         if not self.placed:
             computed += sum(self.panel.extents[0] for o in self.outputs if self.by_column(o))
         read = {
-            a for n in (*self.nodes, *self.joined.split) for i, a in enumerate(self.reads[n])
-            if n not in self.joined.rows and self.spans.reads(n, i) is None and self._loads(n, a)
+            a for n in (*self.nodes, *self.concats.split) for i, a in enumerate(self.reads[n])
+            if n not in self.concats.rows and self.spans.reads(n, i) is None and self._loads(n, a)
         }  # fmt: skip
         return computed + sum(self.panel.extents[0] if self.by_column(a) else self.is_copied(a) for a in read)
 
@@ -279,12 +279,12 @@ class Stage:
         """Those of the statement of `n`, and of the copy of an output that is computed in scratch memory."""
         copied = n in self.outputs and self._memory(n) != self.outputs[n]
         if n.op == "concat":
-            return (1 if n in self.joined.rows else len(n.args)) + copied
-        if n in self.joined.by:
-            return len(self.joined.by[n]) + copied
+            return (1 if n in self.concats.rows else len(n.args)) + copied
+        if n in self.concats.by:
+            return len(self.concats.by[n]) + copied
         if n.op == "where" and n not in self.masks:
             no = self.reads[n][2]
-            elsewhere = no not in self.place or no in self.joined.rows or self._memory(no) != self._memory(n)
+            elsewhere = no not in self.place or no in self.concats.rows or self._memory(no) != self._memory(n)
             return 1 + elsewhere + copied
         return (self.column_calls(n) or 1) + copied
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from eqfuse.emit.numpy.concatenations import JoinedRange, rows_of
 from eqfuse.emit.numpy.erf import buffer_bytes
 from eqfuse.emit.numpy.gathers import places_in_panel, take_along
-from eqfuse.emit.numpy.joined import JoinedRange, rows_of
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import ONE_RUN, into, masked_copy
 from eqfuse.emit.numpy.scratch import ScratchArrays, Slot
@@ -53,9 +53,9 @@ class StageText:
         self.shared_names = self._shared()
         if not stage.placed:
             self._written()
-        self.pieces = {n: [self._operand(n, i) for i in range(len(n.args))] for n in stage.joined.split}
+        self.pieces = {n: [self._operand(n, i) for i in range(len(n.args))] for n in stage.concats.split}
         operands = [
-            [] if n in stage.joined.rows else [self._operand(n, i) for i in range(len(stage.reads[n]))]
+            [] if n in stage.concats.rows else [self._operand(n, i) for i in range(len(stage.reads[n]))]
             for n in stage.nodes
         ]
         self.statements = [text for n, args in zip(stage.nodes, operands, strict=True) for text in self._lines(n, args)]
@@ -122,9 +122,9 @@ class StageText:
             return self._rows_taken(n) if i else self._table(n)
         if a in self.incoming:
             return self.incoming[a]
-        if a in self.stage.joined.rows:
+        if a in self.stage.concats.rows:
             return f"{self._memory(a)}_rows"
-        if a in self.stage.joined.split:
+        if a in self.stage.concats.split:
             return ""  # its pieces are read
         if computes(a) and a not in self.shared_names:
             return self._memory(a)
@@ -233,7 +233,7 @@ class StageText:
     def _text(self, n: Node, args: Sequence[str], out: str) -> list[str]:
         stage = self.stage
         if n.op == "concat":
-            return [self._rows(n, out)] if n in stage.joined.rows else self._joined(n, args, out)
+            return [self._rows(n, out)] if n in stage.concats.rows else self._joined(n, args, out)
         if n.op == "where":
             if n not in stage.masks:
                 return masked_copy(args, out)
@@ -247,8 +247,8 @@ class StageText:
         if n.op == "take_along_axis":
             self.source.names["take_along"] = take_along
             return [f"take_along({args[0]}, {args[1]}, {out})"]
-        if n in stage.joined.by:
-            return [self._segment(n, args, out, segment) for segment in stage.joined.by[n]]
+        if n in stage.concats.by:
+            return [self._segment(n, args, out, segment) for segment in stage.concats.by[n]]
         if n.op != "matmul":
             share = stage.elements(n.args[0]) / max(n.args[0].type.size, 1)
             nbytes = int(temporaries(n) * share) + buffers(n, stage.elements(n), self._lies_apart)
@@ -342,7 +342,7 @@ class StageText:
 
     def write(self, depth: int) -> None:
         """The statements of one tile."""
-        self.source.block([*self.stage.spans.lines(self.span, self.stage.joined.rows), *self.spanned], depth)
+        self.source.block([*self.stage.spans.lines(self.span, self.stage.concats.rows), *self.spanned], depth)
         for tile, array, dims, right, span in self.slices:
             low, high = span.bounds if span else self.span
             parts = []

@@ -109,7 +109,7 @@ def _with_exit(n: ast.While, carries: Sequence[str]) -> str:
     return f"{goes_on}\n{step}\n{names} = ef.while_loop(goes_on, step, ({', '.join([*carries, 'False'])}))"
 
 
-class _OfArrays(ast.NodeTransformer):
+class _ArrayConditions(ast.NodeTransformer):
     """Conditions of Python as those of NumPy, which may be traced."""
 
     def visit_BoolOp(self, n: ast.BoolOp) -> ast.expr:
@@ -137,7 +137,7 @@ def _joined(function: str, values: Sequence[ast.expr]) -> ast.expr:
 
 
 def _condition(test: ast.expr) -> str:
-    return ast.unparse(_OfArrays().visit(ast.parse(ast.unparse(test), mode="eval").body))
+    return ast.unparse(_ArrayConditions().visit(ast.parse(ast.unparse(test), mode="eval").body))
 
 
 def _within(body: Sequence[ast.stmt]) -> list[ast.AST]:

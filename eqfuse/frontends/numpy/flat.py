@@ -1,6 +1,6 @@
 """``x.flat`` of a traced array: its elements in C order, one after the other.
 
-In: an array. Out: `Flat`, of which items are taken and to which they are assigned.
+In: an array. Out: `FlatIterator`, of which items are taken and to which they are assigned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eqfuse.ir.accepted import constant_of
 
 
 @of_arrays
-class Flat:
+class FlatIterator:
     """What is taken of it is a copy; what is assigned to it is written to the array `base`, again and again. It is its
     own iterator, at the element `index`, and begins anew where an item is taken or assigned."""
 

@@ -303,7 +303,7 @@ class NdarrayFace(Operators):
 
     @property
     def flat(self: Any) -> Any:
-        return ARRAY["Flat"](self)
+        return ARRAY["FlatIterator"](self)
 
     @flat.setter
     def flat(self: Any, value: Any) -> None:

@@ -205,7 +205,7 @@ _KINDS: tuple[tuple[Any, type[Holder]], ...] = (
 )  # fmt: skip
 
 
-class Outside:
+class OutsideState:
     """All that a function can change beside its arguments, as it is now."""
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
@@ -246,16 +246,16 @@ class Outside:
         )
 
 
-def leaving_alone(roots: Mapping[str, Any], attempt: Callable[[Outside], tuple[T, Trace]]) -> T:
+def leaving_alone(roots: Mapping[str, Any], attempt: Callable[[OutsideState], tuple[T, Trace]]) -> T:
     """What `attempt` makes, which traces a function. What lies outside stays as it was, or is refused by name.
 
     A cache may be filled: nothing was there before, no argument decides what is put there, and the function leaves it
     alone when it runs once more.
     """
-    first = Outside(roots)
+    first = OutsideState(roots)
     result = _during(first, attempt)
     if first.changed():
-        again = Outside(roots)
+        again = OutsideState(roots)
         try:
             result = _during(again, attempt)
             for place, keys in again.changed():
@@ -267,7 +267,7 @@ def leaving_alone(roots: Mapping[str, Any], attempt: Callable[[Outside], tuple[T
     return result
 
 
-def _during(outside: Outside, attempt: Callable[[Outside], tuple[T, Trace]]) -> T:
+def _during(outside: OutsideState, attempt: Callable[[OutsideState], tuple[T, Trace]]) -> T:
     try:
         result, trace = attempt(outside)
         traced = trace.leaked()

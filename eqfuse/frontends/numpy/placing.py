@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.frontends.numpy.converted import Constant
-from eqfuse.frontends.numpy.reach import Builtin, Namespace, Reached, reach
+from eqfuse.frontends.numpy.reach import Builtin, Namespace, ReachableState, reach
 from eqfuse.frontends.numpy.stand_ins import everywhere, replacement
 
 Items = Mapping[Any, Any]
@@ -28,14 +28,14 @@ _hidden: list[tuple[dict[str, Any], dict[str, Any]]] = []  # NumPy's modules, an
 _traces = 0  # how many run now, in all threads
 
 
-def reached_from(roots: Mapping[str, Any]) -> Reached:
+def reached_from(roots: Mapping[str, Any]) -> ReachableState:
     """What functions and objects can reach, whatever stands in for it now."""
     with _lock:
         return reach(roots, original)
 
 
 @contextmanager
-def stand_ins(reached: Reached) -> Iterator[None]:
+def stand_ins(reached: ReachableState) -> Iterator[None]:
     """Let the stand-ins be found under every name that a function and what it calls can reach."""
     global _traces
     with _lock:

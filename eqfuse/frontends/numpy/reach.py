@@ -1,6 +1,6 @@
 """What a function can reach by name: the functions, classes, objects and containers of the user's own code.
 
-In: functions and objects. Out: `Reached`, the names that their code uses and the objects behind them. Used by
+In: functions and objects. Out: `ReachableState`, the names that their code uses and the objects behind them. Used by
 `frontends.stand_ins`, which puts its own behind some names, and by `outside`, which sees what changes.
 """
 
@@ -42,7 +42,7 @@ class Builtin(NamedTuple):
     value: Any
 
 
-class Reached(NamedTuple):
+class ReachableState(NamedTuple):
     """`names`: those that code uses, with their values, and those by which containers and objects hold functions and
     generators. `used`: by the identity of a dict of globals, it and all names that code uses of it, whether or not they
     are there. `objects`: what can change, by how code comes there. `code`: that of the functions."""
@@ -53,7 +53,7 @@ class Reached(NamedTuple):
     code: list[types.CodeType]
 
 
-def reach(roots: Mapping[str, Any], value_of: Callable[[Namespace, str], Any]) -> Reached:
+def reach(roots: Mapping[str, Any], value_of: Callable[[Namespace, str], Any]) -> ReachableState:
     """What `roots` can reach. `value_of` reads names.
 
     Of installed packages only the roots' own are searched: others are large, and take what they are given.
@@ -67,7 +67,7 @@ def reach(roots: Mapping[str, Any], value_of: Callable[[Namespace, str], Any]) -
 class _ReachWalk:
     def __init__(self, roots: Mapping[str, Any], value_of: Callable[[Namespace, str], Any]) -> None:
         self.value_of = value_of
-        self.reached = Reached([], {}, [], [])
+        self.reached = ReachableState([], {}, [], [])
         self.stack = list(roots.items())
         self.seen: dict[Any, Any] = {}  # by identity, kept so that no other object takes it
         self.own = {package(module_of(root)) for root in roots.values()} - _LIBRARIES

@@ -80,7 +80,7 @@ _FROM_SYSTEM = (
 _SEEDS = ("seed", "entropy", "key")  # by name
 
 
-class _Seeded(type):
+class _SeededClass(type):
     """The class of stand-ins for classes whose instances hold random bits: of those without a seed each call of a
     program would have the same."""
 
@@ -97,7 +97,7 @@ class _Seeded(type):
         return issubclass(subclass, cls._real)
 
 
-def _seeded(real: type, maker: Callable[..., Any] | None = None) -> _Seeded:
+def _seeded(real: type, maker: Callable[..., Any] | None = None) -> _SeededClass:
     """The stand-in for `real`, which makes instances by `maker`, or refuses those without a seed."""
 
     def refusing(*args: Any, **kwargs: Any) -> Any:
@@ -107,7 +107,7 @@ def _seeded(real: type, maker: Callable[..., Any] | None = None) -> _Seeded:
         with untraced():  # some take bits from the system beside what they are given
             return real(*arguments, **named)
 
-    return _Seeded(real.__name__, (), {"_real": real, "_maker": staticmethod(maker or refusing)})
+    return _SeededClass(real.__name__, (), {"_real": real, "_maker": staticmethod(maker or refusing)})
 
 
 _SOURCES = (

@@ -32,7 +32,7 @@ from eqfuse.frontends.numpy.converted import (
 )
 from eqfuse.frontends.numpy.dispatch import are_constant, call_function, on_values
 from eqfuse.frontends.numpy.distributions import drawing, frozen
-from eqfuse.frontends.numpy.flat import Flat
+from eqfuse.frontends.numpy.flat import FlatIterator
 from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.numpy.reach import CACHED, MOST, Builtin, of_library
@@ -127,7 +127,7 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: None 
 def _converted(value: Any, dtype: Any, order: str, copy: bool | None = None) -> Tracer:
     """`value` as an array of that dtype and memory order: itself if it is one already, unless `copy` says that it be
     new. ShapeError where `copy` says that it be not new, and it is."""
-    if isinstance(value, Flat):
+    if isinstance(value, FlatIterator):
         value = value.raveled()
     own = isinstance(value, Tracer) and not value.scalar
     if own:

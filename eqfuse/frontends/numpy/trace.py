@@ -19,7 +19,7 @@ from eqfuse.errors import EqfuseError, ShapeError, TraceError, users_line_of
 from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.origins import is_noting, note_places
-from eqfuse.frontends.numpy.outside import Outside, leaving_alone
+from eqfuse.frontends.numpy.outside import OutsideState, leaving_alone
 from eqfuse.frontends.numpy.placing import stand_ins
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
 from eqfuse.frontends.numpy.selection import Selection
@@ -104,7 +104,7 @@ def trace(
     classes = {kind.__name__: kind for kind in _classes(structure)}
     roots = {getattr(fn, "__name__", "the function"): fn, **fixed, **classes}
 
-    def attempt(outside: Outside) -> tuple[Graph, Trace]:
+    def attempt(outside: OutsideState) -> tuple[Graph, Trace]:
         with Trace() as run:
             with stand_ins(outside.reached), _explaining():
                 run.places = {} if is_noting() else None

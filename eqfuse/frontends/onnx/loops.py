@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
 from eqfuse.frontends.onnx.table import one, operator
 
-Body = Callable[..., list[Any]]
+BodyFunction = Callable[..., list[Any]]
 MAX_STEPS = 10_000  # of a loop that is unrolled
 ROLLED = 8  # steps from which a loop stays one
 
@@ -27,7 +27,7 @@ def is_known(x: Any) -> bool:
 
 
 @operator("If")
-def if_(condition: Any, *, then_branch: Body, else_branch: Body) -> Any:
+def if_(condition: Any, *, then_branch: BodyFunction, else_branch: BodyFunction) -> Any:
     if is_known(condition):
         return tuple(then_branch() if one(condition, "the condition of If") else else_branch())
     try:
@@ -37,7 +37,7 @@ def if_(condition: Any, *, then_branch: Body, else_branch: Body) -> Any:
 
 
 @operator("Loop")
-def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, outputs: int = 1) -> Any:
+def loop(trips: Any = None, condition: Any = None, *states: Any, body: BodyFunction, outputs: int = 1) -> Any:
     """The states after the last step, then what each step puts out, along a new first axis."""
     for x, what in ((trips, "the trip count of Loop"), (condition, "the condition of Loop")):
         if x is not None and not is_known(x):
@@ -67,7 +67,7 @@ def loop(trips: Any = None, condition: Any = None, *states: Any, body: Body, out
 
 
 def _until(
-    unknown: Any, what: str, trips: Any, condition: Any, states: Sequence[Any], body: Body, outputs: int
+    unknown: Any, what: str, trips: Any, condition: Any, states: Sequence[Any], body: BodyFunction, outputs: int
 ) -> Any:
     """A Loop whose number of steps depends on data, as `unknown`, which is `what`, does."""
     try:
@@ -87,7 +87,7 @@ def _needed(x: Any, what: str, error: EqfuseError) -> EqfuseError:
     return error
 
 
-def _while(trips: Any, condition: Any, states: Sequence[Any], body: Body) -> Any:
+def _while(trips: Any, condition: Any, states: Sequence[Any], body: BodyFunction) -> Any:
 
     def goes_on(carry: tuple[Any, ...]) -> Any:
         i, going, *_ = carry
@@ -103,7 +103,7 @@ def _while(trips: Any, condition: Any, states: Sequence[Any], body: Body) -> Any
     return loops.while_loop(goes_on, step, (lift(np.int64(0)), going, *states))[2:]
 
 
-def _steady(count: int, unconditional: bool, states: Sequence[Any], body: Body, outputs: int) -> Any:
+def _steady(count: int, unconditional: bool, states: Sequence[Any], body: BodyFunction, outputs: int) -> Any:
     """A Loop of `count` steps. EqfuseError where a step may end it, or differs from others in what it makes."""
 
     def step(now: tuple[Any, ...], i: Any) -> tuple[Any, Any]:
@@ -116,7 +116,7 @@ def _steady(count: int, unconditional: bool, states: Sequence[Any], body: Body, 
     return (*last, *rows)
 
 
-def _outputs(body: Body, inputs: tuple[Any, ...], count: int) -> list[Any]:
+def _outputs(body: BodyFunction, inputs: tuple[Any, ...], count: int) -> list[Any]:
     """What a step of `body` puts out: at least `count` values."""
     outputs = body(*inputs)
     if len(outputs) < count:
@@ -131,7 +131,7 @@ def _none_of(x: Any, axis: int = 0) -> Any:
 
 @operator("Scan", since=9)
 def scan(
-    *values: Any, body: Body, num_scan_inputs: int, scan_input_axes: tuple[int, ...] = (),
+    *values: Any, body: BodyFunction, num_scan_inputs: int, scan_input_axes: tuple[int, ...] = (),
     scan_input_directions: tuple[int, ...] = (), scan_output_axes: tuple[int, ...] = (),
     scan_output_directions: tuple[int, ...] = (),
 ) -> Any:  # fmt: skip

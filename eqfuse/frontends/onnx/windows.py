@@ -88,7 +88,7 @@ def conv_transpose(
         padding = list(_pads(auto_pad, pads, x.shape[2:], reach, strides))
     if any(s > 1 for s in strides) and all(d == 1 for d in dilations):
         axes = [
-            _Phased(n, k, stride, before, whole + e - before - after)
+            _TransposedAxis(n, k, stride, before, whole + e - before - after)
             for n, k, stride, (before, after), whole, e in zip(
                 x.shape[2:], w.shape[2:], strides, padding, full, extra, strict=True
             )
@@ -111,7 +111,7 @@ def conv_transpose(
 
 
 @dataclass(frozen=True)
-class _Phased:
+class _TransposedAxis:
     """An axis of a transposed convolution: of its results, `before` are left out and `results` follow."""
 
     extent: int
@@ -142,7 +142,7 @@ class _Phased:
         return slice(first, first + self.results)
 
 
-def _by_phases(x: Any, w: Any, bias: Any, group: int, axes: Sequence[_Phased]) -> Any:
+def _by_phases(x: Any, w: Any, bias: Any, group: int, axes: Sequence[_TransposedAxis]) -> Any:
     """A transposed convolution without zeros between elements: every s-th result, with the weights that meet elements
     there, is a convolution of steps of 1, a phase. All phases are filters of one convolution."""
     need_shape(bias, (group * w.shape[1],), "the bias")

@@ -22,7 +22,7 @@ FARTHEST = 4  # steps back that a step may read
 StepValues = tuple[Node, ...]  # of one place in all steps, in order
 
 
-class Misaligned(Exception):
+class Misalignment(Exception):
     """The steps are not alike. `good`: a run of them that may be."""
 
     def __init__(self, good: range = range(0)) -> None:
@@ -33,7 +33,7 @@ class Alignment:
     """What the steps compute that have the values of `root`, one each.
 
     `step`: the steps that need a node, by the first of them, from 1 on; what steps compute for others after them is
-    carried. Where nothing is carried there is none. Raises Misaligned.
+    carried. Where nothing is carried there is none. Raises Misalignment.
     """
 
     def __init__(self, root: StepValues, step: Mapping[Node, int] | None = None) -> None:
@@ -73,7 +73,7 @@ class Alignment:
                 continue
             for step, n in enumerate(values):
                 if self.where.setdefault(n, (values, step)) != (values, step):
-                    raise Misaligned  # computed in two steps: neither carried nor the same for all
+                    raise Misalignment  # computed in two steps: neither carried nor the same for all
             first, arguments = values[0], [self.nodes[a] for a in args]
             shaped = first.op == "reshape"
             self.nodes[values] = tidy.reshape(arguments[0], first.shape) if shaped else first.over(arguments)
@@ -102,10 +102,10 @@ class Alignment:
     def _sliced(self, slices: Sequence[Node], values: StepValues) -> Node:
         good = even([n.attr("ranges") for n in slices])
         if len(good) < len(slices):
-            raise Misaligned(good)
+            raise Misalignment(good)
         rows = sliced(slices)
         if rows is None:
-            raise Misaligned
+            raise Misalignment
         return tidy.reshape(self._row(rows), values[0].shape)
 
     def _distance(self, values: StepValues) -> int:
@@ -117,7 +117,7 @@ class Alignment:
         if kind == "carried":
             good[:distance] = [begins(n, common[2]) for n in values[:distance]]
         if kind == "given" or not all(good):
-            raise Misaligned(_longest(good))
+            raise Misalignment(_longest(good))
         return int(distance)
 
     def _key(self, n: Node, step: int) -> Hashable:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.rows import Batch, depending
-from eqfuse.frontends.rolling.alignment import Alignment, Misaligned
+from eqfuse.frontends.rolling.alignment import Alignment, Misalignment
 from eqfuse.frontends.rolling.chains import FEWEST
 from eqfuse.frontends.rolling.loops import ATTEMPTS, Steps
 from eqfuse.frontends.rolling.rows import Range, even, in_one, moving
@@ -109,7 +109,7 @@ def _aligned(pieces: Sequence[Node]) -> Node | range:
     """`pieces` as rows of one array, or which of them might be."""
     try:
         alignment = Alignment(tuple(pieces))
-    except Misaligned as why:
+    except Misalignment as why:
         return why.good
     return _batched(alignment, alignment.nodes[alignment.root]) or range(0)
 

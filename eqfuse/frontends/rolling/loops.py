@@ -12,7 +12,7 @@ from itertools import chain as joined
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.frontends.numpy.rows import Rows, products_before
-from eqfuse.frontends.rolling.alignment import Alignment, Misaligned, StepValues, begins
+from eqfuse.frontends.rolling.alignment import Alignment, Misalignment, StepValues, begins
 from eqfuse.frontends.rolling.chains import DEPTH, FEWEST
 from eqfuse.ir.graph import Graph, Node, const, node, substitute, topological
 from eqfuse.ops.loops import INDEX, places, results_of
@@ -23,7 +23,7 @@ STAGES = 4  # at most of a step that look alike, as those of a Runge–Kutta met
 
 
 class Steps:
-    """The alike steps between the values of `chain`, of which the first is computed before them. Raises Misaligned."""
+    """The alike steps between the values of `chain`, whose first is computed before them. Raises Misalignment."""
 
     def __init__(self, chain: Sequence[Node]) -> None:
         self.chain = chain
@@ -46,15 +46,15 @@ class Steps:
         where = self.aligned.where
         later = [where.get(n) for n in values[distance:]]
         if not later or later[0] is None:
-            raise Misaligned
+            raise Misalignment
         producer = later[0][0]
         if any(place != (producer, step) for step, place in enumerate(later)):
-            raise Misaligned
+            raise Misalignment
         self._delays[producer] = max(self._delays.get(producer, 0), distance)
         for step, n in enumerate(values[:distance]):
             begun = tidy.broadcast_to(n, producer[0].shape)
             if self._begun.setdefault((producer, distance - step), begun) is not begun:
-                raise Misaligned(range(1, self.count))
+                raise Misalignment(range(1, self.count))
         return producer, distance
 
     @property
@@ -92,7 +92,7 @@ class Steps:
                 if arg not in ways and arg[-1] in self.aligned.where and arg not in self.aligned.carried:
                     ways[arg] = way
                     stack.append(arg)
-        raise Misaligned
+        raise Misalignment
 
     def step(self, values: Iterable[StepValues]) -> list[Node]:
         """What a step computes for `values`, over what it is given."""
@@ -116,7 +116,7 @@ class Steps:
         return [values[step] for values, step in self._read(graph)]
 
     def in_place_of(self, graph: Graph, several: int = 1) -> dict[Node, Node]:
-        """For each value of the steps that `graph` reads elsewhere, what the loop gives. Raises Misaligned.
+        """For each value of the steps that `graph` reads elsewhere, what the loop gives. Raises Misalignment.
 
         `several` steps, of which there are a multiple, are one of the loop's.
         """
@@ -155,7 +155,7 @@ class Steps:
         (body,), shared = closed([*names, *((f"row {i}", n) for i, n in enumerate(rows))], [outputs])
         args = [*begun, *rows.values(), *shared]
         if any(n in self.aligned.where for n in topological(args)):
-            raise Misaligned(range(1, self.count))
+            raise Misalignment(range(1, self.count))
         loop_results = results("scan", args, (body, len(carries), len(rows), self.count // several, 0, False))
         last, stacks = loop_results[: len(carries)], loop_results[len(carries) :]
         kept = zip([*self._earlier, *((v, 1) for v in only_last)], last, strict=True)
@@ -214,7 +214,7 @@ def _steps_of(chain: Sequence[Node]) -> Steps | None:
         try:
             steps = _longer(Steps(chain))
             return steps if steps.count >= FEWEST else None
-        except Misaligned as why:
+        except Misalignment as why:
             chain = chain[why.good.start : why.good.stop + 1]
     return None
 
@@ -224,7 +224,7 @@ def _longer(steps: Steps) -> Steps:
     try:
         while (before := steps.before()) is not None and begins(before, steps.root[-1].type):
             steps = Steps([before, *steps.chain])
-    except Misaligned:
+    except Misalignment:
         pass
     return steps
 
@@ -234,7 +234,7 @@ def _first_needed(chain: Sequence[Node]) -> dict[Node, int]:
     first: dict[Node, int] = {}
     for position, value in enumerate(chain):
         if value in first:
-            raise Misaligned
+            raise Misalignment
         first[value] = position
         stack = [value]
         while stack:

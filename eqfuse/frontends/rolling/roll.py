@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from eqfuse.frontends.rolling.alignment import Misaligned
+from eqfuse.frontends.rolling.alignment import Misalignment
 from eqfuse.frontends.rolling.chains import FEWEST, chains
 from eqfuse.frontends.rolling.families import reduced, together
 from eqfuse.frontends.rolling.loops import Steps, steps_of
@@ -85,12 +85,12 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
     if operators < MANY_OPERATORS and (felt > bound or not steps.aligned.reads_arrays):
         return None
     if several > 1:
-        with suppress(Misaligned):
+        with suppress(Misalignment):
             left = steps.count % several
             whole = Steps(steps.chain[left:]) if left else steps
             said = f"{count(whole.count, 'alike step')} were rolled into a loop of {whole.count // several}"
             return whole.in_place_of(graph, several), f"{said}, {several} in each"
-    with suppress(Misaligned):
+    with suppress(Misalignment):
         return steps.in_place_of(graph), f"{said} were rolled into a loop"
     return None
 

@@ -55,7 +55,7 @@ class Draw:
         """Between `low` and `high`, both included."""
         return int(self.rng.integers(low, high + 1))
 
-    def of(self, choices: Sequence[Any], weights: Sequence[float] | None = None) -> Any:
+    def pick(self, choices: Sequence[Any], weights: Sequence[float] | None = None) -> Any:
         p = None if weights is None else np.asarray(weights, float) / sum(weights)
         return choices[int(self.rng.choice(len(choices), p=p))]
 
@@ -68,10 +68,10 @@ class Draw:
         return float(np.float32(self.rng.uniform(low, high).__round__(2)))
 
     def extent(self) -> int:
-        return 0 if self.empty and self.chance(0.15) else int(self.of(EXTENTS))
+        return 0 if self.empty and self.chance(0.15) else int(self.pick(EXTENTS))
 
     def shape(self, rank: int | None = None) -> Shape:
-        rank = self.of((0, 1, 2, 3, 4, 5), (2, 4, 6, 4, 2, 1)) if rank is None else rank
+        rank = self.pick((0, 1, 2, 3, 4, 5), (2, 4, 6, 4, 2, 1)) if rank is None else rank
         while True:
             shape = tuple(self.extent() for _ in range(rank))
             if np.prod(shape) <= ELEMENTS:
@@ -98,7 +98,7 @@ class Draw:
 
     def dtype(self, place: int = 0, among: Sequence[np.dtype] | None = None) -> np.dtype:
         choices = [d for d in self.types(place) if among is None or d in among]
-        return self.of(choices, [WEIGHTS.get(d, 1) for d in choices])
+        return self.pick(choices, [WEIGHTS.get(d, 1) for d in choices])
 
     # ---- values
 
@@ -119,16 +119,16 @@ class Draw:
         candidates = [v for v in map(self.run.values.__getitem__, self.pool) if fits(v)]
         unread = [v for v in candidates if v.name in self.unread]
         if unread and self.chance(0.7):
-            return self.of(unread)
+            return self.pick(unread)
         if candidates and self.chance(0.8):
-            return self.of(candidates)
+            return self.pick(candidates)
         if shape is None and self.chance(0.8):
             adapted = self._adapted(types, ranks, ok)
             if adapted is not None:
                 return adapted
         for _ in range(200):
-            of_rank = shape if shape is not None else self.shape(None if ranks is None else self.of(ranks))
-            kind = self.of(types, [WEIGHTS.get(d, 1) for d in types])
+            of_rank = shape if shape is not None else self.shape(None if ranks is None else self.pick(ranks))
+            kind = self.pick(types, [WEIGHTS.get(d, 1) for d in types])
             array = self.numbers(kind, of_rank, **numbers)
             if ok is None or ok(DrawnValue("", array, ())):
                 return self.new(array)
@@ -139,9 +139,9 @@ class Draw:
         tensors = [v for v in map(self.run.values.__getitem__, self.pool) if v.is_tensor]
         candidates = [v for v in tensors if v.name in self.unread] or tensors
         for _ in range(10 if candidates else 0):
-            v = self.of(candidates)
-            shape = v.shape if ranks is None or v.rank in ranks else self.factors(v.size, self.of(ranks))
-            dtype = v.dtype if v.dtype in types else self.of(types, [WEIGHTS.get(t, 1) for t in types])
+            v = self.pick(candidates)
+            shape = v.shape if ranks is None or v.rank in ranks else self.factors(v.size, self.pick(ranks))
+            dtype = v.dtype if v.dtype in types else self.pick(types, [WEIGHTS.get(t, 1) for t in types])
             if shape is None or not holds(v.array, dtype) or not castable(dtype, v.dtype, self.opset):
                 continue
             array = v.array.reshape(shape).astype(dtype)
@@ -228,7 +228,7 @@ class Draw:
         if wanted and array.size and self.chance(0.5):
             flat = array.reshape(-1)
             for place in self.rng.integers(0, flat.size, max(1, flat.size // 6)):
-                flat[place] = np.asarray(self.of(edges)).astype(dtype)
+                flat[place] = np.asarray(self.pick(edges)).astype(dtype)
         return array
 
     # ---- nodes
@@ -311,10 +311,10 @@ def holds(x: np.ndarray, dtype: np.dtype) -> bool:
     return bool(((wide >= least) & (wide <= most)).all())
 
 
-def castable(dtype: np.dtype, of: np.dtype, opset: int) -> bool:
+def castable(dtype: np.dtype, source: np.dtype, opset: int) -> bool:
     """Does Cast take one to the other?"""
     constraints = onnx.defs.get_schema("Cast", opset).type_constraints
-    return all(_type_name(d) in c.allowed_type_strs for d, c in zip((of, dtype), constraints, strict=True))
+    return all(_type_name(d) in c.allowed_type_strs for d, c in zip((source, dtype), constraints, strict=True))
 
 
 def _type_name(dtype: np.dtype) -> str:

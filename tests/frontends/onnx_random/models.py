@@ -60,7 +60,7 @@ def random_model(seed: Any, least: int = 20, most: int = 40) -> Model:
     names = [name for name, row in TABLE.items() if row.since <= opset <= row.until]
     weights = [3.0 if name in COMMON else 1.0 for name in names]
     while len(d.nodes) < wanted:
-        name = d.of(names, weights)
+        name = d.pick(names, weights)
         if name in LARGE and sum(n.op_type in LARGE for n in d.nodes) >= 2:
             continue
         d.step(name)

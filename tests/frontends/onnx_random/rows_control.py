@@ -56,7 +56,7 @@ def _any_shape(x: np.ndarray) -> onnx.TypeProto:
 def change(d: Draw, x: DrawnValue) -> DrawnValue:
     """Something of the same type that is made from `x`."""
     for _ in range(8):
-        op = d.of(KEEPS + JOINS)
+        op = d.pick(KEEPS + JOINS)
         more = [d.value(dtype=x.dtype, shape=x.shape)] if op in JOINS else []
         try:
             schema = onnx.defs.get_schema(op, d.opset)
@@ -123,13 +123,13 @@ def scan(d: Draw) -> NodeSpec:
 def sequence(d: Draw) -> DrawnValue:
     candidates = [v for v in map(d.run.values.__getitem__, d.pool) if isinstance(v.array, list) and v.array]
     if candidates and d.chance(0.7):
-        return d.of(candidates)
+        return d.pick(candidates)
     x = number(d)
     return d.node("SequenceConstruct", NodeSpec([x, *(d.like(x, x.shape) for _ in range(d.integer(0, 2)))], {}))[0]
 
 
 def place(d: Draw, n: int) -> DrawnValue:
-    return d.const(np.asarray(d.integer(-n, n - 1), d.of(("int64", "int32"))))
+    return d.const(np.asarray(d.integer(-n, n - 1), d.pick(("int64", "int32"))))
 
 
 @row("SequenceConstruct", rounding=EXACT)

@@ -70,7 +70,7 @@ def with_alpha(d: Draw) -> NodeSpec:
 @row("Celu", judge="reference")
 @row("Swish", rounding=ABSOLUTE)
 def with_divisor(d: Draw) -> NodeSpec:
-    return NodeSpec([d.value()], d.optional(alpha=d.of((0.5, 1.0, 2.25, -1.5))))
+    return NodeSpec([d.value()], d.optional(alpha=d.pick((0.5, 1.0, 2.25, -1.5))))
 
 
 @row("Selu", judge="reference")
@@ -85,7 +85,7 @@ def hard_sigmoid(d: Draw) -> NodeSpec:
 
 @row("Gelu", rounding=COARSE)
 def gelu(d: Draw) -> NodeSpec:
-    return NodeSpec([d.value()], d.optional(approximate=d.of(("none", "tanh"))))
+    return NodeSpec([d.value()], d.optional(approximate=d.pick(("none", "tanh"))))
 
 
 @row("SwiGLU", rounding=ABSOLUTE)
@@ -133,7 +133,7 @@ def beside(d: Draw, a: DrawnValue, dtype: np.dtype | None = None, **numbers: Any
         candidates = [v for v in map(d.run.values.__getitem__, d.pool) if v.is_tensor and v.dtype == (dtype or a.dtype)]
         candidates = [v for v in candidates if fits(v) and np.broadcast(v.array, a.array).size <= 800]
         if candidates:
-            return d.of(candidates)
+            return d.pick(candidates)
     shape = [n if d.chance(0.7) else 1 for n in a.shape]
     shape = shape[d.integer(0, len(shape)) :] if d.chance(0.4) else shape
     if d.chance(0.1):
@@ -186,7 +186,7 @@ def power(d: Draw) -> NodeSpec:
     if dtypes.kind(dtype) in "iu":
         return NodeSpec([x, beside(d, x, dtype, low=0, high=3)], {})
     whole = dtypes.kind(x.dtype) in "iu"
-    y = d.const(np.asarray(d.of((0, 1, 2, 3) if whole else (-2, -1, 0, 0.5, 1, 2, 3))).astype(dtype))
+    y = d.const(np.asarray(d.pick((0, 1, 2, 3) if whole else (-2, -1, 0, 0.5, 1, 2, 3))).astype(dtype))
     return NodeSpec([x, y if d.chance(0.5) else beside(d, x, dtype, low=0, high=3)], {})
 
 
@@ -197,14 +197,14 @@ def shifts(x: np.ndarray, y: np.ndarray, **_: Any) -> bool:
 @row("BitShift", rounding=EXACT, domain=shifts)
 def bit_shift(d: Draw) -> NodeSpec:
     x = d.value()
-    return NodeSpec([x, beside(d, x, low=0, high=7)], {"direction": d.of(("LEFT", "RIGHT"))})
+    return NodeSpec([x, beside(d, x, low=0, high=7)], {"direction": d.pick(("LEFT", "RIGHT"))})
 
 
 @row("Max", "Min", rounding=EXACT)
 @row("Sum", "Mean")
 def several(d: Draw) -> NodeSpec:
     a = d.value()
-    return NodeSpec([a, *(beside(d, a) for _ in range(d.of((0, 1, 2, 3), (1, 4, 2, 1))))], {})
+    return NodeSpec([a, *(beside(d, a) for _ in range(d.pick((0, 1, 2, 3), (1, 4, 2, 1))))], {})
 
 
 @row("Clip", rounding=EXACT)
@@ -271,7 +271,7 @@ _NAMED = {
 @row("Cast", rounding=EXACT, domain=casts)
 def cast(d: Draw) -> NodeSpec:
     x = d.value()
-    to = d.of(targets(d))
+    to = d.pick(targets(d))
     options = d.optional(saturate=d.integer(0, 1)) if d.opset >= 19 and to in dtypes.FLOAT8 else {}
     return NodeSpec([x], {"to": onnx.helper.np_dtype_to_tensor_dtype(to), **options})
 
@@ -284,5 +284,5 @@ def cast_like(d: Draw) -> NodeSpec:
 @row("BitCast", rounding=EXACT)
 def bit_cast(d: Draw) -> NodeSpec:
     x = d.value(ok=lambda v: v.dtype != BOOL)
-    to = d.of([t for t in targets(d) if t.itemsize == x.dtype.itemsize and t != BOOL])
+    to = d.pick([t for t in targets(d) if t.itemsize == x.dtype.itemsize and t != BOOL])
     return NodeSpec([x], {"to": onnx.helper.np_dtype_to_tensor_dtype(to)})

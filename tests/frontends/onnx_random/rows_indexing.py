@@ -16,7 +16,7 @@ from tests.frontends.onnx_random.table import NodeSpec, row
 def places(d: Draw, shape: Shape, extent: int, negative: bool = True) -> DrawnValue:
     """Indices of an axis, perhaps an input of the model."""
     array = d.rng.integers(-extent if negative and d.opset >= 11 else 0, extent, shape)
-    return d.new(np.asarray(array).astype(d.of((I64, I32))))
+    return d.new(np.asarray(array).astype(d.pick((I64, I32))))
 
 
 def inside(x: np.ndarray, indices: np.ndarray, axis: int = 0, **_: Any) -> bool:
@@ -63,7 +63,7 @@ def reductions(d: Draw, x: DrawnValue) -> str:
         choices += ["add", "mul"]
     if d.opset >= 18 and x.dtype.kind != "b":
         choices += ["max", "min"]
-    return str(d.of(choices))
+    return str(d.pick(choices))
 
 
 @row("Scatter", rounding=EXACT, until=10)
@@ -80,7 +80,7 @@ def scatter_elements(d: Draw) -> NodeSpec:
     else:
         positions = d.rng.integers(0, n, shape)
     positions = np.where(d.rng.random(shape) < 0.3, positions - n, positions) if d.opset >= 11 else positions
-    indices = d.new(np.ascontiguousarray(positions).astype(d.of((I64, I32))))
+    indices = d.new(np.ascontiguousarray(positions).astype(d.pick((I64, I32))))
     options = {"axis": axis} if axis or d.chance(0.5) else {}
     options |= {} if reduction == "none" else {"reduction": reduction}
     return NodeSpec([x, indices, d.like(x, tuple(shape))], options)
@@ -111,12 +111,12 @@ def scatter_nd(d: Draw) -> NodeSpec:
 @row("TensorScatter", rounding=EXACT)
 def tensor_scatter(d: Draw) -> NodeSpec:
     cache = d.value(rank=(3, 4), ok=lambda v: v.size)
-    axis = d.of([a for a in range(-cache.rank, cache.rank) if a % cache.rank])
+    axis = d.pick([a for a in range(-cache.rank, cache.rank) if a % cache.rank])
     n = cache.shape[axis]
     length = d.integer(1, n)
     update = list(cache.shape)
     update[axis] = length
-    mode = d.of(("linear", "circular"))
+    mode = d.pick(("linear", "circular"))
     start = d.rng.integers(0, n if mode == "circular" else n - length + 1, cache.shape[0])
     given = d.new(start.astype(np.int64)) if d.chance(0.7) else None
     return NodeSpec(
@@ -132,11 +132,11 @@ def chooser(opset: int, indices: np.ndarray, depth: np.ndarray, values: np.ndarr
 @row("OneHot", rounding=EXACT, finite=True, judge=chooser)
 def one_hot(d: Draw) -> NodeSpec:
     depth = d.integer(1, 6)
-    kind = d.of((I64, I64, I32, F32))  # onnxruntime has few more, and the reference no attribute
+    kind = d.pick((I64, I64, I32, F32))  # onnxruntime has few more, and the reference no attribute
     low = -depth - 1 if d.opset >= 11 else 0
     indices = d.new(d.rng.integers(low, depth + 2, d.shape(d.integer(1, 2))).astype(kind))
-    values = d.new(d.numbers(d.of((F32, I64, I32)), (2,)))
-    size = np.asarray(depth, d.of((I64, I32, F32)))
+    values = d.new(d.numbers(d.pick((F32, I64, I32)), (2,)))
+    size = np.asarray(depth, d.pick((I64, I32, F32)))
     return NodeSpec([indices, d.const(size.reshape(1) if d.chance(0.3) else size), values],
                 d.optional(axis=d.integer(-indices.rank - 1, indices.rank)))  # fmt: skip
 

@@ -14,21 +14,21 @@ from tests.frontends.onnx_random.table import NodeSpec, row
 
 
 def vector(d: Draw, numbers: Any, dtypes: tuple[str, ...] = ("int64",)) -> DrawnValue:
-    return d.const(np.array(numbers, d.of(dtypes)))
+    return d.const(np.array(numbers, d.pick(dtypes)))
 
 
 @row("Constant", rounding=EXACT)
 def constant(d: Draw) -> NodeSpec:
-    array = d.numbers(d.of((F32, I64)), d.shape())
+    array = d.numbers(d.pick((F32, I64)), d.shape())
     choices: list[dict[str, Any]] = [{"value": onnx.numpy_helper.from_array(array)}]
     if d.opset >= 12:
         choices += [{"value_float": 1.5}, {"value_int": -3}, {"value_floats": [0.5, -2.0]}, {"value_ints": [3, 0]}]
-    return NodeSpec([], d.of(choices))
+    return NodeSpec([], d.pick(choices))
 
 
 @row("ConstantOfShape", rounding=EXACT)
 def constant_of_shape(d: Draw) -> NodeSpec:
-    fill = d.numbers(d.of((F32, I64)), (1,))
+    fill = d.numbers(d.pick((F32, I64)), (1,))
     return NodeSpec([vector(d, d.shape())], d.optional(value=onnx.numpy_helper.from_array(fill)))
 
 
@@ -48,7 +48,7 @@ def size(d: Draw) -> NodeSpec:
 @row("Range", rounding=ROUNDED)
 def range_(d: Draw) -> NodeSpec:
     dtype = d.dtype()
-    step = d.of((-3, -1, 1, 2) if dtype.kind in "iu" else (-1.5, -0.5, 0.25, 1, 2))
+    step = d.pick((-3, -1, 1, 2) if dtype.kind in "iu" else (-1.5, -0.5, 0.25, 1, 2))
     start, limit = d.integer(-5, 5), d.integer(-5, 9)
     return NodeSpec([d.const(np.asarray(n).astype(dtype)) for n in (start, limit, step)], {})
 
@@ -56,7 +56,7 @@ def range_(d: Draw) -> NodeSpec:
 @row("EyeLike", rounding=EXACT)
 def eye_like(d: Draw) -> NodeSpec:
     x = d.value(rank=2)
-    return NodeSpec([x], d.optional(k=d.integer(-3, 3), dtype=d.of((1, 6, 7, 11))))
+    return NodeSpec([x], d.optional(k=d.integer(-3, 3), dtype=d.pick((1, 6, 7, 11))))
 
 
 # ---- the same elements in another shape
@@ -126,7 +126,7 @@ def transpose(d: Draw) -> NodeSpec:
 @row("Expand", rounding=EXACT)
 def expand(d: Draw) -> NodeSpec:
     x = d.value()
-    shape = [d.of((1, n)) if n != 1 else d.extent() for n in x.shape]
+    shape = [d.pick((1, n)) if n != 1 else d.extent() for n in x.shape]
     if d.chance(0.3):
         shape = [d.integer(1, 3), *shape]
     elif d.chance(0.3):
@@ -137,21 +137,21 @@ def expand(d: Draw) -> NodeSpec:
 @row("Tile", rounding=EXACT)
 def tile(d: Draw) -> NodeSpec:
     x = d.value(ok=lambda v: v.size < 100)
-    return NodeSpec([x, vector(d, [d.of((1, 2, 3, 0) if d.empty else (1, 2, 3)) for _ in x.shape])], {})
+    return NodeSpec([x, vector(d, [d.pick((1, 2, 3, 0) if d.empty else (1, 2, 3)) for _ in x.shape])], {})
 
 
 @row("DepthToSpace", rounding=EXACT)
 def depth_to_space(d: Draw) -> NodeSpec:
     k = d.integer(1, 3)
     x = d.new(d.numbers(d.dtype(), (d.extent(), d.integer(1, 2) * k * k, d.extent(), d.extent())))
-    return NodeSpec([x], {"blocksize": k, **(d.optional(mode=d.of(("DCR", "CRD"))) if d.opset >= 11 else {})})
+    return NodeSpec([x], {"blocksize": k, **(d.optional(mode=d.pick(("DCR", "CRD"))) if d.opset >= 11 else {})})
 
 
 @row("SpaceToDepth", rounding=EXACT)
 def space_to_depth(d: Draw) -> NodeSpec:
     k = d.integer(1, 3)
     x = d.new(d.numbers(d.dtype(), (d.extent(), d.extent(), k * d.integer(1, 2), k * d.integer(1, 3))))
-    return NodeSpec([x], {"blocksize": k, **(d.optional(mode=d.of(("DCR", "CRD"))) if d.opset >= 28 else {})})
+    return NodeSpec([x], {"blocksize": k, **(d.optional(mode=d.pick(("DCR", "CRD"))) if d.opset >= 28 else {})})
 
 
 # ---- parts and joins
@@ -165,11 +165,11 @@ def slice_(d: Draw) -> NodeSpec:
     if d.opset < 11:
         axes = [a % x.rank for a in axes]
     far = (-(2**31), -100, 100, 2**31 - 2)
-    steps = [d.of((1, 2, 3, -1, -2)) if d.opset >= 10 else 1 for _ in axes]
+    steps = [d.pick((1, 2, 3, -1, -2)) if d.opset >= 10 else 1 for _ in axes]
 
     def bound(axis: int) -> int:
         n = x.shape[axis]
-        return d.of(far) if d.chance(0.2) else d.integer(-n - 2, n + 2)
+        return d.pick(far) if d.chance(0.2) else d.integer(-n - 2, n + 2)
 
     starts, ends = [bound(a) for a in axes], [bound(a) for a in axes]
     if d.opset < 10:
@@ -194,9 +194,9 @@ def split(d: Draw) -> NodeSpec:
             return NodeSpec([x], {**options, "split": sizes}, count)
         return NodeSpec([x, vector(d, sizes)], options, count)
     if d.opset >= 18:
-        count = d.of([c for c in (1, 2, 3, 4) if c == 1 or -(-n // c) * (c - 1) < n])
+        count = d.pick([c for c in (1, 2, 3, 4) if c == 1 or -(-n // c) * (c - 1) < n])
         return NodeSpec([x], {**options, "num_outputs": count}, count)
-    return NodeSpec([x], options, d.of([c for c in (1, 2, 3, 4) if n % c == 0]))
+    return NodeSpec([x], options, d.pick([c for c in (1, 2, 3, 4) if n % c == 0]))
 
 
 @row("Concat", rounding=EXACT)
@@ -225,7 +225,7 @@ def center_crop_pad(d: Draw) -> NodeSpec:
 @row("Pad", rounding=EXACT)
 def pad(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3), ok=lambda v: 0 not in v.shape or d.opset < 0)
-    mode = d.of(("constant", "reflect", "edge", *(("wrap",) if d.opset >= 19 else ())))
+    mode = d.pick(("constant", "reflect", "edge", *(("wrap",) if d.opset >= 19 else ())))
     axes = d.axes(x, 1) if d.opset >= 18 and d.chance(0.4) else None
     along = list(range(x.rank)) if axes is None else axes
     taken = [d.integer(0, (x.shape[a] - 1) // 2) if d.chance(0.15) else 0 for a in along * 2]

@@ -21,7 +21,7 @@ def vectors(d: Draw, x: DrawnValue, n: int, count: int) -> list[DrawnValue]:
 
 
 def epsilon(d: Draw) -> Options:
-    return d.optional(epsilon=d.of((1e-5, 1e-3, 0.5)))
+    return d.optional(epsilon=d.pick((1e-5, 1e-3, 0.5)))
 
 
 def trained(opset: int, *_: Any, **__: Any) -> str:
@@ -52,7 +52,7 @@ def layer_normalization(d: Draw) -> NodeSpec:
     shape = x.shape[axis % x.rank :]
     shift = d.like(x, shape) if d.chance(0.6) else None
     options = ({"axis": axis} if axis not in (-1, x.rank - 1) or d.chance(0.5) else {}) | epsilon(d)
-    return NodeSpec([x, d.like(x, shape), shift], options, d.of((1, 1, 3)))
+    return NodeSpec([x, d.like(x, shape), shift], options, d.pick((1, 1, 3)))
 
 
 @row("RMSNormalization", finite=True, rounding=COARSE)
@@ -65,7 +65,7 @@ def rms_normalization(d: Draw) -> NodeSpec:
 @row("GroupNormalization", finite=True, rounding=COARSE)
 def group_normalization(d: Draw) -> NodeSpec:
     x = image(d)
-    groups = d.of([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
+    groups = d.pick([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
     return NodeSpec([x, *vectors(d, x, groups if d.opset < 21 else x.shape[1], 2)], {"num_groups": groups} | epsilon(d))
 
 
@@ -90,7 +90,7 @@ def lp_normalization(d: Draw) -> NodeSpec:
 def lrn(d: Draw) -> NodeSpec:
     x = image(d, least=2, most=2, dtype=F32)
     return NodeSpec(
-        [x], {"size": d.of((1, 3, 5)), **d.optional(alpha=d.real(0, 1), beta=d.real(0.2, 1), bias=d.real(0.5, 2))}
+        [x], {"size": d.pick((1, 3, 5)), **d.optional(alpha=d.real(0, 1), beta=d.real(0.2, 1), bias=d.real(0.5, 2))}
     )
 
 
@@ -98,14 +98,14 @@ def lrn(d: Draw) -> NodeSpec:
 def loss(d: Draw) -> NodeSpec:
     x = d.value(rank=(2, 3, 4), ok=lambda v: v.size)
     classes, shape = x.shape[1], (x.shape[0], *x.shape[2:])
-    options = d.optional(reduction=d.of(("none", "sum", "mean")))
+    options = d.optional(reduction=d.pick(("none", "sum", "mean")))
     target = d.rng.integers(0, classes, shape)
     if d.chance(0.4):
-        options["ignore_index"] = d.of((-1, 0, classes - 1, classes))
+        options["ignore_index"] = d.pick((-1, 0, classes - 1, classes))
         target = np.where(d.rng.random(shape) < 0.3, options["ignore_index"], target)
         target.reshape(-1)[0] = (options["ignore_index"] + 1) % classes  # so that the mean is one of something
     weight = d.value(dtype=x.dtype, shape=(classes,), low=0.5, high=2, ok=lambda v: (v.array > 0.2).all())
-    labels = d.new(np.asarray(target).astype(d.of((I64, I32))))
+    labels = d.new(np.asarray(target).astype(d.pick((I64, I32))))
     outputs = d.integer(1, 2) if d.op == "SoftmaxCrossEntropyLoss" else 1
     return NodeSpec([x, labels, weight if d.chance(0.5) else None], options, outputs)
 
@@ -132,13 +132,13 @@ def attention(d: Draw) -> NodeSpec:
     total = past + keys
     mask = None
     if d.chance(0.5):
-        shape = d.of(((queries, total), (batch, 1, queries, total), (1, heads, queries, total)))
-        mask = d.value(dtype=d.of((np.dtype(bool), dtype)), shape=shape)
+        shape = d.pick(((queries, total), (batch, 1, queries, total), (1, heads, queries, total)))
+        mask = d.value(dtype=d.pick((np.dtype(bool), dtype)), shape=shape)
     cache = [d.value(dtype=dtype, shape=(batch, kv, past, n)) for n in (size, deep)] if past else [None, None]
     lengths = None
     if d.opset >= 24 and not past and d.chance(0.3):
         lengths = d.new(d.rng.integers(1, keys + 1, batch))
-    outputs = d.of((1, 3, 4)) if lengths is None else 1
+    outputs = d.pick((1, 3, 4)) if lengths is None else 1
     if outputs == 4:  # the reference shows the first of which capped
         options.pop("softcap", None)
         options |= d.optional(qk_matmul_output_mode=d.integer(0, 3))
@@ -166,15 +166,15 @@ def rotary_embedding(d: Draw) -> NodeSpec:
 def linear_attention(d: Draw) -> NodeSpec:
     batch, length, kv, size, deep = d.integer(1, 2), d.integer(1, 3), d.integer(1, 2), d.integer(1, 3), d.integer(1, 3)
     heads = kv * d.integer(1, 2)
-    rule = d.of(("linear", "gated", "delta", "gated_delta"))
+    rule = d.pick(("linear", "gated", "delta", "gated_delta"))
     dtype = d.dtype()
 
     def tensor(n: int) -> DrawnValue:
         return d.value(dtype=dtype, shape=(batch, length, n), low=-1, high=1)
 
     past = d.value(dtype=dtype, shape=(batch, kv, size, deep)) if d.chance(0.5) else None
-    decay = tensor(d.of((kv, kv * size))) if "gated" in rule else None
-    beta = tensor(d.of((kv, 1))) if "delta" in rule else None
+    decay = tensor(d.pick((kv, kv * size))) if "gated" in rule else None
+    beta = tensor(d.pick((kv, 1))) if "delta" in rule else None
     options = {"q_num_heads": heads, "kv_num_heads": kv, "update_rule": rule} | d.optional(scale=d.real(0.2, 1.5))
     return NodeSpec([tensor(heads * size), tensor(kv * size), tensor(kv * deep), past, decay, beta], options, 2)
 
@@ -186,7 +186,7 @@ def causal_conv(d: Draw) -> NodeSpec:
     x = d.value(dtype=dtype, shape=(batch, channels, length))
     bias = d.like(x, (channels,)) if d.chance(0.5) else None
     past = d.like(x, (batch, channels, k - 1)) if d.chance(0.5) else None
-    activation = d.optional(activation=d.of(("silu", "swish", "none")))
+    activation = d.optional(activation=d.pick(("silu", "swish", "none")))
     return NodeSpec([x, d.like(x, (channels, 1, k)), bias, past], activation, 2)
 
 
@@ -203,14 +203,14 @@ def recurrent(d: Draw) -> NodeSpec:
     op = d.op
     gates, default = {"RNN": (1, 1), "GRU": (3, 2), "LSTM": (4, 3)}[op]
     steps, batch, width, hidden = d.integer(1, 4), d.integer(1, 3), d.integer(1, 3), d.integer(1, 3)
-    direction = d.of(("forward", "reverse", "bidirectional"))
+    direction = d.pick(("forward", "reverse", "bidirectional"))
     n = 2 if direction == "bidirectional" else 1
     layout = int(d.opset >= 14 and direction == "forward" and d.chance(0.2))
     options: Options = {"hidden_size": hidden}
     options |= {"direction": direction} if direction != "forward" or d.chance(0.2) else {}
     options |= {"layout": 1} if layout else {}
     if not layout and d.chance(0.4):
-        names = [d.of(("Tanh", "Sigmoid", "Relu", "Softsign", "Softplus", "HardSigmoid", "Elu", "LeakyRelu",
+        names = [d.pick(("Tanh", "Sigmoid", "Relu", "Softsign", "Softplus", "HardSigmoid", "Elu", "LeakyRelu",
                        "ScaledTanh", "Affine", "ThresholdedRelu")) for _ in range(default * n)]  # fmt: skip
         options["activations"] = names
         takes = {"HardSigmoid": (1, 1), "Elu": (1, 0), "LeakyRelu": (1, 0), "ScaledTanh": (1, 1), "Affine": (1, 1),
@@ -274,13 +274,13 @@ def stft(d: Draw) -> NodeSpec:
 
 @row("MelWeightMatrix")
 def mel_weight_matrix(d: Draw) -> NodeSpec:
-    whole = [d.const(np.int64(n)) for n in (d.integer(1, 6), d.of((16, 17, 32)), d.of((8000, 16000)))]
-    edges = [d.const(np.float32(n)) for n in (d.of((0, 100)), d.of((3000, 4000)))]
-    return NodeSpec([*whole, *edges], d.optional(output_datatype=d.of((1, 11))))
+    whole = [d.const(np.int64(n)) for n in (d.integer(1, 6), d.pick((16, 17, 32)), d.pick((8000, 16000)))]
+    edges = [d.const(np.float32(n)) for n in (d.pick((0, 100)), d.pick((3000, 4000)))]
+    return NodeSpec([*whole, *edges], d.optional(output_datatype=d.pick((1, 11))))
 
 
 @row("BlackmanWindow", "HammingWindow", "HannWindow", rounding=COARSE)
 def window(d: Draw) -> NodeSpec:
     return NodeSpec(
-        [d.const(np.int64(d.integer(3, 9)))], d.optional(periodic=d.integer(0, 1), output_datatype=d.of((1, 11)))
+        [d.const(np.int64(d.integer(3, 9)))], d.optional(periodic=d.integer(0, 1), output_datatype=d.pick((1, 11)))
     )

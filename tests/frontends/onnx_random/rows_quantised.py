@@ -38,7 +38,7 @@ def spread(d: Draw, x: DrawnValue) -> tuple[Shape, dict[str, Any]]:
 def quantize_linear(d: Draw) -> NodeSpec:
     x = d.value(ok=lambda v: dtypes.kind(v.dtype) == "f" and np.isfinite(v.array.astype(float)).all(), special=False)
     shape, options = spread(d, x)
-    dtype = d.of([t for t in d.types(2) if t in BYTES] * 3 + d.types(2))
+    dtype = d.pick([t for t in d.types(2) if t in BYTES] * 3 + d.types(2))
     zero = None
     if dtypes.kind(dtype) == "f":
         zero = d.new(np.zeros(shape, dtype))
@@ -66,7 +66,7 @@ def dynamic_quantize_linear(d: Draw) -> NodeSpec:
 
 
 def byte(d: Draw, shape: Shape, dtype: np.dtype | None = None) -> DrawnValue:
-    return d.value(dtype=dtype or d.of(BYTES), shape=shape, high=20)
+    return d.value(dtype=dtype or d.pick(BYTES), shape=shape, high=20)
 
 
 def zero_point(d: Draw, x: DrawnValue, shape: Shape = ()) -> DrawnValue:
@@ -77,8 +77,8 @@ def zero_point(d: Draw, x: DrawnValue, shape: Shape = ()) -> DrawnValue:
 def matmul_integer(d: Draw) -> NodeSpec:
     m, k, n = d.integer(1, 4), d.integer(1, 4), d.integer(1, 4)
     a, b = byte(d, (*d.shape(d.integer(0, 1)), m, k)), byte(d, (k, n))
-    a_zero = zero_point(d, a, d.of(((), (1,)) if a.rank == 2 else ((),))) if d.chance(0.6) else None
-    b_zero = zero_point(d, b, d.of(((), (1,), (n,)))) if d.chance(0.6) else None
+    a_zero = zero_point(d, a, d.pick(((), (1,)) if a.rank == 2 else ((),))) if d.chance(0.6) else None
+    b_zero = zero_point(d, b, d.pick(((), (1,), (n,)))) if d.chance(0.6) else None
     return NodeSpec([a, b, a_zero, b_zero], {})
 
 
@@ -100,21 +100,21 @@ def qlinear_matmul(d: Draw) -> NodeSpec:
     m, k, n = d.integer(1, 4), d.integer(1, 4), d.integer(1, 4)
     a = byte(d, (m, k))
     b = byte(d, (k, n), a.dtype)
-    a_scale, b_scale, y_scale = (scales(d, shape, F32) for shape in ((), d.of(((), (n,))), ()))
+    a_scale, b_scale, y_scale = (scales(d, shape, F32) for shape in ((), d.pick(((), (n,))), ()))
     y = zero_point(d, a)
     return NodeSpec([a, a_scale, zero_point(d, a), b, b_scale, zero_point(d, b, b_scale.shape), y_scale, y], {})
 
 
 @row("QLinearConv", rounding=QUANTISED, judge="onnxruntime")
 def qlinear_conv(d: Draw) -> NodeSpec | None:
-    x = image(d, most=2, dtype=d.of(BYTES))
+    x = image(d, most=2, dtype=d.pick(BYTES))
     choice = window(d, x, True)
     if choice is None:
         return None
     kernel, options = choice
     filters = d.integer(1, 3)
     w = byte(d, (filters, x.shape[1], *kernel), x.dtype)
-    w_scale = scales(d, d.of(((), (filters,))), F32)
+    w_scale = scales(d, d.pick(((), (filters,))), F32)
     bias = d.new(d.rng.integers(-50, 50, filters).astype(np.int32)) if d.chance(0.5) else None
     y = zero_point(d, x)
     inputs = [x, scales(d, (), F32), zero_point(d, x), w, w_scale, zero_point(d, w), scales(d, (), F32), y, bias]

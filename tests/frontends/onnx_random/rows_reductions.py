@@ -64,7 +64,7 @@ def arg(d: Draw) -> NodeSpec:
 @row("CumSum", "CumProd")
 def running(d: Draw) -> NodeSpec:
     x = d.value(rank=(1, 2, 3))
-    axis = np.asarray(d.axis(x), d.of(("int64", "int32")))
+    axis = np.asarray(d.axis(x), d.pick(("int64", "int32")))
     return NodeSpec([x, d.const(axis)], d.optional(exclusive=d.integer(0, 1), reverse=d.integer(0, 1)))
 
 
@@ -135,7 +135,7 @@ def gemm(d: Draw) -> NodeSpec:
     options = turned | d.optional(alpha=alpha, beta=beta)
     if d.opset >= 11 and d.chance(0.2):
         return NodeSpec([a, b], options)
-    return NodeSpec([a, b, d.like(a, d.of(((m, n), (1, n), (n,), (m, 1), (1,), ())))], options)
+    return NodeSpec([a, b, d.like(a, d.pick(((m, n), (1, n), (n,), (m, 1), (1,), ())))], options)
 
 
 EQUATIONS = (
@@ -147,7 +147,7 @@ EQUATIONS = (
 
 @row("Einsum", finite=True, domain=small)
 def einsum(d: Draw) -> NodeSpec:
-    equation, *ranks = d.of(EQUATIONS)
+    equation, *ranks = d.pick(EQUATIONS)
     extents: dict[str, int] = {}
     dtype = d.dtype()
     values = []

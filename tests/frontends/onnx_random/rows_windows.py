@@ -39,7 +39,7 @@ def windows(
         options["strides"] = [d.integer(1, 3) for _ in range(rank)]
     if dilations != [1] * rank or d.chance(0.2):
         options |= {"dilations": dilations} if dilated else {}
-    choice = d.of(("none", "pads", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"), (3, 5, 1, 1, 1, 1))
+    choice = d.pick(("none", "pads", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"), (3, 5, 1, 1, 1, 1))
     if choice in ("pads", "NOTSET"):
         most = [k - 1 if pooled else 2 for k in kernel]
         options["pads"] = [d.integer(0, m) for m in most + most]
@@ -63,7 +63,7 @@ def fits(extents: tuple[int, ...], kernel: list[int], dilations: list[int], opti
 def window(d: Draw, x: DrawnValue, dilated: bool, pooled: bool = False) -> tuple[list[int], Options] | None:
     extents = x.shape[2:]
     kernel = [d.integer(1, min(3, n + 1)) for n in extents]
-    dilations = [d.of((1, 1, 1, 2)) if dilated and n > 2 else 1 for n in extents]
+    dilations = [d.pick((1, 1, 1, 2)) if dilated and n > 2 else 1 for n in extents]
     options = windows(d, extents, kernel, dilations, dilated, pooled)
     return (kernel, options) if fits(extents, kernel, dilations, options) else None
 
@@ -75,7 +75,7 @@ def conv(d: Draw) -> NodeSpec | None:
     if choice is None:
         return None
     kernel, options = choice
-    group = d.of([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
+    group = d.pick([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
     filters = group * d.integer(1, 2)
     w = d.like(x, (filters, x.shape[1] // group, *kernel))
     options |= {"group": group} if group > 1 or d.chance(0.2) else {}
@@ -87,12 +87,12 @@ def conv(d: Draw) -> NodeSpec | None:
 def conv_transpose(d: Draw) -> NodeSpec | None:
     x = image(d, most=2)
     rank = x.rank - 2
-    group = d.of([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
+    group = d.pick([g for g in (1, 2, 3, 4) if x.shape[1] % g == 0])
     kernel, strides = [d.integer(1, 3) for _ in range(rank)], [d.integer(1, 3) for _ in range(rank)]
-    dilations = [d.of((1, 1, 2)) for _ in range(rank)]
+    dilations = [d.pick((1, 1, 2)) for _ in range(rank)]
     full = [(n - 1) * s + (k - 1) * g + 1 for n, s, k, g in zip(x.shape[2:], strides, kernel, dilations, strict=True)]
     options: Options = {"strides": strides, "dilations": dilations}
-    choice = d.of(("none", "pads", "output_shape", "SAME_UPPER", "SAME_LOWER"))
+    choice = d.pick(("none", "pads", "output_shape", "SAME_UPPER", "SAME_LOWER"))
     if choice == "pads":
         options["pads"] = [d.integer(0, min(2, (m - 1) // 2)) for m in full + full]
     elif choice == "output_shape":
@@ -128,7 +128,7 @@ def max_pool(d: Draw) -> NodeSpec | None:
     if choice is None:
         return None
     x, options = choice
-    outputs = d.of((1, 1, 2))
+    outputs = d.pick((1, 1, 2))
     options |= d.optional(0.3, storage_order=d.integer(0, 1))
     return NodeSpec([x], options, outputs)
 
@@ -179,7 +179,7 @@ def max_unpool(d: Draw) -> NodeSpec:
 def col2im(d: Draw) -> NodeSpec | None:
     rank = d.integer(1, 2)
     extents, block = [d.integer(2, 5) for _ in range(rank)], [d.integer(1, 3) for _ in range(rank)]
-    dilations, strides = [d.of((1, 1, 2)) for _ in range(rank)], [d.integer(1, 2) for _ in range(rank)]
+    dilations, strides = [d.pick((1, 1, 2)) for _ in range(rank)], [d.integer(1, 2) for _ in range(rank)]
     pads = [d.integer(0, 1) for _ in range(2 * rank)]
     counts = [
         (n + a + b - (k - 1) * g - 1) // s + 1
@@ -206,12 +206,12 @@ def resize(d: Draw) -> NodeSpec | None:
     x = image(d, most=2) if d.chance(0.7) else d.value(rank=(1, 2, 3), ok=lambda v: v.size)
     if dtypes.kind(x.dtype) not in "iuf":
         return None
-    mode = d.of(("nearest", "linear", "cubic") if d.opset >= 11 else ("nearest", "linear"))
+    mode = d.pick(("nearest", "linear", "cubic") if d.opset >= 11 else ("nearest", "linear"))
     if (mode == "cubic" and x.rank != 4) or (mode != "nearest" and dtypes.kind(x.dtype) != "f"):
         return None
     spatial = range(2, x.rank) if mode != "nearest" and x.rank > 2 else range(x.rank)
     new = [d.integer(1, 7) if a in spatial else n for a, n in enumerate(x.shape)]
-    factors = [d.of((0.5, 0.75, 1.5, 2.0, 2.5, 0.6, 3.0)) if a in spatial else 1.0 for a in range(x.rank)]
+    factors = [d.pick((0.5, 0.75, 1.5, 2.0, 2.5, 0.6, 3.0)) if a in spatial else 1.0 for a in range(x.rank)]
     if any(int(np.float32(f) * n) < 1 for f, n in zip(factors, x.shape, strict=True)):
         return None
     scales = d.const(np.array(factors, np.float32))
@@ -220,17 +220,17 @@ def resize(d: Draw) -> NodeSpec | None:
     options: Options = {"mode": mode}
     transforms = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
     transforms += ["half_pixel_symmetric"] if d.opset >= 19 else []
-    options |= d.optional(0.7, coordinate_transformation_mode=d.of(transforms))
+    options |= d.optional(0.7, coordinate_transformation_mode=d.pick(transforms))
     if mode == "nearest":
-        options |= d.optional(nearest_mode=d.of(("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))
+        options |= d.optional(nearest_mode=d.pick(("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))
     elif mode == "cubic":
-        options |= d.optional(0.3, cubic_coeff_a=d.of((-0.5, -0.75)), exclude_outside=1)
+        options |= d.optional(0.3, cubic_coeff_a=d.pick((-0.5, -0.75)), exclude_outside=1)
     roi = d.const(np.zeros(0, np.float32)) if d.opset < 13 else None
     by_size = d.chance(0.4)
     if d.opset >= 18:
         options |= d.optional(0.2, antialias=1) if mode != "nearest" else {}
         if by_size and d.chance(0.3):
-            options["keep_aspect_ratio_policy"] = d.of(("stretch", "not_larger", "not_smaller"))
+            options["keep_aspect_ratio_policy"] = d.pick(("stretch", "not_larger", "not_smaller"))
         if d.chance(0.3):
             axes = [a for a in range(x.rank) if a in spatial]
             options["axes"] = axes
@@ -244,8 +244,8 @@ def resize(d: Draw) -> NodeSpec | None:
 @row("Upsample", until=9)
 def upsample(d: Draw) -> NodeSpec:
     x = image(d, most=2)
-    factors = [1.0, 1.0, *(d.of((1.0, 1.5, 2.0, 3.0)) for _ in x.shape[2:])]
-    return NodeSpec([x, d.const(np.array(factors, np.float32))], d.optional(mode=d.of(("nearest", "linear"))))
+    factors = [1.0, 1.0, *(d.pick((1.0, 1.5, 2.0, 3.0)) for _ in x.shape[2:])]
+    return NodeSpec([x, d.const(np.array(factors, np.float32))], d.optional(mode=d.pick(("nearest", "linear"))))
 
 
 @row("GridSample", finite=True, rounding=ABSOLUTE, judge="onnxruntime")  # the reference pads the grid, not the image
@@ -258,7 +258,7 @@ def grid_sample(d: Draw) -> NodeSpec:
     modes += [] if rank > 2 else ["cubic" if d.opset >= 20 else "bicubic"]
     paddings = ("zeros", "border", "reflection")
     return NodeSpec(
-        [x, grid], d.optional(0.8, mode=d.of(modes), padding_mode=d.of(paddings), align_corners=d.integer(0, 1))
+        [x, grid], d.optional(0.8, mode=d.pick(modes), padding_mode=d.pick(paddings), align_corners=d.integer(0, 1))
     )
 
 
@@ -279,13 +279,13 @@ def aligner(opset: int, *_: Any, **__: Any) -> str | None:
 @row("RoiAlign", finite=True, rounding=ABSOLUTE, judge=aligner)
 def roi_align(d: Draw) -> NodeSpec:
     x = image(d, most=2, least=2, dtype=d.dtype(0, [F32, F64]))
-    scale = d.of((1.0, 0.5))
+    scale = d.pick((1.0, 0.5))
     corners = d.rng.uniform(-0.9, 0.9, (d.integer(1, 3), 2, 2)) + [n / 2 for n in reversed(x.shape[2:])]
     rois = (np.sort(corners, 1) / scale).reshape(-1, 4).round(3).astype(x.dtype)
     images = np.asarray(d.rng.integers(0, x.shape[0], len(rois)))
     options: Options = {"output_height": d.integer(1, 3), "output_width": d.integer(1, 3), "spatial_scale": scale}
-    options |= d.optional(0.7, sampling_ratio=d.integer(1, 2)) | d.optional(mode=d.of(("avg", "max")))
+    options |= d.optional(0.7, sampling_ratio=d.integer(1, 2)) | d.optional(mode=d.pick(("avg", "max")))
     if d.opset >= 16:
-        options |= d.optional(coordinate_transformation_mode=d.of(("half_pixel", "output_half_pixel")))
+        options |= d.optional(coordinate_transformation_mode=d.pick(("half_pixel", "output_half_pixel")))
     known = not options.get("sampling_ratio")  # how many points there are is then told by the regions
     return NodeSpec([x, d.const(rois) if known else d.new(rois), d.new(images)], options)

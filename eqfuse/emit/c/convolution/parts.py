@@ -28,7 +28,7 @@ MOST = 16  # phases, each with a function of its own
 
 
 @dataclass(frozen=True)
-class Copied:
+class PhaseCopy:
     """What windows find in one phase of the rows and one of the columns of an image; no part where all is padding."""
 
     rows: Phase
@@ -45,7 +45,7 @@ class Convolution:
     conv: Node
     groups: int
     axes: tuple[Axis, ...]
-    phases: tuple[Copied, ...]
+    phases: tuple[PhaseCopy, ...]
     filters: BlockPart
     rest: BlockPart
     result: Node
@@ -151,7 +151,7 @@ def _in_one_row(c: Convolution) -> Convolution:
     if not all(runs):
         return c
     row = Phase(0, 0, 1, 1, 0), Phase(0, 0, 1, count, 0)
-    return replace(c, axes=(Axis(1, 1), Axis(count, count)), phases=(Copied(*row, image.part),))
+    return replace(c, axes=(Axis(1, 1), Axis(count, count)), phases=(PhaseCopy(*row, image.part),))
 
 
 def _pooling(after: Graph, result: Node) -> Windows:
@@ -164,13 +164,13 @@ def _pooling(after: Graph, result: Node) -> Windows:
     return windows
 
 
-def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:
+def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[PhaseCopy]:
     copies = []
     if math.prod(len(phases(axis)) for axis in axes[-2:]) > MOST:
         raise UnsupportedOp(f"windows that move by {axes[-2].stride} x {axes[-1].stride} are NumPy's")
     for rows, columns in product(phases(axes[-2]), phases(axes[-1])):
         if not rows.count or not columns.count:
-            copies.append(Copied(rows, columns, None))
+            copies.append(PhaseCopy(rows, columns, None))
             continue
         ranges = [(0, n, 1) for n in image.shape]
         ranges[-1] = (columns.first, columns.stop, columns.step)
@@ -178,7 +178,7 @@ def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[Copied]:
             ranges[-2] = (rows.first, rows.stop, rows.step)
         whole = all(r == (0, n, 1) for r, n in zip(ranges, image.shape, strict=True))
         some = image if whole else node("slice", (image,), (tuple(ranges),))
-        copies.append(Copied(rows, columns, part(body, [some], some.shape, [])))
+        copies.append(PhaseCopy(rows, columns, part(body, [some], some.shape, [])))
     return copies
 
 

@@ -12,7 +12,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.convolution.blocks import ConvolutionBlocks, around, blocks_of, multiplied, units
 from eqfuse.emit.c.convolution.parts import Convolution, convolution_of, loops_over, loops_over_filters
 from eqfuse.emit.c.device import vector_bytes
-from eqfuse.emit.c.loops import Loops, place_of
+from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.product.schedule import tile_rate
 from eqfuse.emit.c.rates import work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
@@ -69,7 +69,7 @@ def convolution_schedule(body: Graph, device: Device) -> ConvolutionSchedule:
     copies = [loops_over(c, p.part, *most) if p.part else None for p, most in zip(c.phases, extents, strict=True)]
     rest = pooling = None
     if c.windows is None:
-        written = [place_of(o, c.rest.space, ()) for o in c.rest.body.outputs]
+        written = [result_access(o, c.rest.space, ()) for o in c.rest.body.outputs]
         rest = loops_over(c, c.rest, blocks.rows, blocks.columns, written)
     else:
         pooling = in_blocks(body, c.windows, blocks.results, c.windows.axes[-1].places)

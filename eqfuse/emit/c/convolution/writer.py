@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.convolution.parts import Copied
+from eqfuse.emit.c.convolution.parts import PhaseCopy
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.nest import NAMES
@@ -202,7 +202,7 @@ class _Writer:
             lines += inside
         return loop("for (long plane = 0; plane < channels; plane++)", lines)
 
-    def _copied(self, i: int, copied: Copied) -> str:
+    def _copied(self, i: int, copied: PhaseCopy) -> str:
         """The call that copies phase `i` of a plane, and clears what is no element around it."""
         b, loops = self.blocks, self.schedule.copies[i]
         size = b.high * b.pitch

@@ -1,7 +1,7 @@
 """A softmax between two products, made of one block of columns after another: no row is held whole.
 
-In: a body of kind back_to_back. Out: `ProductParts` with `Online` (online softmax: Milakov and Gimelshein 2018; in
-attention: Dao et al. 2022). Next stop: `blocks.py`. Where a mask leaves nothing of a block, it is passed over.
+In: a body of kind back_to_back. Out: `ProductParts` with `OnlineSoftmax` (Milakov and Gimelshein 2018; in attention:
+Dao et al. 2022). Next stop: `blocks.py`. Where a mask leaves nothing of a block, it is passed over.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.emit.c.product.parts import BlockPart, Online, ProductParts, part_of, rows_of
+from eqfuse.emit.c.product.parts import BlockPart, OnlineSoftmax, ProductParts, part_of, rows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.kinds.softmax import SoftmaxRows, rows_between
@@ -46,7 +46,7 @@ def online_parts_of(body: Graph, whole: ProductParts) -> ProductParts:
     dims = rows_of(second.shape[:-1], by_rows, whole.rights, (*whole.results, scores, so_far, before, summed))
     return replace(
         whole, lefts=(whole.lefts[0], weights), rest=rest, carried=(so_far, summed), rows=dims,
-        online=Online(tops, live, scores, before),
+        online=OnlineSoftmax(tops, live, scores, before),
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ class BlockPart:
 
 
 @dataclass(frozen=True, eq=False)
-class Online:
+class OnlineSoftmax:
     """What a softmax between two products needs beside the second left operand, where it is made of one block of
     columns after another. `tops`: the maxima so far, from those `before`, and the `scores` of which they are; `live`:
     has a row anything in a block? None where no block is passed over. The second left operand is that of a block, with
@@ -82,7 +82,7 @@ class ProductParts:
     results: tuple[Node, ...]
     carried: tuple[Node, ...]
     rows: tuple[Dim, ...]
-    online: Online | None = None
+    online: OnlineSoftmax | None = None
 
     @property
     def dtype(self) -> np.dtype:

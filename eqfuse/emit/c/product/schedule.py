@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
-from eqfuse.emit.c.loops import Loops, place_of
+from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.nest import SHORT, Access, Dim
 from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, blocks_of, heights, units
 from eqfuse.emit.c.product.online import online_parts_of
@@ -187,7 +187,7 @@ def _over_rows(
     axes = (last,) if part.reduces else ()
     written = [Access(0, (0,) * (last + 1))] * len(part.body.outputs)
     if part is parts.rest:
-        written = [place_of(o, part.space, axes) for o in part.body.outputs]
+        written = [result_access(o, part.space, axes) for o in part.body.outputs]
     vector, inside = (d - 1, (d,)) if transposed else (d, ())
     return part.loops(dims, vector, inside, written)
 

@@ -1,7 +1,8 @@
 """How a tile reads an array that is joined of pieces: as a view of the one piece that it lies in, piece by piece in the
 statement that reads it, or copied together in scratch memory.
 
-In: the nodes of a stage and what each reads. Out: `Joined`, by which `stage` places values and `tile` writes lines.
+In: the nodes of a stage and what each reads. Out: `Concatenations`, by which `stage` places values and `tile` writes
+lines.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Reads = Mapping[Node, tuple[Node, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class Concatenations:
     """`rows`: joined along the block's axis of arrays in memory, so that most tiles lie in one of them. `split`: read
     once, by a statement that goes piece by piece; `by` has the pieces of every such statement. `copied`: all others."""
 
@@ -50,11 +51,11 @@ class JoinedRange:
 LEAST_RUN = 2048
 
 
-def joined(
-    panel: Panel, cut: Tiling, spans: Spans, reads: Reads, kept: Collection[Node], by_columns: Callable[[Node], bool]
-) -> Joined:
-    """How the joined arrays among `reads` are read. `kept`: those that become arrays; `by_columns`: is a node computed
-    column by column?"""
+def concatenations(
+    panel: Panel, cut: Tiling, spans: Spans, reads: Reads, kept: Collection[Node], column_calls: Callable[[Node], int]
+) -> Concatenations:
+    """How the joined arrays among `reads` are read. `kept`: those that become arrays; `column_calls`: in how many calls
+    a node is computed column by column."""
     joins = [n for n in reads if n.op == "concat" and n not in kept]
     rows = frozenset(n for n in joins if n in spans.pieces and not cut.loops and not any(map(computes, n.args)))
     split: dict[Node, None] = {}
@@ -62,7 +63,7 @@ def joined(
     for n in [n for n in joins if n not in spans.pieces]:
         readers = [m for m, args in reads.items() if n in args]
         (axis,) = panel.kept([n.attr("axis")])
-        if len(readers) != 1 or not _goes_by_pieces(readers[0], n, reads) or by_columns(readers[0]):
+        if len(readers) != 1 or not _goes_by_pieces(readers[0], n, reads) or column_calls(readers[0]):
             continue
         parted = [n, *(c for c in readers[0].args if c in split)]
         if all(panel.kept([c.attr("axis")]) == (axis,) for c in parted) and _in_long_rows(parted, panel, cut):
@@ -72,7 +73,7 @@ def joined(
         if parted:
             by[m] = _segments(parted, panel)
     every = frozenset(n for n in reads if n.op == "concat")
-    return Joined(rows, frozenset(split), every - rows - split.keys(), by)
+    return Concatenations(rows, frozenset(split), every - rows - split.keys(), by)
 
 
 def _goes_by_pieces(reader: Node, n: Node, reads: Reads) -> bool:
