@@ -13,9 +13,10 @@ from eqfuse.cost.datasheets import DOUBLE, MMA, SHEETS
 from eqfuse.cost.device import Device, Levels
 from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
 from eqfuse.errors import TargetUnavailable
+from eqfuse.ops import TABLE
 
 ROUNDING = 4  # what it costs a GPU to round a result to 16 bits and widen it again: two instructions, as two FMA
-ROUNDED = ("add", "subtract", "multiply", "square", "divide", "reciprocal", "sqrt")  # dearer ones hide it
+ROUNDED = [op.name for op in TABLE.values() if op.is_arithmetic]  # dearer ones hide it
 
 
 class Efficiency(NamedTuple):

@@ -132,9 +132,9 @@ def _priced_as(op: str, literal: Literal | None) -> str:
 def touches(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
     """Bytes of its first argument that a gather or an update reads: runs of neighbours, each a cache line at least, or
     what no write replaces."""
-    if op == "scatter":
-        return source.nbytes
-    if op == "slice_scatter":
+    if row(op).role is Role.UPDATE:
+        if row(op).pieces is None:
+            return source.nbytes
         kept = uncovered(source.shape, row(op).attr(attrs, "slices"))
         return sum(math.prod(extents_of(ranges)) for ranges in kept) * source.dtype.itemsize
     (axis,) = attrs

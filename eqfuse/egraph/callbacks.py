@@ -30,7 +30,6 @@ _LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather th
 # Constants that laws lead to, of small programs, which have a dozen; of others, one for so many nodes. A value that
 # equals itself and a constant, as `(x - x + a) - a` does, makes ever more of them before a round ends: 2 a, 3 a.
 _MOST_MADE, _NODES_EACH = 100, 8
-_ROUND = frozenset(("add", "subtract", "multiply", "divide", "reciprocal"))  # what laws make of constants
 _SLACK = 2  # units in the last place between constants that are taken to be one
 
 Fold = tuple[str, tuple[Any, ...], tuple[Literal, ...], Literal]  # operator, attributes, arguments, their value
@@ -210,7 +209,8 @@ class Callbacks:
                 arrays = [v.array for v in objects[n_attrs:]]
                 array = _computed(name, arrays, attrs)
                 if array is not None and (kind(array.dtype) not in "fc" or np.isfinite(array).all()):
-                    rounded = self.snaps and self.begun and name in _ROUND and not _is_exact(name, arrays, array)
+                    rounded = self.snaps and self.begun and row(name).is_arithmetic
+                    rounded = rounded and not _is_exact(name, arrays, array)
                     answer = self._folded(self._snapped(Literal(array), rounded))
             self._judged[key] = answer
         return answer

@@ -370,7 +370,7 @@ def _is_apart(n: Node, reader: Node) -> bool:
 
 
 def _replaces(n: Node) -> bool:
-    return row(n.op).role is Role.UPDATE and row(n.op).piecewise
+    return row(n.op).role is Role.UPDATE and row(n.op).pieces is not None
 
 
 def _alike(a: Node, b: Node) -> bool:

@@ -21,7 +21,7 @@ from numpy import asarray  # itself: while a function is traced, np.asarray is w
 from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError
 from eqfuse.ops import row
-from eqfuse.ops.index_map import IndexMap
+from eqfuse.ops.index_map import IndexMap, Piece
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.summary import ROWS, SummarisedValue, Summary, count, cut, listed
@@ -55,6 +55,13 @@ class Node:
         places = row(self.op).index_map
         assert places is not None, f"{self.op} is no view"
         return places(self.args[0].shape, self.attrs)
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Where its arguments lie in it, those that cover others first."""
+        places = row(self.op).pieces
+        assert places is not None, f"{self.op} is not joined of pieces"
+        return places(tuple([a.shape for a in self.args]), self.attrs)
 
     @property
     def literal(self) -> Literal:

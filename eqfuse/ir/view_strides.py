@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from eqfuse.ir.graph import Node
 from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
@@ -32,17 +34,17 @@ class StridedView(NamedTuple):
 
 def view_strides(op: str, attrs: tuple, shape: Shape, strides: tuple[int, ...]) -> tuple[int, ...] | None:
     """Element strides after a view operator, or None when NumPy would have to copy."""
-    view = behind(shape, ((op, attrs),), strides)
+    view = _strided(shape, strides, ((op, attrs),))
     return view and view.strides
 
 
+def strided(shape: Shape, chain: Sequence[Node]) -> StridedView | None:
+    """The views `chain`, one after the other, of a C-ordered array of `shape`. None where NumPy would have to copy."""
+    return _strided(shape, contiguous(shape), tuple([(view.op, view.attrs) for view in chain]))
+
+
 @lru_cache(maxsize=8192)
-def behind(
-    shape: Shape, chain: tuple[tuple[str, tuple], ...], strides: tuple[int, ...] | None = None
-) -> StridedView | None:
-    """The views of `chain` (operators and attributes), one after the other, of an array that lies so, in C order where
-    no strides say otherwise. None where NumPy would have to copy."""
-    strides = contiguous(shape) if strides is None else strides
+def _strided(shape: Shape, strides: tuple[int, ...], chain: tuple[tuple[str, tuple], ...]) -> StridedView | None:
     if math.prod(shape) == 0:
         for op, attrs in chain:
             shape = row(op).type([TensorType(np.dtype(np.int8), shape)], attrs).shape

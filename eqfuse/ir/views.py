@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, node, topological
 from eqfuse.ir.pieces import joined, viewed
-from eqfuse.ir.view_strides import contiguous, view_strides
+from eqfuse.ir.view_strides import strided
 from eqfuse.ops import Role, row
 from eqfuse.ops.index_map import moves_units
 from eqfuse.ops.types import Shape, TensorType
@@ -102,18 +102,8 @@ def computes(n: Node) -> bool:
 
 def strides_after(source: TensorType, chain: Sequence[Node]) -> tuple[int, ...] | None:
     """Element strides of a C-ordered array of type `source` behind `chain`, or None when the chain has to copy."""
-    shape, strides = source.shape, contiguous(source.shape)
-    for view in chain:
-        after = view_strides(view.op, view.attrs, shape, strides)
-        if after is None:
-            return None
-        shape, strides = view.shape, after
-    return strides
-
-
-def free_view(source: TensorType, chain: Sequence[Node]) -> bool:
-    """Can NumPy take `chain` on a C-ordered array of type `source` without copying?"""
-    return strides_after(source, chain) is not None
+    view = strided(source.shape, chain)
+    return view and view.strides
 
 
 def _without_broadcasts(n: Node, args: Sequence[Node]) -> Node:

@@ -98,7 +98,7 @@ def join(
 
 def _completed(state: State, call: Call, mapped: bool) -> State:
     runs, mapped = runs_of(call), mapped or state.mapped
-    seams = seams_of(call) if mapped else state.seams
+    seams = seams_of(call) if mapped and not state.seams else state.seams
     same = (state.runs, state.mapped, state.seams) == (runs, mapped, seams)
     return state if same else replace(state, runs=runs, mapped=mapped, seams=seams)
 

@@ -19,10 +19,7 @@ from eqfuse.ir.pieces import within
 from eqfuse.ops import Role, row
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
-from eqfuse.ops.updates import Ranges, left_of
 
-# of their arguments, they may need a part
-PARTIAL = ("slice", "sliding_window", "concat", "pad", "slice_scatter", "conv", "take", "take_along_axis")
 Box = tuple[range, ...]  # along each axis, ascending
 Region = Box | int  # a number of elements where they are no box
 MOST_REGIONS = 64  # of a value that is computed; beyond, all of it is
@@ -68,7 +65,7 @@ def _arrays_below(root: Node) -> frozenset[Node] | None:
             stack += missing
             continue
         below = [frozenset([a]) if _is_array(a) else _arrays[a] for a in n.args]
-        if n.op in PARTIAL or None in below:
+        if _is_partial(n) or None in below:
             _arrays[n] = None
         elif len(below) == 1:
             _arrays[n] = below[0]
@@ -90,7 +87,7 @@ def _reach(root: Node) -> Reach:
         stack = [root]
         while stack:
             n = stack.pop()
-            if n.op in PARTIAL or n in _reaches:
+            if _is_partial(n) or n in _reaches:
                 reaches.append(_reaches.get(n) or _reaches.setdefault(n, _walked((n,))))
             else:
                 new = [a for a in n.args if a not in whole]
@@ -123,7 +120,7 @@ def _walked(roots: tuple[Node, ...]) -> Reach:
     for n in reversed(nodes):
         if n not in whole and _is_whole(n, parts.get(n, {})):
             whole.add(n)
-        if n in whole and n.op not in PARTIAL:
+        if n in whole and not _is_partial(n):
             whole.update(n.args)
             continue
         for region in [_whole(n.shape)] if n in whole else parts.get(n, ()):
@@ -145,6 +142,11 @@ def _is_array(n: Node) -> bool:
     return n.op == "input" or (n.op == "const" and n.type.size != 1)
 
 
+def _is_partial(n: Node) -> bool:
+    """May it need a part of its arguments?"""
+    return row(n.op).partial or row(n.op).maps
+
+
 def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:
     """The bytes of every input of `body` that the whole of `wanted` is computed from."""
     counts = elements_read(set(wanted))
@@ -164,12 +166,8 @@ def _sources(n: Node, region: Region) -> list[tuple[Node, Region]]:
         return [(a, _aligned(region, a.shape)) for a in n.args]  # type: ignore[arg-type]
     if role is Role.VIEW:
         return [(n.args[0], _viewed(n, region))]  # type: ignore[arg-type]
-    if n.op == "concat":
+    if row(n.op).pieces is not None:
         return _pieces(n, region)
-    if n.op == "pad":
-        return [(n.args[0], _unpadded(n, region)), (n.args[1], ())]
-    if n.op == "slice_scatter":
-        return _replaced(n, region)
     if role is Role.GATHER:
         source, *indices = n.args
         lines = touches(n.op, n.attrs, source.type, n.type) // source.dtype.itemsize
@@ -180,50 +178,24 @@ def _sources(n: Node, region: Region) -> list[tuple[Node, Region]]:
 
 
 def _pieces(n: Node, region: Region) -> list[tuple[Node, Region]]:
-    """What of each piece of the concatenation `n` lies in `region`."""
+    """What of the pieces that `n` is joined of is seen in `region`."""
     if isinstance(region, int):
         return [(a, min(region, a.type.size)) for a in n.args]
     parts: list[tuple[Node, Region]] = []
-    axis, start = n.type.rank + n.attr("axis"), 0
-    for a in n.args:
-        parts.append((a, (*region[:axis], within(region[axis], start, a.shape[axis]), *region[axis + 1 :])))
-        start += a.shape[axis]
-    return parts
-
-
-def _replaced(n: Node, region: Region) -> list[tuple[Node, Region]]:
-    """What of the array that the update `n` changes, and of the values that it writes, is left in `region`."""
-    if isinstance(region, int):
-        return [(a, min(region, a.type.size)) for a in n.args]
-    parts: list[tuple[Node, Region]] = []
-    for a, (ranges, boxes) in zip(n.args, _left(n.shape, n.attr("slices")), strict=True):
+    for argument, ranges, boxes in n.pieces:
+        a = n.args[argument]
         if any(step != 1 for *_, step in ranges):
             parts.append((a, _whole(a.shape)))
             continue
         for box in boxes:
             axes = zip(region, box, ranges, strict=True)
-            parts.append((a, tuple([_moved(within(r, i, j - i), i - first) for r, (i, j, _), (first, *_) in axes])))
+            part = tuple([_moved(within(r, i, j - i), i - first) for r, (i, j, _), (first, *_) in axes])
+            parts.append((a, _aligned(part, a.shape)))
     return parts
-
-
-@lru_cache(maxsize=4096)
-def _left(shape: Shape, slices: tuple[Ranges, ...]) -> list[tuple[Ranges, list[Ranges]]]:
-    """Of an update's array of `shape` and each of its values: where it lies, and what later writes leave of that."""
-    places = (tuple([(0, extent, 1) for extent in shape]), *slices)
-    return [(ranges, left_of(ranges, slices[number:])) for number, ranges in enumerate(places)]
 
 
 def _moved(places: range, by: int) -> range:
     return range(places.start + by, places.stop + by, places.step)
-
-
-def _unpadded(n: Node, region: Region) -> Region:
-    """What lies in `region` of the array that `n` pads."""
-    source = n.args[0]
-    if isinstance(region, int):
-        return min(region, source.type.size)
-    axes = zip(region, n.attr("widths"), source.shape, strict=True)
-    return tuple(within(places, before, extent) for places, (before, _), extent in axes)
 
 
 def _aligned(region: Box, shape: Shape) -> Box:

@@ -43,9 +43,10 @@ class Kind:
     What others ask of a kind: `is_view`, it moves nothing, its result lies in the memory of its one argument;
     `is_library`, it is one operator, by a library that takes arrays one by one; `updates`, of an update, it can write
     into the memory of the array; `pointwise`, it computes each element on its own; `reduces`, it holds reductions over
-    one set of axes and what is pointwise; `has_levels`, it uses what it has reduced at full size again; `repeats`,
-    compiled it computes a broadcast value for each element anew; `takes_maps`, it reads arrays by index maps that
-    strides do not express; `of_any_spaces`, its values may be of unlike spaces; `colour`, in drawings.
+    one set of axes and what is pointwise; `scans`, running reductions too; `has_levels`, it uses what it has reduced at
+    full size again; `repeats`, compiled it computes a broadcast value for each element anew; `takes_maps`, it reads
+    arrays by index maps that strides do not express; `of_any_spaces`, its values may be of unlike spaces; `colour`, in
+    drawings.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Kind:
     updates: bool = False
     pointwise: bool = False
     reduces: bool = False
+    scans: bool = False
     has_levels: bool = False
     repeats: bool = False
     takes_maps: bool = False

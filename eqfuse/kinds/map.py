@@ -25,7 +25,7 @@ def accept(call: Call) -> State | str | None:
     shape = call.out.shape
     if call.is_a(Role.PIECES):
         return _joined(call)
-    if call.row.piecewise:
+    if call.row.pieces is not None:
         return _updated(call)
     if call.is_a(Role.GATHER):
         return _gathered(call)
@@ -61,9 +61,10 @@ def _updated(call: Call) -> State | str | None:
         return "a kernel computes slices without steps"
     if base.at_leaf and 2 * sum(math.prod(v.shape) for v in values) < math.prod(shape):
         return "most of the array stays as it is: its slices are replaced in place"
-    if math.prod(map(len, pieces(shape, seams_of(call)))) > MOST_PIECES:
+    seams = seams_of(call)
+    if math.prod(map(len, pieces(shape, seams))) > MOST_PIECES:
         return f"a kernel joins {MOST_PIECES} pieces at most"
-    return State(NAME, shape, shape, mapped=True)
+    return State(NAME, shape, shape, mapped=True, seams=seams)
 
 
 def _gathered(call: Call) -> State | str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds import scan
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
 from eqfuse.kinds.reduce import DIFFERENT_AXES, ROWS, same_pass
 from eqfuse.kinds.state import Call, State, runs_of_both
@@ -13,7 +12,7 @@ NAME = "row"
 
 def accept(call: Call) -> State | str | None:
     anchors = call.anchors
-    if not anchors or not all(a.template.reduces and a.kind != scan.NAME for a in anchors):
+    if not anchors or not all(a.template.reduces and not a.template.scans for a in anchors):
         return None
     first = anchors[0]
     if call.is_a(Role.ELEMENTWISE):

@@ -55,6 +55,6 @@ def merge(a: State, b: State) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"c": LOOPS, "cuda": SCANS}, emitters=EMITTERS, merge=merge, reduces=True, has_levels=True,
-    colour="#8fb8a4",
+    NAME, accept, schedules={"c": LOOPS, "cuda": SCANS}, emitters=EMITTERS, merge=merge, reduces=True, scans=True,
+    has_levels=True, colour="#8fb8a4",
 )  # fmt: skip

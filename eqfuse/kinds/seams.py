@@ -7,7 +7,6 @@ value. Next stop: `State`.
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from eqfuse.ops import Role
@@ -21,8 +20,8 @@ Seams = frozenset[tuple[int, int]]  # a negative axis, and the first index of a 
 
 def seams_of(call: Call) -> Seams:
     """The seams of the value of `call`."""
-    if call.row.piecewise:
-        return _PIECEWISE[call.row.name](call)
+    if call.row.pieces is not None:
+        return _joined(call)
     seams: Seams = frozenset().union(*[s.seams for s in call.states])
     return _viewed(call, seams) if seams and call.is_a(Role.VIEW) else seams
 
@@ -38,32 +37,13 @@ def pieces(space: Shape, seams: Seams) -> tuple[tuple[int, ...], ...]:
 
 
 def _joined(call: Call) -> Seams:
-    axis = call.attr("axis")
-    starts = accumulate([t.shape[axis] for t in call.types[:-1]], initial=0)
-    seams: set[tuple[int, int]] = set()
-    for start, state in zip(starts, call.states, strict=True):
-        seams |= {(axis, start), *[(a, start + place if a == axis else place) for a, place in state.seams]}
-    return frozenset(seams)
-
-
-def _padded(call: Call) -> Seams:
-    widths, shape = call.attr("widths"), call.types[0].shape
-    seams = {(a, widths[a][0] + place) for a, place in call.states[0].seams}
-    for axis, (before, _) in enumerate(widths, -len(widths)):
-        seams |= {(axis, before), (axis, before + shape[axis])}
-    return frozenset(seams)
-
-
-def _updated(call: Call) -> Seams:
-    base, *values = call.states
-    seams = set(base.seams)
-    for ranges, state in zip(call.attr("slices"), values, strict=True):
-        seams |= {(a, ranges[a][0] + place) for a, place in state.seams}
-        seams |= {(a, place) for a, (start, stop, _) in enumerate(ranges, -len(ranges)) for place in (start, stop)}
-    return frozenset((a, place) for a, place in seams if 0 < place < call.out.shape[a])
-
-
-_PIECEWISE = {"concat": _joined, "pad": _padded, "slice_scatter": _updated}
+    """Those of the pieces, and where these meet."""
+    assert call.row.pieces is not None
+    shape, seams = call.out.shape, set[tuple[int, int]]()
+    for argument, ranges, _ in call.row.pieces(tuple([t.shape for t in call.types]), call.attrs):
+        seams |= {(a, ranges[a][0] + place) for a, place in call.states[argument].seams}
+        seams |= {(a, place) for a, (start, stop, _) in enumerate(ranges, -len(shape)) for place in (start, stop)}
+    return frozenset([(a, place) for a, place in seams if 0 < place < shape[a]])
 
 
 def _viewed(call: Call, seams: Seams) -> Seams:

@@ -95,5 +95,5 @@ def _do_conv(x: np.ndarray, w: np.ndarray, strides: tuple, padding: tuple, dilat
 ROWS = [
     Op("matmul", Role.CONTRACTION, 2, (), _matmul, np.matmul, _matmul_flops, PriceClass.PRODUCT),
     Op("conv", Role.CONTRACTION, 2, ("strides", "padding", "dilations", "groups"), _conv, _do_conv, _conv_flops,
-       PriceClass.PRODUCT),
+       PriceClass.PRODUCT, partial=True),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ops import row
+from eqfuse.ops import TABLE, row
 from eqfuse.ops.approximation import Approximation, Operation
 from eqfuse.ops.row import Role
 
@@ -298,10 +298,7 @@ def _place(s: Operation) -> Any:
     return np.where(unsure & (a.value.shape[axis] > 1), np.inf, 0.0)
 
 
-_INDEX_MAPS = (
-    "transpose", "reshape", "broadcast_to", "slice", "flip", "sliding_window", "take", "take_along_axis", "concat",
-    "pad", "slice_scatter",
-)  # fmt: skip
+_INDEX_MAPS = [op.name for op in TABLE.values() if op.role is Role.VIEW or op.maps]
 _WHOLE = (
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift", "gcd",
     "lcm", "bitwise_count", "nextafter",

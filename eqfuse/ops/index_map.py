@@ -1,14 +1,20 @@
-"""Where a view finds its elements: along each axis of its argument, at a sum of its own indices.
+"""Where a view finds its elements: along each axis of its argument, at a sum of its own indices; and where the pieces
+of a joined array lie in it.
 
-In: the shape of the argument, and the attributes of the view. Out: a `Place` for each axis of the argument. Whoever
-follows an index through a view, a range of them or a stride, does it by these, and knows no view by name.
+In: the shapes of the arguments, and the attributes. Out: a `Place` for each axis of a view's argument, a `Piece` for
+each argument that is joined. Whoever follows an index, a range of them or a stride does it by these, and knows no such
+operator by name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eqfuse.ops.types import Shape
+
+Ranges = tuple[tuple[int, int, int], ...]  # start, stop and step along each axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,31 @@ def windowed(shape: Shape, attrs: tuple) -> IndexMap:
     for window, (axis, _) in enumerate(windows, len(shape)):
         terms[axis].append((window, 1))
     return _places(shape, [Place(0, tuple(each)) for each in terms])
+
+
+class Piece(NamedTuple):
+    """An argument lies, broadcast, where `ranges` say in the result. Earlier pieces cover it there, but for `boxes`."""
+
+    argument: int
+    ranges: Ranges
+    boxes: Sequence[Ranges]
+
+
+def concatenated(shapes: Sequence[Shape], attrs: tuple) -> tuple[Piece, ...]:
+    (axis,), start, pieces = attrs, 0, list[Piece]()
+    for argument, shape in enumerate(shapes):
+        ranges = [(0, n, 1) for n in shape]
+        ranges[axis] = (start, start + shape[axis], 1)
+        start += shape[axis]
+        pieces.append(Piece(argument, tuple(ranges), (tuple(ranges),)))
+    return tuple(pieces)
+
+
+def padded(shapes: Sequence[Shape], attrs: tuple) -> tuple[Piece, ...]:
+    (widths,), (shape, _) = attrs, shapes
+    inside = tuple([(before, before + n, 1) for n, (before, _) in zip(shape, widths, strict=True)])
+    whole = tuple([(0, stop + after, 1) for (_, stop, _), (_, after) in zip(inside, widths, strict=True)])
+    return Piece(0, inside, (inside,)), Piece(1, whole, (whole,))
 
 
 def keeps_order(places: IndexMap | None) -> bool:

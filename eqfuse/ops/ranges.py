@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import FLOAT8, epsilon, kind
-from eqfuse.ops import row
+from eqfuse.ops import TABLE, row
 from eqfuse.ops.bounds import between, hull, number, times
 from eqfuse.ops.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, sort_key
 from eqfuse.ops.row import Role, Types
@@ -350,10 +350,7 @@ def _const(_facts: Facts, _types: Types, _out: TensorType, attrs: tuple) -> Fact
     return of_array(literal.array)
 
 
-_INDEX_MAPS = (
-    "reshape", "broadcast_to", "slice", "flip", "sliding_window", "take", "take_along_axis", "max", "min", "sort",
-    "partition",
-)  # fmt: skip
+_INDEX_MAPS = [op.name for op in TABLE.values() if op.role in (Role.VIEW, Role.GATHER)]
 
 RANGES: dict[str, RangeRule] = {
     "const": _const,
@@ -370,7 +367,7 @@ RANGES: dict[str, RangeRule] = {
     "atan": _monotone(math.atan, -1.75, 1.75), "asinh": _monotone(math.asinh), "cbrt": _monotone(math.cbrt),
     "sin": _always(-1.0, 1.0, at_infinity=True), "cos": _always(-1.0, 1.0, at_infinity=True),
     "cosh": _always(0.875, INFINITY), "hypot": _always(0.0, INFINITY), "log_expit": _always(-INFINITY, 0.0),
-    "transpose": _transpose, **dict.fromkeys(_INDEX_MAPS, _element),
+    **dict.fromkeys((*_INDEX_MAPS, "max", "min", "sort", "partition"), _element), "transpose": _transpose,
     "concat": _any_of, "pad": _any_of, "window_max": _window_max,
     "sum": _sum, "prod": _prod, "cumsum": _running_sum, "matmul": _matmul, "conv": _conv, "window_sum": _window_sum,
     "argmax": _index, "argmin": _index, "argsort": _index,

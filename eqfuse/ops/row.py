@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import ShapeError
-from eqfuse.ops.index_map import IndexMap
+from eqfuse.ops.index_map import IndexMap, Piece
 from eqfuse.ops.types import Shape, TensorType
 
 Types = Sequence[TensorType]
@@ -106,9 +106,11 @@ class Op:
     domain: tuple[float, float] = REALS  # where a function of one argument is defined
     joined_by: str | None = None  # of a reduction: the operator that joins the results of two parts
     reads_bits: bool = False  # of its last argument: a NaN's sign, which nobody promises, shows in the result
-    piecewise: bool = False  # each element is an argument's, of the one that its place says: kernels compute it there
+    # where each element is an argument's, of the one that its place says: kernels compute it there
+    pieces: Callable[[tuple[Shape, ...], tuple], tuple[Piece, ...]] | None = None
     # of a view, from the shape of its argument and its attributes; None where no sums of indices express the view
     index_map: Callable[[Shape, tuple], IndexMap | None] | None = None
+    partial: bool = False  # it may need a part of an argument; so may all that `maps`
     own_dtypes: tuple[np.dtype | None, ...] = ()  # see `own_dtype`
 
     def own_dtype(self, place: int) -> np.dtype | None:
@@ -124,6 +126,16 @@ class Op:
     def attr(self, attrs: Sequence[Any], name: str) -> Any:
         """The attribute `name` among the `attrs` of one application."""
         return attrs[self.attrs.index(name)]
+
+    @property
+    def is_arithmetic(self) -> bool:
+        """Does IEEE 754 have it rounded once? (So have it casts and ldexp, which round few results.)"""
+        return self.rounding is Rounding.ONCE and not self.attrs and self.price is not PriceClass.ONE_BY_ONE
+
+    @property
+    def maps(self) -> bool:
+        """Is each element one of an argument, which its place or an index says?"""
+        return self.pieces is not None or self.role is Role.GATHER
 
     @property
     def computes(self) -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from eqfuse.ops.elementwise import UFUNCS
+from eqfuse.ops.index_map import Piece, Ranges
 from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.views import extents_of
 
 MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
 
-Ranges = tuple[tuple[int, int, int], ...]
 _MOST_BOXES = 16  # that are kept apart; beyond, all of the array
 
 
@@ -89,6 +90,14 @@ def _slice_scatter(types: Types, attrs: tuple) -> TensorType:
     return base
 
 
+@lru_cache(maxsize=4096)
+def _slice_pieces(shapes: tuple[Shape, ...], attrs: tuple) -> tuple[Piece, ...]:
+    (slices,) = attrs
+    places = (tuple([(0, extent, 1) for extent in shapes[0]]), *slices)
+    pieces = [Piece(i, ranges, left_of(ranges, slices[i:])) for i, ranges in enumerate(places)]
+    return tuple(reversed(pieces))
+
+
 def do_slice_scatter(base: Any, *values_then_slices: Any) -> Any:
     *values, slices = values_then_slices
     out = base.copy(order="C")
@@ -140,7 +149,7 @@ ROWS = [
     Op("bitcast", Role.LIBRARY, 1, ("dtype",), _bitcast, do_bitcast, no_flops, PriceClass.SIMPLE, Rounding.NEVER,
        reads_bits=True),
     Op("slice_scatter", Role.UPDATE, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops, PriceClass.SIMPLE,
-       Rounding.NEVER, piecewise=True),
+       Rounding.NEVER, pieces=_slice_pieces),
     Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work, PriceClass.ONE_BY_ONE,
        own_dtypes=(None, WHOLE)),
 ]  # fmt: skip

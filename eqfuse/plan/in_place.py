@@ -193,7 +193,7 @@ class _Placements:
         n = k.body.outputs[0]
         parts: dict[int, PlacedSlice] = {}
         is_new = whole_value == k.writes[0]
-        if n.op != "slice_scatter" or len([m for m in k.body.operators if computes(m) or not is_new]) != 1:
+        if row(n.op).pieces is None or len([m for m in k.body.operators if computes(m) or not is_new]) != 1:
             return parts
         slices = _slices(n)
         kept = uncovered(n.shape, slices) if is_new else []
@@ -263,7 +263,7 @@ def _lie_together(shape: Sequence[int], ranges: Ranges) -> bool:
 
 def _slices(n: Node) -> tuple[Ranges, ...]:
     """What the update replaces: all of it where only the data tell."""
-    if n.op != "slice_scatter":
+    if row(n.op).pieces is None:
         return (tuple((0, extent, 1) for extent in n.shape),)
     return n.attr("slices")
 
@@ -277,7 +277,7 @@ def _reads_first(n: Node, leaf: Node) -> bool:
     """Does the update `n` read of `leaf`, which it writes, no element after its own write of it? So do one slice and
     one value, which are computed before they are written, and a value for each of the columns at one index, computed
     from elements of its own column."""
-    if n.op != "scatter":
+    if row(n.op).pieces is not None:
         return len(n.args) == 2
     base, indices, values = n.args
     if values.type.size == 1:
@@ -320,7 +320,7 @@ def _reads_in_time(n: Node, leaf: Node) -> bool:
     """Does the update `n` of slices, written in turn, read of `leaf`, which it writes, none that it has written before?
     An assignment to memory that it reads itself is right: NumPy copies what it reads first."""
     slices = _slices(n)
-    if n.op != "slice_scatter":
+    if row(n.op).pieces is None:
         return all(leaf not in topological([a]) for a in n.args[1:])
     return all(r is not None and all(apart(r, before) for before in slices[:i]) for i, r in _seen(n).items())
 
@@ -328,7 +328,7 @@ def _reads_in_time(n: Node, leaf: Node) -> bool:
 def _overwrites_its_source(n: Node) -> bool:
     """Would the update `n` of slices copy elements that it has written before? NumPy copies first what an assignment
     both reads and writes, but not for vectors that have other steps there."""
-    if n.op != "slice_scatter" or len(n.shape) != 1:
+    if row(n.op).pieces is None or len(n.shape) != 1:
         return False
     base, chain = leaf_chain(n.args[0])
     for position, ranges in _seen(n).items():
@@ -344,7 +344,7 @@ def _overwrites_its_source(n: Node) -> bool:
 
 def _copies_from_apart(n: Node, leaf: Node) -> bool:
     """Does the update `n` copy from `leaf`, which it writes, only slices apart from those that it copies them to?"""
-    seen = _seen(n) if n.op == "slice_scatter" else {}
+    seen = _seen(n) if row(n.op).pieces is not None else {}
     if any(leaf in topological([a]) for position, a in enumerate(n.args[1:]) if position not in seen):
         return False
     return all(ranges is not None and apart(ranges, _slices(n)[position]) for position, ranges in seen.items())

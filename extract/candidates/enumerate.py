@@ -162,7 +162,7 @@ class Candidates:
     def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
         """Cuts of each argument of `enode`, few enough that all can be joined with one another."""
         offers = {a: self._offers(a) for a in enode.args}
-        most = MOST_JOINS_OF_PIECES if row(enode.op).piecewise else MOST_JOINS
+        most = MOST_JOINS_OF_PIECES if row(enode.op).pieces is not None else MOST_JOINS
         while math.prod(map(len, offers.values())) > most:
             max(offers.values(), key=len).pop()  # the one whose flow is worst, of the argument with the most
         return tuple([tuple(offered) for offered in offers.values()])

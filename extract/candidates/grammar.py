@@ -148,7 +148,7 @@ class Grammar:
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
             leaves |= {c: min(leaves[c], touched) for c in alone}
         executed = [self._executed(part, state, enode.op) if self.compiled else part.works for part in parts]
-        if row(enode.op).piecewise and self.compiled:
+        if row(enode.op).pieces is not None and self.compiled:
             executed = [self._piece(part, eclass, enode, i) for i, part in enumerate(parts)]
         if role is Role.VIEW and not self.compiled and executed[0]:
             share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)

@@ -154,6 +154,30 @@ def test_each_element_of_a_view_is_the_one_of_its_argument_that_the_index_map_na
         assert all(place == Place() for place, extent in zip(places, shape, strict=True) if extent == 1)
 
 
+@pytest.mark.parametrize("op", [name for name, op in TABLE.items() if op.pieces is not None])
+def test_pieces_lie_where_the_row_says_and_the_first_ones_cover_others(op: str) -> None:
+    rng, random_arrays, drawn = random.Random(op), np.random.default_rng(1), 0
+    while drawn < 100:
+        types, attrs = drawn_call(op, np.dtype(np.float64), rng) or ([], ())
+        places = TABLE[op].pieces
+        if not types or places is None:
+            continue
+        drawn += 1
+        arrays = [random_arrays.standard_normal(t.shape) for t in types]
+        result = TABLE[op].meaning(*arrays, *attrs)
+        laid, pieces = np.full(result.shape, np.nan), places(tuple([t.shape for t in types]), attrs)
+        seen = np.full(result.shape, -1)
+        for argument, ranges, _ in reversed(pieces):
+            where = tuple([slice(*r) for r in ranges])
+            laid[where], seen[where] = arrays[argument], argument
+        np.testing.assert_array_equal(laid, result)
+        for argument, _, boxes in pieces:
+            left = np.zeros(result.shape, np.bool_)
+            for box in boxes:
+                left[tuple([slice(*r) for r in box])] = True
+            assert left[seen == argument].all()
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("op", [name for name, op in TABLE.items() if op.arity is not None and op.arity > 1])
 def test_an_argument_has_a_dtype_of_its_own_where_the_row_says_so_and_nowhere_else(op: str) -> None:

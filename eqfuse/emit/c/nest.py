@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
-from eqfuse.ir.view_strides import behind
+from eqfuse.ir.view_strides import strided
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
 
@@ -60,7 +60,7 @@ def where(n: Node) -> Access:
     if not n.type.size:  # nothing is read, wherever loops along its empty axes stand
         return Access(0, tuple([int(extent == 0) for extent in n.shape]))
     leaf, chain = leaf_chain(n)
-    view = behind(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
+    view = strided(leaf.shape, chain)
     if view is None:
         raise UnsupportedOp(f"the views of {leaf.type} that give {n.type} have no strides: store that array first")
     return Access(view.first, view.strides)

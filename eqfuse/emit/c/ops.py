@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.dtypes import BFLOAT16, FLOAT8, FLOAT16
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
-from eqfuse.ops import row
+from eqfuse.ops import Role, row
 from eqfuse.ops.reductions import PLACES
 
 
@@ -102,6 +102,7 @@ _BOOL = {
     "less": "{0} < {1}", "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
     "isnan": "0", "isinf": "0", "isfinite": "1",
 }  # fmt: skip
+_SIGNED: _Rows = {"power": None}  # NumPy refuses negative powers of integers
 _HALF: _Rows = {"nextafter": None}  # computed in float, it would change nothing
 _FLOAT16 = {  # of two zeros NumPy takes the first; of other floats the second, as vectors of x86 do
     "maximum": "eqf_max_{s}({1}, {0})", "minimum": "eqf_min_{s}({1}, {0})",
@@ -113,7 +114,6 @@ _BY_ONE = {
     "fmod": "eqf_left_over_{s}({0}, {1})",
 }  # fmt: skip
 SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
-MAPS = ("concat", "pad", "slice_scatter", "take", "take_along_axis")  # of which loops make where they read
 SCANS = {"cumsum": "sum", "cumprod": "prod", "maximum": "max", "minimum": "min"}  # by operator, or ufunc
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
@@ -179,7 +179,9 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
         return True
     if any(dtype in _COPIED for dtype in (*dtypes, result)):
         return False
-    return op in ("cast", *REDUCTIONS, *MAPS, "cumsum", "cumprod", "accumulate") or _template(op, dtypes) is not None
+    if row(op).maps or row(op).role is Role.SCAN:  # loops make of them where they read, and what they carry
+        return True
+    return op in ("cast", *REDUCTIONS) or _template(op, dtypes) is not None
 
 
 def expression(op: str, dtypes: Sequence[np.dtype], arguments: Sequence[str]) -> str:
@@ -229,10 +231,8 @@ def divided(op: str, dtype: np.dtype, number: str, by: str) -> str:
 
 def _template(op: str, dtypes: Sequence[np.dtype]) -> str | None:
     dtype = dtypes[row(op).values_from]
-    if op == "power" and dtype.kind == "i":  # NumPy refuses negative powers of integers
-        return None
     halves: dict[np.dtype, list[_Rows]] = {FLOAT16: [_FLOAT16, _HALF], BFLOAT16: [_BFLOAT16, _HALF]}
-    kinds: dict[str, list[_Rows]] = {"b": [_BOOL], "f": [_FLOAT, _ANY]}
+    kinds: dict[str, list[_Rows]] = {"b": [_BOOL], "f": [_FLOAT, _ANY], "i": [_SIGNED, _INTEGER, _ANY]}
     tables = [*halves[dtype], *kinds["f"]] if dtype in halves else kinds.get(dtype.kind, [_INTEGER, _ANY])
     return next((table[op] for table in tables if op in table), None)
 

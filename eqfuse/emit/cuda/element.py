@@ -226,7 +226,7 @@ class Elements:
             return self.name(n, index, self._applied(n, values))
         if role is Role.VIEW:
             return (yield self._value(n.args[0], self._source(n, index)))
-        if row(n.op).piecewise:
+        if row(n.op).pieces is not None:
             return (yield self._piece(n, index))
         if role is Role.GATHER:
             value = yield self._value(n.args[0], (yield self._gathered(n, index)))

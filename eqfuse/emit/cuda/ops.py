@@ -145,9 +145,6 @@ def rounded(dtype: np.dtype, text: str) -> str:
     return load(dtype, store(dtype, text))
 
 
-# no template: `element.py` finds the place
-INDEX_MAPS = ("concat", "pad", "slice_scatter", "take", "take_along_axis")
-
 
 def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
     """Has this file a row for `op` of arguments of `dtypes`?"""
@@ -155,7 +152,7 @@ def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
         return dtypes[0].kind != "c" or op not in ORDERED
     if op in SCANS:
         return result.kind != "c"
-    return op in ("cast", *INDEX_MAPS) or _template(op, dtypes) is not None
+    return op == "cast" or row(op).maps or _template(op, dtypes) is not None  # `element.py` finds the place
 
 
 def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:

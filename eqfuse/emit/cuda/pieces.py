@@ -1,6 +1,6 @@
 """Which piece of a joined array an element lies in, as C text.
 
-In: a concatenation or a padded array, and an index. Out: its pieces, with the conditions under which the element is
+In: a joined array, and an index. Out: its pieces, with the conditions under which the element is
 theirs. Used by `element.py`.
 """
 
@@ -25,47 +25,34 @@ class PieceAt:
 
 def pieces_at(n: Node, index: Index) -> list[PieceAt]:
     """The pieces of `n` that have elements, each with its element for `index`; the last one has no condition."""
-    pieces = _PIECES[n.op](n, index)
+    pieces = _in_a_row(n, index) if n.op == "concat" else _laid_over(n, index)
     return [*pieces[:-1], PieceAt("", pieces[-1].source, pieces[-1].index)]
 
 
-def _joined(n: Node, index: Index) -> list[PieceAt]:
-    axis, start, pieces = n.type.rank + n.attr("axis"), 0, []
-    for a in n.args:
-        extent = a.shape[axis]
-        piece_index = (*index[:axis], _from(index[axis], start, extent), *index[axis + 1 :])
-        start += extent
-        if extent:
-            pieces.append(PieceAt(f"{index[axis]} < {start}", a, piece_index))
+def _in_a_row(n: Node, index: Index) -> list[PieceAt]:
+    """One comparison for each piece of a concatenation: those before it end where it begins."""
+    axis, pieces = n.type.rank + n.attr("axis"), []
+    for argument, ranges, _ in n.pieces:
+        start, stop, _ = ranges[axis]
+        piece_index = (*index[:axis], _from(index[axis], start, stop - start), *index[axis + 1 :])
+        if start < stop:
+            pieces.append(PieceAt(f"{index[axis]} < {stop}", n.args[argument], piece_index))
     return pieces
 
 
-def _padded(n: Node, index: Index) -> list[PieceAt]:
-    source, value = n.args
-    conditions, source_index = [], []
-    for text, (before, after), extent in zip(index, n.attr("widths"), source.shape, strict=True):
-        conditions += [f"{text} >= {before}"] * (before > 0) + [f"{text} < {before + extent}"] * (after > 0)
-        source_index.append(_from(text, before, extent))
-    outside = [PieceAt("", value, ())] if conditions else []
-    return [PieceAt(" && ".join(conditions), source, tuple(source_index)), *outside] if source.type.size else outside
-
-
-def _replaced(n: Node, index: Index) -> list[PieceAt]:
-    base, *values = n.args
-    pieces = []
-    for value, ranges in reversed(list(zip(values, n.attr("slices"), strict=True))):
-        conditions, place = [], []
-        for text, (start, stop, _), extent in zip(index, ranges, base.shape, strict=True):
+def _laid_over(n: Node, index: Index) -> list[PieceAt]:
+    """Pieces, the first of which has what lies in it, down to one that has all that is left."""
+    pieces: list[PieceAt] = []
+    for argument, ranges, _ in n.pieces:
+        conditions, place, source = [], [], n.args[argument]
+        for text, (start, stop, _), extent in zip(index, ranges, n.shape, strict=True):
             conditions += [f"{text} >= {start}"] * (start > 0) + [f"{text} < {stop}"] * (stop < extent)
             place.append(_from(text, start, stop - start))
-        if value.type.size:
-            pieces.append(PieceAt(" && ".join(conditions), value, tuple(place)))
-        if value.type.size and not conditions:
-            return pieces
-    return [*pieces, PieceAt("", base, index)]
-
-
-_PIECES = {"concat": _joined, "pad": _padded, "slice_scatter": _replaced}
+        if source.type.size:
+            pieces.append(PieceAt(" && ".join(conditions), source, tuple(place) if source.shape else ()))
+        if source.type.size and not conditions:
+            break
+    return pieces
 
 
 def _from(text: str, start: int, extent: int) -> str:

@@ -19,7 +19,7 @@ from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.emit.numpy.ops import NAMES, view_text
 from eqfuse.emit.numpy.source import Source, tuple_text
 from eqfuse.ir.graph import Node, input_node, node
-from eqfuse.ir.views import free_view, leaf_chain, taken
+from eqfuse.ir.views import leaf_chain, strides_after, taken
 from eqfuse.plan.buffers import Layout
 from eqfuse.plan.memory import LEAST_RESULT, results
 from eqfuse.plan.plan import Kernel, Plan, value_names
@@ -235,7 +235,7 @@ class _Writer:
         root, before = self.roots.get(base, (base, ()))
         if root in self.stays:
             through = (*before, *chain)
-            if root in self.constant_names or free_view(through[0].args[0].type, through):
+            if root in self.constant_names or strides_after(through[0].args[0].type, through) is not None:
                 self.stays[name], self.roots[name] = (base, chain), (root, through)
                 return []
         self._names_of_views()

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ir.view_strides import behind
+from eqfuse.ir.view_strides import StridedView, strided
 from eqfuse.ir.views import computes, leaf_chain
-from eqfuse.ops.types import Shape
 
 MARKED = 1 << 16  # elements of an array up to which several views are laid over each other; beyond, their sum
 
@@ -38,7 +37,7 @@ def bytes_read(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | 
     for n in leaves_read(body):
         leaf, chain = leaf_chain(n)
         if leaf in places:
-            place = _place(leaf.shape, tuple([(v.op, v.attrs) for v in chain]))
+            place = _place(strided(leaf.shape, chain))
             places[leaf][place] = max((parts or {}).get(n, 1.0), places[leaf].get(place, 0.0))
     return [tuple([_elements(n, shares, line) * n.dtype.itemsize for n, shares in places.items()]) for line in lines]
 
@@ -66,17 +65,12 @@ def _marked(size: int, places: frozenset[tuple[Place, int]]) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _place(shape: Shape, chain: tuple[tuple[str, tuple], ...]) -> Place | None:
-    """Where the elements of an array of `shape` behind the views of `chain` lie. None where a reshape copies it, and
-    reads all."""
-    view = behind(shape, chain)
+def _place(view: StridedView | None) -> Place | None:
+    """Where the elements of a view lie. None where a reshape copies it, and reads all."""
     if view is None:
         return None
-    size = math.prod(view.shape)
-    if not size:
+    if not math.prod(view.shape):
         return 0, ((0, 0),)
-    if not chain:
-        return 0, ((1, size),) if size > 1 else ()
     axes = list(zip(view.strides, view.shape, strict=True))
     first = view.first + sum(s * (e - 1) for s, e in axes if s < 0)
     runs: list[Run] = []

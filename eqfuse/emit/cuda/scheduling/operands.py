@@ -116,7 +116,7 @@ def arrays_of_each(operands: Sequence[Node]) -> dict[Node, set[StridedElements]]
         elif row(n.op).role is Role.VIEW:
             (x,) = n.args
             elements[n] = {seen for a in elements[x] if (seen := _seen(n, a)) is not None}
-        elif row(n.op).piecewise:  # each element has an array of its own
+        elif row(n.op).pieces is not None:  # each element has an array of its own
             elements[n] = set()
         else:  # what a gather takes does not lie in order, but the places may, where there is one for each element
             gathered = [a for a in n.args[1:] if a.shape == n.shape]

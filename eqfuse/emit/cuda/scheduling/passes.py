@@ -233,7 +233,7 @@ def _without_broadcast(n: Node) -> Node:
 def _is_load(n: Node) -> bool:
     """Does `n` stand at the edge of the elementwise work: an array, or an index map of what is computed for it
     alone?"""
-    return row(n.op).piecewise or row(n.op).role in (Role.LEAF, Role.VIEW, Role.GATHER)
+    return row(n.op).maps or not row(n.op).computes
 
 
 def values_behind(held: Iterable[Node]) -> frozenset[Node]:
