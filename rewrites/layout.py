@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eqfuse.ops import row
+from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.rewrites.language import views
 from eqfuse.rewrites.language.law import (
     EXACT,
@@ -26,12 +27,13 @@ from eqfuse.rewrites.language.law import (
     walk,
 )
 from eqfuse.rewrites.language.words import where
+from eqfuse.rewrites.reductions import REDUCTIONS
 
 x, y, c, w = tensors("x y c w")
 p, q, s, t, d = attrs("p q s t d")
 
 # what NumPy does not do to complex numbers
-OF_REALS = ("cbrt", "floor", "ceil", "trunc", "bitwise_invert", "bitwise_and", "bitwise_or")
+OF_REALS = frozenset(op for op, ufunc in UFUNCS.items() if not any("D" in loop for loop in ufunc.types))
 
 COMMON = (
     "negative", "abs", "sqrt", "exp", "log", "log1p", "expm1", "tanh", "erf", "square", "reciprocal", "sign", "sin",
@@ -50,8 +52,6 @@ BINARY = (
     "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "less", "less_equal", "equal",
     "not_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or",
 )  # fmt: skip
-REDUCTIONS = {"sum": REASSOCIATES, "prod": REASSOCIATES} | dict.fromkeys(("max", "min", "any", "all"), EXACT)
-# (NumPy's order of summation follows the layout)
 
 
 def unary(op: str) -> Callable[[Any], Term]:

@@ -1,4 +1,4 @@
-"""Laws of convolutions and pooling: what is known at build time folds into the weights, and what is a product is one.
+"""Laws of convolutions: what is known at build time folds into the weights, and what is a product is one.
 
 In: nothing. Out: `LAWS`. Batch norm is ``(y - mean) / sqrt(var + eps) * scale + shift``; with known statistics the laws
 of `algebra` bring it to ``y * s + t``, and the laws here put `s` into the weights that made `y`. Images count batch,
@@ -16,59 +16,37 @@ from eqfuse.ops.contractions import window_extents
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.constants import difference_remains, sum_remains
-from eqfuse.rewrites.language.domains import domain
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
-    EXACT,
     REASSOCIATES,
-    Guard,
     Law,
     Term,
     apply,
     attrs,
     computed,
     distinct,
-    finite,
-    floating,
     guard,
     in_program,
     is_constant,
     over_complex,
     over_float16,
-    positive,
     tensors,
     varies,
 )
 from eqfuse.rewrites.language.views import one_along
-from eqfuse.rewrites.language.words import constant, maximum, minimum
+from eqfuse.rewrites.language.words import constant
+from eqfuse.rewrites.pooling import Ints, Pairs, is_unpadded, linear, same_shape, window_sum
 
 x, y, w, v, s, a, c = tensors("x y w v s a c")
 n, q, t, axis, widths = attrs("n q t axis widths")
-strides, padding, dilations, groups, window = attrs("strides padding dilations groups window")
-strides2, padding2, dilations2, groups2, window2 = attrs("strides2 padding2 dilations2 groups2 window2")
+strides, padding, dilations, groups = attrs("strides padding dilations groups")
+strides2, padding2, dilations2, groups2 = attrs("strides2 padding2 dilations2 groups2")
 CONV, CONV2 = (strides, padding, dilations, groups), (strides2, padding2, dilations2, groups2)
 UNGROUPED = (strides, padding, dilations, 1)
-WINDOW, WINDOW2 = (window, strides, padding), (window2, strides2, padding2)
 
-Ints = tuple[int, ...]
-Pairs = tuple[tuple[int, int], ...]
 Ranges = tuple[tuple[int, int, int], ...]
-# functions that never fall: with a least value, without one, of positive numbers only
-BOUNDED = ("exp", "expm1", "tanh", "erf", "atan", "sign")
-UNBOUNDED = ("cbrt", "asinh", "floor", "ceil", "round")
-PARTIAL = ("sqrt", "log", "log1p")
-
-
 def conv(x: Term, w: Term, geometry: tuple = CONV) -> Term:
     return apply("conv", x, w, attrs=geometry)
-
-
-def window_max(x: Term, geometry: tuple = WINDOW) -> Term:
-    return apply("window_max", x, attrs=geometry)
-
-
-def window_sum(x: Term, geometry: tuple = WINDOW) -> Term:
-    return apply("window_sum", x, attrs=geometry)
 
 
 def _output_weights(s: TensorType, w: TensorType) -> Ints | None:
@@ -99,20 +77,8 @@ def _all_but_first(w: TensorType) -> Ints:
     return tuple(range(1 - w.rank, 0))
 
 
-def _constant_in_window(c: TensorType, window: Ints) -> bool:
-    return all(c.extent(-a) == 1 for a in range(1, len(window) + 1))
-
-
-def constant_in_window(c: Term) -> Guard:
-    return guard(f"{c} has extent 1 along the window", _constant_in_window, c, window)
-
-
-def _unpadded(padding: Pairs) -> bool:
-    return all(p == (0, 0) for p in padding)
-
-
 def _everywhere(strides: Ints, padding: Pairs) -> bool:
-    return set(strides) <= {1} and _unpadded(padding)
+    return set(strides) <= {1} and is_unpadded(padding)
 
 
 def _matrix(w: TensorType) -> tuple[int, int]:
@@ -256,53 +222,15 @@ def _channels(x: TensorType) -> int:
     return 1 - x.rank
 
 
-def _composed(window: Ints, strides: Ints, window2: Ints) -> Ints | None:
-    if len(window) != len(window2):
-        return None
-    return tuple(k + (k2 - 1) * s for k, s, k2 in zip(window, strides, window2, strict=True))
-
-
-def _product(strides: Ints, strides2: Ints) -> Ints:
-    return tuple(a * b for a, b in zip(strides, strides2, strict=True))
-
-
-def _no_gaps(window: Ints, strides: Ints, padding: Pairs, padding2: Pairs) -> bool:
-    return _unpadded(padding) and _unpadded(padding2) and all(s <= k for k, s in zip(window, strides, strict=True))
-
-
-def _tiles(window: Ints, strides: Ints, padding: Pairs, padding2: Pairs) -> bool:
-    return _unpadded(padding) and _unpadded(padding2) and window == strides
-
-
-def _holds_all(x: TensorType, window: Ints, padding: Pairs) -> bool:
-    return _unpadded(padding) and x.shape[x.rank - len(window) :] == window
-
-
-def _window_axes(window: Ints) -> Ints:
-    return tuple(range(-len(window), 0))
-
-
-same_shape = guard("x and y have one shape", lambda x, y: x.shape == y.shape, x, y)
 same_weights = guard("v and w have one shape", lambda v, w: v.shape == w.shape, v, w)
-filled = guard("x is not empty", lambda x: x.size > 0, x)  # else a window holds nothing but padding
 everywhere = guard("the windows stand everywhere, unpadded", _everywhere, strides, padding)
 everywhere2 = guard("the second's windows stand everywhere, unpadded", _everywhere, strides2, padding2)
 one_per_image = guard("s is one number per image", _one_per_image, s, x)
-unpadded = guard("nothing is padded", _unpadded, padding)
-padded = guard("something is padded", lambda p: not _unpadded(p), padding)
+unpadded = guard("nothing is padded", is_unpadded, padding)
+padded = guard("something is padded", lambda p: not is_unpadded(p), padding)
 few_places = guard("windows have fewer places than elements", _few_places, x, w, strides, padding, dilations)
-unpadded2 = guard("the second is not padded", _unpadded, padding2)  # where only padding is seen, NaN weights are not
-over_all = guard("the window holds everything", _holds_all, x, window, padding)
-point = guard("the window is a point", lambda w: set(w) == {1}, window)
+unpadded2 = guard("the second is not padded", is_unpadded, padding2)  # where only padding is seen, NaN weights are not
 zero = guard("n is zero", _is_zero, n)
-
-
-def _linear(name: str, f: Any, when: tuple[Guard, ...], a: Term, b: Term) -> list[Law]:
-    """What is linear is done once: f(a) + f(b) is f(a + b), f(a) - f(b) is f(a - b)."""
-    return [
-        Law(f"sum_of_{name}", f(a) + f(b), f(a + b), when, REASSOCIATES),
-        Law(f"difference_of_{name}", f(a) - f(b), f(a - b), when, REASSOCIATES),
-    ]
 
 
 points_before = (
@@ -349,8 +277,8 @@ LAWS = [
         (is_constant(a, c), distinct(a, c), difference_remains(a, c)), REASSOCIATES),
     Law("negative_out_of_conv", conv(-x, w), -conv(x, w), exactness=REASSOCIATES),
     # what is linear is done once
-    *_linear("convs_of_two", lambda a: conv(a, w), (same_shape,), x, y),
-    *_linear("convs_by_two", lambda a: conv(x, a), (same_weights,), v, w),
+    *linear("convs_of_two", lambda a: conv(a, w), (same_shape,), x, y),
+    *linear("convs_by_two", lambda a: conv(x, a), (same_weights,), v, w),
     # convolutions of convolutions, with one point per kernel; weights meet when the program is built
     Law("pointwise_after_conv", conv(conv(x, w, UNGROUPED), v, CONV2),
         conv(x, (v.reshape(computed(_matrix, v)) @ w.reshape(computed(_matrix, w)))
@@ -377,40 +305,6 @@ LAWS = [
     Law("conv_by_one_number", conv(x, constant(n).broadcast_to(q)),
         window_sum(x, (computed(_kernel, q), strides, padding)) * constant(n),
         (guard("every channel is filtered alone, closely", _averages_channels, q, dilations),), REASSOCIATES),
-    # order and pooling
-    Law("clamp_out_of_window_max", window_max(maximum(x, c)), maximum(window_max(x), c),
-        (constant_in_window(c), filled), REASSOCIATES, both=True),
-    Law("cap_out_of_window_max", window_max(minimum(x, c)), minimum(window_max(x), c),
-        (constant_in_window(c),), REASSOCIATES),
-    Law("shift_out_of_window_max", window_max(x + c), window_max(x) + c,
-        (constant_in_window(c), floating(x)), REASSOCIATES),
-    Law("positive_scale_out_of_window_max", window_max(x * c), window_max(x) * c,
-        (constant_in_window(c), positive(c), floating(x)), REASSOCIATES),
-    Law("positive_divisor_out_of_window_max", window_max(x / c), window_max(x) / c,
-        (constant_in_window(c), positive(c), finite(c)), REASSOCIATES),
-    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), (filled,), REASSOCIATES)
-      for f in BOUNDED),
-    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=REASSOCIATES)
-      for f in UNBOUNDED),
-    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), domain(f, x), APPROXIMATE)
-      for f in PARTIAL),
-    Law("scale_out_of_window_sum", window_sum(x * c), window_sum(x) * c,
-        (constant_in_window(c),), REASSOCIATES),
-    Law("divisor_out_of_window_sum", window_sum(x / c), window_sum(x) / c,
-        (constant_in_window(c),), REASSOCIATES),
-    Law("negative_out_of_window_sum", window_sum(-x), -window_sum(x), exactness=REASSOCIATES),
-    *_linear("window_sums", window_sum, (same_shape,), x, y),
-    # pooling that is something simpler
-    Law("window_max_twice", window_max(window_max(x), WINDOW2),
-        window_max(x, (computed(_composed, window, strides, window2), computed(_product, strides, strides2), padding)),
-        (guard("the first leaves no gaps, unpadded", _no_gaps, window, strides, padding, padding2),), REASSOCIATES),
-    Law("window_sum_twice", window_sum(window_sum(x), WINDOW2),
-        window_sum(x, (computed(_composed, window, strides, window2), computed(_product, strides, strides2), padding)),
-        (guard("the first tiles the image", _tiles, window, strides, padding, padding2),), REASSOCIATES),
-    Law("window_max_over_all", window_max(x), x.max(computed(_window_axes, window)), (over_all,), EXACT),
-    Law("window_sum_over_all", window_sum(x), x.sum(computed(_window_axes, window)), (over_all,), REASSOCIATES),
-    Law("window_max_of_points", window_max(x), x, (point,), EXACT),
-    Law("window_sum_of_points", window_sum(x), x, (point,), REASSOCIATES),
 ]  # fmt: skip
 
 # scaled elsewhere, or filtered twice at once, a sum may leave the range of float16
@@ -418,16 +312,11 @@ LAWS = over_float16(
     LAWS, "channel_scale_into_conv", "channel_divisor_into_conv", "known_scale_of_shifted_conv",
     "known_divisor_of_shifted_conv", "input_scale_into_conv",
     "scale_of_images_out_of_conv", "scale_of_filters_out_of_conv", "pointwise_after_conv", "pointwise_before_conv",
-    "scale_out_of_window_sum", "divisor_out_of_window_sum", "window_sum_twice", "conv_by_one_number",
-    *(f"{kind}_of_{what}" for kind in ("sum", "difference")
-      for what in ("convs_of_two", "convs_by_two", "window_sums")),
+    "conv_by_one_number",
+    *(f"{kind}_of_{what}" for kind in ("sum", "difference") for what in ("convs_of_two", "convs_by_two")),
 )  # fmt: skip
 
-# sums are of complex numbers too; order is not
-LAWS = over_complex(
-    LAWS, REASSOCIATES, zeros_around_kernel=APPROXIMATE,
-    **{law.name: None for law in LAWS if "window_max" in law.name},
-)  # fmt: skip
+LAWS = over_complex(LAWS, REASSOCIATES, zeros_around_kernel=APPROXIMATE)
 
 EXPANSION = [
     Law("conv_by_zeros", conv(x, constant(n).broadcast_to(q)),

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from eqfuse.dtypes import kind
-from eqfuse.ops import row
+from eqfuse.ops import TABLE, row
 from eqfuse.ops.literal import Literal
+from eqfuse.ops.row import Rounding
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.domains import domain, has_upper_end
 from eqfuse.rewrites.language.law import (
@@ -139,7 +140,11 @@ mean, mean_of_y = x.sum(p) / constant(n), y.sum(p) / constant(n)
 distance = x - mean
 prod, any_, all_, argmax, argmin = map(reduction, ("prod", "any", "all", "argmax", "argmin"))
 
-REDUCTIONS = {"sum": REASSOCIATES, "prod": REASSOCIATES, "max": EXACT, "min": EXACT, "any": EXACT, "all": EXACT}
+# NumPy's order of summation follows the layout
+REDUCTIONS = {
+    op.name: REASSOCIATES if row(op.joined_by).rounding is Rounding.ONCE else EXACT
+    for op in TABLE.values() if op.joined_by is not None
+}  # fmt: skip
 
 
 def _laws_of_axes(op: str) -> list[Law]:
