@@ -13,7 +13,6 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.losses import TRAINING, Training
-from eqfuse.benches.corpus.random_graphs import random_graph
 from eqfuse.benches.training import loss_of
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.c.device import compiled
@@ -29,6 +28,7 @@ from eqfuse.ops import TABLE, row
 from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.types import TensorType
 from tests.frontends.numpy_cases import LIKE, MOVES, NUMBERS, WRITES
+from tests.support.random_graphs import random_graph
 from tests.support.some import some
 
 RNG = np.random.default_rng(8)

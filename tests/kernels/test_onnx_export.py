@@ -15,7 +15,6 @@ import pytest
 import eqfuse as ef
 from eqfuse import dtypes
 from eqfuse.benches.corpus.controls import CONTROLS
-from eqfuse.benches.corpus.random_graphs import random_graph
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.demo import programs
 from eqfuse.emit.onnx.table import REFUSED, TABLE
@@ -29,6 +28,7 @@ from eqfuse.ops.special import SPECIAL
 from eqfuse.ops.types import tensor_type
 from eqfuse.plan.plan import Plan
 from tests.runtime.test_program import one_kernel_per_operator
+from tests.support.random_graphs import random_graph
 
 onnx = pytest.importorskip("onnx", reason="writing ONNX models needs the package onnx")
 ort = pytest.importorskip("onnxruntime", reason="running ONNX models needs the package onnxruntime")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
 from eqfuse.budget import Budget
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
@@ -26,6 +25,7 @@ from eqfuse.extract.programs.as_written import without_laws, without_laws_togeth
 from eqfuse.extract.programs.cheapest_operators import cheapest
 from eqfuse.extract.solver.columns import Columns
 from eqfuse.extract.unfused import unfused_cover
+from tests.support.random_graphs import random_graph, run_plan, scrambled
 
 SHORT = Budget(nodes=300, rounds=4)
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import random_graph, scrambled
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
@@ -28,6 +27,7 @@ from eqfuse.extract.solver import binary
 from eqfuse.extract.solver.binary import BinaryProgram, Solution, minimise
 from eqfuse.extract.solver.columns import Column, Columns
 from eqfuse.plan.plan import Plan
+from tests.support.random_graphs import random_graph, scrambled
 
 
 def seconds(plan: Plan) -> float:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
@@ -20,6 +19,7 @@ from eqfuse.extract.covers.cover import Cover
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.kinds import State, classify
+from tests.support.random_graphs import random_graph, run_plan, scrambled
 from tests.support.some import some
 
 GREEDY = [name for name in EXTRACTORS if name.startswith("greedy")]

@@ -7,7 +7,6 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.loops import back_substitution, cholesky, thomas
-from eqfuse.benches.corpus.random_graphs import run_plan
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph import equality
 from eqfuse.egraph.alike import like, operators, outline, runs
@@ -22,6 +21,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 from eqfuse.rewrites import admitted, select
+from tests.support.random_graphs import run_plan
 
 CPU = DEVICES["cpu"]
 

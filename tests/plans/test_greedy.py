@@ -9,7 +9,6 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.controls import CONTROLS
-from eqfuse.benches.corpus.random_graphs import random_graph, run_plan, scrambled
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.profiles import DEVICES, datasheet
@@ -25,6 +24,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel
 from eqfuse.rewrites import book
 from eqfuse.rewrites.simplifier import PASS
+from tests.support.random_graphs import random_graph, run_plan, scrambled
 
 GPU = datasheet("a100")
 WITH_ALGEBRA = [f"{name}+algebra" for name in GREEDY]

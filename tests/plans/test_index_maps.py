@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import run_plan, scrambled
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract import choose
 from eqfuse.ir.evaluate import evaluate
+from tests.support.random_graphs import run_plan, scrambled
 
 F = np.float32
 

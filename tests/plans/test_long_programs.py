@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import long_graph, run_plan
 from eqfuse.budget import Meter
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.segments import segments
@@ -15,6 +14,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const, input_node, node
 from eqfuse.ops.types import TensorType
 from tests.support.drawing import many
+from tests.support.random_graphs import long_graph, run_plan
 
 NUMERICS = ("strict", "reassociate", "approximate")
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import random_graph, run_plan
 from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
 from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract.memory.recompute import _missing
 from eqfuse.ir.pytree import flatten
 from eqfuse.runtime.program import Program
+from tests.support.random_graphs import random_graph, run_plan
 
 SHARES = (0.8, 0.6)
 SHORT = ef.Budget(seconds=120, nodes=400, rounds=2)  # which work ends, and not the clock

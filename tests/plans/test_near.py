@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import random_graph, scrambled
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Segment
@@ -17,6 +16,7 @@ from eqfuse.extract import exact, flow
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.covers.nearest import NEAR, added, nearest
 from eqfuse.plan.plan import Plan
+from tests.support.random_graphs import random_graph, scrambled
 
 CPU = DEVICES["cpu"]
 Extractor = Callable[[Segment, Device], Cover]

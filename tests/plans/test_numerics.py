@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import random_graph
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
@@ -18,6 +17,7 @@ from eqfuse.extract import choose, flow
 from eqfuse.extract.covers.nearest import NEAR
 from eqfuse.ir.graph import Graph
 from tests.support.drawing import many
+from tests.support.random_graphs import random_graph
 
 NUMERICS = ("strict", "reassociate", "approximate")
 LONG = {"G2", "G3 k=200"}  # as G3 k=8, and longer

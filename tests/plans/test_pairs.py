@@ -10,7 +10,6 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.pairs import PAIRS
-from eqfuse.benches.corpus.random_graphs import run_plan, scrambled
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
 from eqfuse.extract import choose
@@ -21,6 +20,7 @@ from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C
 from tests.support.gpu import program_on
+from tests.support.random_graphs import run_plan, scrambled
 from tests.support.some import some
 
 F = np.float32

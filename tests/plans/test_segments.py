@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import irregular_graph, run_plan
+from eqfuse.benches.corpus.random_graphs import irregular_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.egraph.segments import segments, whole
@@ -20,6 +20,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import admitted, select
 from eqfuse.show.attribution import rests_on
+from tests.support.random_graphs import run_plan
 
 F64 = np.dtype(np.float64)
 BUDGET = ef.Budget(60, 4000, 6)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.random_graphs import random_graph
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
@@ -22,6 +21,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, attr_text, node
 from eqfuse.rewrites import Law, tensors
 from tests.plans.test_segments import network, recurrent
+from tests.support.random_graphs import random_graph
 
 CPU = DEVICES["cpu"]
 SHORT = ef.Budget(nodes=1000, rounds=6)
