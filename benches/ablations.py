@@ -11,13 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from eqfuse.budget import Budget
 from eqfuse.compiler import extract
 from eqfuse.cost.device import Device
-from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Space
 from eqfuse.extract.greedy import GREEDY
-from eqfuse.ir.graph import Graph
 from eqfuse.kinds import KINDS, Call, State, scan, scatter
 from eqfuse.kinds import map as maps
 from eqfuse.ops import Role
@@ -70,10 +67,6 @@ class Choices:
     @property
     def factor(self) -> float:
         return self.over("joint")
-
-
-def space_of(graph: Graph, numerics: str = "reassociate", quick: bool = False) -> Space:
-    return saturate(graph, numerics=numerics, budget=Budget(nodes=2000) if quick else None)
 
 
 def choices(space: Space, device: Device, exact: bool = False) -> Choices:

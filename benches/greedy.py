@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 
 from eqfuse.benches import tables
-from eqfuse.benches.ablations import ABLATIONS, Choices, choices, space_of
+from eqfuse.benches.ablations import ABLATIONS, Choices, choices
 from eqfuse.benches.measured import Measurement, agreement, geometric_mean, measure
 from eqfuse.benches.shortfalls import verdict
 from eqfuse.benches.subjects import SUBJECTS, Subject
@@ -31,6 +31,7 @@ from eqfuse.benches.timing import machine
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import datasheet, device
 from eqfuse.cost.targets import device_for
+from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import EqfuseError
 from eqfuse.show.progress import progress
 
@@ -73,13 +74,13 @@ def devices() -> dict[str, Device]:
     return {TEXTBOOK: datasheet("a100"), "A100": device("a100"), "H200": device("h200"), "this CPU": device_for("cpu")}
 
 
-def predictions(subject: Subject, on: dict[str, Device], quick: bool = False) -> Iterator[Prediction]:
+def predictions(subject: Subject, on: dict[str, Device], quick: bool) -> Iterator[Prediction]:
     """What every ablation is predicted to take, at full size; with `quick` at a small one, and without the optimum.
 
     Networks are not asked for the optimum either: that takes ten seconds for each distinct segment.
     """
     graph = subject.small() if quick else subject.full()
-    space = space_of(graph)
+    space = saturate(graph)
     for name, where in on.items():
         ablations = choices(space, where, exact=not quick and subject.group != "networks")
         judged = verdict(subject.id, ablations) if name == TEXTBOOK and not quick else ""

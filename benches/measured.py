@@ -14,10 +14,11 @@ from itertools import combinations
 
 import numpy as np
 
-from eqfuse.benches.ablations import ABLATIONS, Choice, choices, space_of
+from eqfuse.benches.ablations import ABLATIONS, Choice, choices
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.timing import Ratio, duel, medians, uses_blas
 from eqfuse.cost.targets import device_for
+from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
@@ -75,7 +76,7 @@ def measure(id: str, graph: Graph, seconds: float) -> Measurement:
     EqfuseError when one gives a wrong answer.
     """
     distinct: dict[tuple[str, ...], list[Choice]] = {}
-    for choice in choices(space_of(graph), device_for("cpu")).by.values():
+    for choice in choices(saturate(graph), device_for("cpu")).by.values():
         distinct.setdefault(kernels_of(choice.plan), []).append(choice)
     arrays = arguments(graph)
     wanted = evaluate(graph, arrays)

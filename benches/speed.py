@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import eqfuse as ef
+from eqfuse.benches.corpus.workloads import gelu
 from eqfuse.benches.timing import machine, medians, with_temporaries
+from eqfuse.demo.comparison import largest_error
 from eqfuse.demo.programs import Build, convolution, layer_norm, options, softmax, transformer
 from eqfuse.ir.pytree import flatten
 from eqfuse.machine.threads import scratch
@@ -87,10 +89,6 @@ def _time(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def gelu(x: Any) -> Any:
-    return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
-
-
 def norm_gelu(x: Any, gain: Any, shift: Any) -> Any:
     return gelu(layer_norm(x, gain, shift))
 
@@ -158,7 +156,7 @@ def measure(case: SpeedCase, seconds: float) -> SpeedRow:
     _forget()
     ours, traced = with_temporaries(lambda: program(*arguments))
     reference, temporaries = with_temporaries(lambda: function(*arguments))
-    errors = [_error(result, exact) for result in (reference, ours)]
+    errors = [largest_error(result, exact) for result in (reference, ours)]
     if errors[1] > 3 * errors[0] + 1e-6:
         raise SystemExit(f"{case.name}: the error is {errors[1]:.1e}, plain NumPy's {errors[0]:.1e}")
     del exact, reference, ours
@@ -183,13 +181,6 @@ def _forget() -> None:
     arenas.forget()
     results.forget()
     scratch.kept.clear()
-
-
-def _error(result: Any, exact: list[np.ndarray]) -> float:
-    worst = 0.0
-    for got, wanted in zip(flatten(result)[0], exact, strict=True):
-        worst = max(worst, float(np.abs(got - wanted).max() / np.abs(wanted).max()))
-    return worst
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

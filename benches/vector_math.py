@@ -101,7 +101,7 @@ class FunctionSubject:
             errors = pool.imap_unordered(lambda block: self.error(call(*block), *block), blocks)
             return max(errors, key=lambda error: error.ulps)
 
-    def worst_float32(self, call: Callable[..., np.ndarray], stride: int = 1, threads: int = 1) -> Error:
+    def worst_float32(self, call: Callable[..., np.ndarray], stride: int, threads: int) -> Error:
         """The same of all 2**32 numbers, or one in `stride`, beside our own function on float64: libm takes minutes."""
         wide = FunctionSubject(self.name, "float64")
 

@@ -82,7 +82,7 @@ def compare(example: Example, say: Callable[[str], None]) -> DemoComparison:
     name, greedy = best_greedy(graph)
     runs = [lambda: function(*arguments), lambda: greedy(*arguments), lambda: fused(*arguments)]
     say("largest error")
-    errors = [_error(run(), wanted) for run in runs]
+    errors = [largest_error(run(), wanted) for run in runs]
     temporaries = [_temporaries(runs[0]), greedy.report.peak_bytes, fused.report.peak_bytes]
     measured = _medians(runs, say)
     r = fused.report
@@ -107,7 +107,8 @@ def best_greedy(graph: Graph) -> tuple[str, Program]:
     return best.removeprefix("greedy-"), compile_graph(graph, laws="none", extractor=best)
 
 
-def _error(result: Any, wanted: list[Any]) -> float:
+def largest_error(result: Any, wanted: list[Any]) -> float:
+    """How far the arrays of `result` are from `wanted`, as a share of the largest element of each."""
     worst = 0.0
     for got, exact in zip(flatten(result)[0], wanted, strict=True):
         worst = max(worst, float(np.abs(got - exact).max() / np.abs(exact).max()))

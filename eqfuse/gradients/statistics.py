@@ -30,7 +30,7 @@ def _sorted_rows(x: Node, axes: tuple[int, ...]) -> Expr:
     return Expr(node("sort", (rows_along(Expr(x), axes).node,), (-1, True)))
 
 
-def _quantiles(n: Node, q: Expr, method: str, among_nan: bool = False) -> Node:
+def _quantiles(n: Node, q: Expr, method: str, among_nan: bool) -> Node:
     """By the places of the elements below and above in each sorted row, whose NaN come last."""
     rows = cast(_sorted_rows(n.args[0], n.attr("axes")), n.dtype)
     wide = np.dtype(np.float64)

@@ -69,6 +69,11 @@ class Node:
         return self.attr("value")
 
     @property
+    def number(self) -> Any:
+        """The one element of a constant; None where there are more, and of what is no constant."""
+        return self.literal.array.reshape(-1)[0] if self.op == "const" and self.type.size == 1 else None
+
+    @property
     def is_constant_leaf(self) -> bool:
         """Is it a constant, or an input that stands for one?"""
         return self.op == "const" or (self.op == "input" and self.attr("constant"))
@@ -113,6 +118,11 @@ def input_node(name: str, type: TensorType, constant: bool = False) -> Node:
 def const(value: Any, dtype: np.dtype | None = None) -> Node:
     """A constant node holding a copy of `value`."""
     return node("const", (), (Literal(asarray(value, dtype)),))
+
+
+def in_dtype(n: Node, dtype: np.dtype) -> Node:
+    """`n` in `dtype`."""
+    return n if n.dtype == dtype else node("cast", (n,), (dtype,))
 
 
 def topological(outputs: Iterable[Node]) -> list[Node]:
@@ -190,6 +200,11 @@ class Graph(SummarisedValue):
     def operators(self) -> tuple[Node, ...]:
         """The nodes that do something: all but inputs and constants."""
         return tuple(n for n in self.nodes if n.op not in ("input", "const"))
+
+    @cached_property
+    def computations(self) -> tuple[Node, ...]:
+        """The nodes that compute: neither leaves nor views."""
+        return tuple(n for n in self.nodes if row(n.op).computes)
 
     @cached_property
     def key(self) -> str:

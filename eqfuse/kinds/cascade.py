@@ -78,7 +78,7 @@ def _is_reduction(n: Node) -> bool:
 
 def _number(n: Node) -> float | None:
     """The number that `n` is, if it is one."""
-    return float(n.literal.array.reshape(())) if n.op == "const" and n.type.size == 1 else None
+    return None if n.number is None else float(n.number)
 
 
 class _CascadeBuilder:

@@ -20,8 +20,8 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
 
-Box = tuple[range, ...]  # along each axis, ascending
-Region = Box | int  # a number of elements where they are no box
+IndexRanges = tuple[range, ...]  # along each axis, ascending
+ReadRegion = IndexRanges | int  # a number of elements where they are no box
 MOST_REGIONS = 64  # of a value that is computed; beyond, all of it is
 MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
 
@@ -33,7 +33,7 @@ class Reach:
 
     operators: frozenset[Node]
     arrays: frozenset[Node]
-    parts: dict[Node, frozenset[Region]]
+    parts: dict[Node, frozenset[ReadRegion]]
     between: frozenset[Node]
 
 
@@ -105,7 +105,7 @@ def _together(whole: set[Node], reaches: Sequence[Reach]) -> Reach | None:
     between: frozenset[Node] = frozenset().union(*[reach.between for reach in reaches])
     if not between.isdisjoint(operators):
         return None
-    parts: dict[Node, frozenset[Region]] = {}
+    parts: dict[Node, frozenset[ReadRegion]] = {}
     for reach in reaches:
         for n, regions in reach.parts.items():
             if n not in arrays:
@@ -116,7 +116,7 @@ def _together(whole: set[Node], reaches: Sequence[Reach]) -> Reach | None:
 def _walked(roots: tuple[Node, ...]) -> Reach:
     nodes = topological(roots)
     whole = set(roots)
-    parts: dict[Node, dict[Region, None]] = {}
+    parts: dict[Node, dict[ReadRegion, None]] = {}
     for n in reversed(nodes):
         if n not in whole and _is_whole(n, parts.get(n, {})):
             whole.add(n)
@@ -133,13 +133,13 @@ def _walked(roots: tuple[Node, ...]) -> Reach:
     return Reach(frozenset(whole.difference(roots, arrays)), arrays, regions, between)
 
 
-def _is_whole(n: Node, regions: Collection[Region]) -> bool:
+def _is_whole(n: Node, regions: Collection[ReadRegion]) -> bool:
     """Do `regions` make up all of `n`, as the pieces of a rolled array do?"""
     return len(regions) > MOST_REGIONS or (bool(regions) and _count(frozenset(regions), n.shape) == n.type.size)
 
 
 def _is_array(n: Node) -> bool:
-    return n.op == "input" or (n.op == "const" and n.type.size != 1)
+    return row(n.op).role is Role.LEAF and n.number is None
 
 
 def _is_partial(n: Node) -> bool:
@@ -153,11 +153,11 @@ def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:
     return tuple([counts.get(n, 0) * n.dtype.itemsize for n in body.inputs])
 
 
-def _whole(shape: Shape) -> Box:
+def _whole(shape: Shape) -> IndexRanges:
     return tuple(range(n) for n in shape)
 
 
-def _sources(n: Node, region: Region) -> list[tuple[Node, Region]]:
+def _sources(n: Node, region: ReadRegion) -> list[tuple[Node, ReadRegion]]:
     """What of its arguments `n` needs for its elements in `region`."""
     role = row(n.op).role
     if isinstance(region, int) and role in (Role.ELEMENTWISE, Role.VIEW):
@@ -177,11 +177,11 @@ def _sources(n: Node, region: Region) -> list[tuple[Node, Region]]:
     return [(a, _whole(a.shape)) for a in n.args]
 
 
-def _pieces(n: Node, region: Region) -> list[tuple[Node, Region]]:
+def _pieces(n: Node, region: ReadRegion) -> list[tuple[Node, ReadRegion]]:
     """What of the pieces that `n` is joined of is seen in `region`."""
     if isinstance(region, int):
         return [(a, min(region, a.type.size)) for a in n.args]
-    parts: list[tuple[Node, Region]] = []
+    parts: list[tuple[Node, ReadRegion]] = []
     for argument, ranges, boxes in n.pieces:
         a = n.args[argument]
         if any(step != 1 for *_, step in ranges):
@@ -198,12 +198,12 @@ def _moved(places: range, by: int) -> range:
     return range(places.start + by, places.stop + by, places.step)
 
 
-def _aligned(region: Box, shape: Shape) -> Box:
+def _aligned(region: IndexRanges, shape: Shape) -> IndexRanges:
     tail = region[len(region) - len(shape) :]
     return tuple(range(min(1, len(r))) if n == 1 else r for r, n in zip(tail, shape, strict=True))
 
 
-def _viewed(n: Node, region: Box) -> Region:
+def _viewed(n: Node, region: IndexRanges) -> ReadRegion:
     """Where in its argument a view finds `region`."""
     source = n.args[0].type
     if not all(region):
@@ -216,7 +216,7 @@ def _viewed(n: Node, region: Box) -> Region:
     return _whole(source.shape) if places is None and whole else min(source.size, math.prod(map(len, region)))
 
 
-def _places(place: Place, region: Box) -> range | None:
+def _places(place: Place, region: IndexRanges) -> range | None:
     """The indices along one axis of its argument at which a view finds `region`; None where these are no range."""
     taken = range(place.start, place.start + 1)
     for axis, step in place.terms:
@@ -246,7 +246,7 @@ def _windows(n: Node) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _count(regions: frozenset[Region], shape: Shape) -> int:
+def _count(regions: frozenset[ReadRegion], shape: Shape) -> int:
     """The elements of an array of `shape` that lie in any of `regions`."""
     size = math.prod(shape)
     boxes = [r for r in regions if not isinstance(r, int) and all(r)]
@@ -258,7 +258,7 @@ def _count(regions: frozenset[Region], shape: Shape) -> int:
     return min(size, united + others)
 
 
-def _united(boxes: Sequence[Box], most: int) -> int:
+def _united(boxes: Sequence[IndexRanges], most: int) -> int:
     """The elements in any of `boxes`; `most`, where to count them takes too large a grid."""
     cells = []
     for ranges in zip(*boxes, strict=True):

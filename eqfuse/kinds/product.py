@@ -222,7 +222,7 @@ def is_tiled(body: Graph, device: Device) -> bool:
     if contraction := widened_product(body, device):
         product = product_of_node(contraction, device)
         return has_template(product, device) and seconds(product, device) <= library_seconds(product, device)
-    working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
+    working = body.computations
     lone = working[0]
     if not all(multiplied(n.dtype.name) for n in working if row(n.op).role is Role.CONTRACTION):
         return False

@@ -8,7 +8,6 @@ from eqfuse.ops import Role
 
 NAME = "reduce"
 ROWS = "eqfuse.emit.cuda.scheduling.row:rows_schedule"
-DIFFERENT_AXES = "they reduce different axes"
 
 
 def accept(call: Call) -> State | str | None:
@@ -29,12 +28,16 @@ def same_pass(a: State, b: State) -> bool:
 
 
 def merge(a: State, b: State) -> State | str | None:
-    if not a.kind == b.kind == NAME:
-        return None
-    if not same_pass(a, b):
-        return DIFFERENT_AXES
+    return together(NAME, a, b) if a.kind == b.kind == NAME else None
+
+
+def together(kind: str, a: State, b: State) -> State | str:
+    """The state of the kernel of `kind` that computes two values of one space, at least one of which it reduces."""
+    anchors = [s for s in (a, b) if s.template.reduces]
+    if not same_pass(anchors[0], anchors[-1]):
+        return "they reduce different axes"
     passes = max(a.passes, b.passes)
-    return State(NAME, a.space, a.space, axes=a.axes, runs=runs_of_both(a, b), passes=passes)
+    return State(kind, a.space, a.space, axes=anchors[0].axes, runs=runs_of_both(a, b), passes=passes)
 
 
 KIND = Kind(

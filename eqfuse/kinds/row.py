@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
-from eqfuse.kinds.reduce import DIFFERENT_AXES, ROWS, same_pass
-from eqfuse.kinds.state import Call, State, runs_of_both
+from eqfuse.kinds.reduce import ROWS, same_pass, together
+from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
 NAME = "row"
@@ -36,13 +36,8 @@ def _extents(shape: tuple[int, ...]) -> str:
 
 def merge(a: State, b: State) -> State | str | None:
     """Of a reduction or row and another, or pointwise work at full size."""
-    anchors = [s for s in (a, b) if s.template.reduces]
-    if not anchors or not all(s.template.reduces or s.template.pointwise for s in (a, b)):
-        return None
-    if not same_pass(anchors[0], anchors[-1]):
-        return DIFFERENT_AXES
-    passes = max(a.passes, b.passes)
-    return State(NAME, a.space, a.space, axes=anchors[0].axes, runs=runs_of_both(a, b), passes=passes)
+    reduced = a.template.reduces or b.template.reduces
+    return together(NAME, a, b) if reduced and all(s.template.reduces or s.template.pointwise for s in (a, b)) else None
 
 
 def is_whole(state: State) -> bool:

@@ -6,8 +6,8 @@ Another scan or reduction along another axis needs the first one finished: it is
 from __future__ import annotations
 
 from eqfuse.kinds.kind import EMITTERS, LOOPS, Kind
-from eqfuse.kinds.reduce import DIFFERENT_AXES, same_pass
-from eqfuse.kinds.state import Call, State, runs_of_both
+from eqfuse.kinds.reduce import same_pass, together
+from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
 NAME = "scan"
@@ -47,11 +47,7 @@ def merge(a: State, b: State) -> State | str | None:
         return None
     if a.mapped or b.mapped:
         return "a kernel that scans reads arrays as they lie"
-    anchors = [s for s in (a, b) if s.template.reduces]
-    if not same_pass(anchors[0], anchors[-1]):
-        return DIFFERENT_AXES
-    passes = max(a.passes, b.passes)
-    return State(NAME, a.space, a.space, axes=anchors[0].axes, runs=runs_of_both(a, b), passes=passes)
+    return together(NAME, a, b)
 
 
 KIND = Kind(

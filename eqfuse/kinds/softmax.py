@@ -71,7 +71,7 @@ def _exponential(n: Node, top: Node) -> tuple[str, Node | None, Node]:
 def _scaled(n: Node) -> tuple[Node, Node] | None:
     """What a product with a positive number multiplies, and the number."""
     for value, number in (n.args, n.args[::-1]):
-        if number.op == "const" and number.type.size == 1 and float(number.literal.array.reshape(())) > 0:
+        if number.number is not None and number.number > 0:
             return value, number
     return None
 

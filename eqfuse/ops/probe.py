@@ -12,11 +12,11 @@ from eqfuse.errors import DtypeError
 
 
 @cache
-def result_dtype(function: Callable[..., Any], *dtypes: np.dtype, rank: int = 1) -> np.dtype:
-    """The dtype of ``function(*arrays)`` for arrays of ones, of extent 1 along `rank` axes. ShapeError if refused."""
+def result_dtype(function: Callable[..., Any], *dtypes: np.dtype) -> np.dtype:
+    """The dtype of ``function(*arrays)`` for arrays of one element. DtypeError if refused."""
     with np.errstate(all="ignore"):
         try:
-            return np.asarray(function(*(np.ones((1,) * rank, d) for d in dtypes))).dtype
+            return np.asarray(function(*(np.ones(1, d) for d in dtypes))).dtype
         except TypeError as error:
             name = getattr(function, "__name__", "this call")
             raise DtypeError(f"{name} is not defined for {', '.join(d.name for d in dtypes)}: {error}") from None

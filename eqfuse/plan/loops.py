@@ -15,7 +15,7 @@ from eqfuse.cost.targets import writes_in_place
 from eqfuse.cost.work import element_work, touches
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
-from eqfuse.ir.views import computes, leaf_chain
+from eqfuse.ir.views import leaf_chain
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops import Role, row
 from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, places, results_of, trips
@@ -249,7 +249,7 @@ def turn_seconds(device: Device, nbytes: int = 0) -> float:
 def step_seconds(body: Graph, device: Device) -> float:
     """What a step takes whose values stay near: a call for each operator, or on a GPU one launch."""
     works = [
-        element_work(n.op, n.attrs, n.type, [a.type for a in n.args], device, None) for n in body.nodes if computes(n)
+        element_work(n.op, n.attrs, n.type, [a.type for a in n.args], device, None) for n in body.computations
     ]
     calls = 1 if device.multiprocessors else sum(w.calls for w in works)
     return sum(w.seconds for w in works) + calls * max(device.call_seconds, device.launch_seconds)

@@ -7,7 +7,7 @@ Next stop: `eqfuse/show/explain.py` prints it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Space
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ir.views import computes
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.summary import KernelLine, SummarisedValue, Summary, costs, count, of_kernels, quantity
@@ -158,13 +157,8 @@ def running(plan: Plan) -> list[Kernel]:
     return [k for k in plan.kernels if not k.is_view]
 
 
-def working(body: Graph) -> list[Node]:
-    """The operators of a kernel body that compute: neither leaves nor views."""
-    return [n for n in body.nodes if computes(n)]
-
-
 def _kernel_report(kernel: Kernel, device: Device) -> KernelReport:
-    price, ops = kernel.price, working(kernel.body)
+    price, ops = kernel.price, kernel.body.computations
     return KernelReport(
         kind=kernel.kind,
         ops=tuple(n.op for n in ops or kernel.body.operators),
@@ -180,7 +174,7 @@ def _kernel_report(kernel: Kernel, device: Device) -> KernelReport:
 
 def _accesses_merged(body: Graph) -> int:
     """One write and one read for each reader of every value that stays inside the kernel."""
-    inner = set(working(body))
+    inner = set(body.computations)
     readers = dict.fromkeys(inner, 0)
     source: dict[Node, Node] = {}  # behind views
     for n in body.nodes:
@@ -192,7 +186,7 @@ def _accesses_merged(body: Graph) -> int:
     return sum(count + (n not in stored) for n, count in readers.items() if count)
 
 
-def _best_rate(ops: list[Node], device: Device) -> float:
+def _best_rate(ops: Sequence[Node], device: Device) -> float:
     """Flops per second of the fastest of `ops`, as the device's profile has it."""
     rates = []
     for n in ops:
@@ -206,7 +200,7 @@ def _best_rate(ops: list[Node], device: Device) -> float:
 
 def _fusion_rate(plan: Plan) -> float:
     """Fused operators over fusible ones. 1 when there is nothing to fuse."""
-    sizes = [sum(row(n.op).role not in (Role.LIBRARY, Role.UPDATE) for n in working(k.body)) for k in running(plan)]
+    sizes = [sum(row(n.op).role not in (Role.LIBRARY, Role.UPDATE) for n in k.body.computations) for k in running(plan)]
     fusible = sum(sizes)
     return sum(n for n in sizes if n > 1) / fusible if fusible > 1 else 1.0
 

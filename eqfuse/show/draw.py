@@ -15,7 +15,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import KINDS
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
-from eqfuse.plan.report import running, working
+from eqfuse.plan.report import running
 from eqfuse.summary import quantity
 
 INPUT = "input"  # the kind of a place where a value comes in
@@ -56,7 +56,7 @@ def draw_graph(graph: Graph) -> str:
     number: dict[Node, int] = {}
     boxes: list[Box] = []
     for n in graph.nodes:
-        if n.op == "const" and n.type.size == 1:
+        if n.number is not None:
             continue
         name = n.attr("name") if n.op == "input" else n.op
         above = dict.fromkeys(number[a] for a in n.args if a in number)
@@ -95,7 +95,7 @@ def draw_plan(plan: Plan) -> str:
 
 
 def _title(kernel: Kernel) -> tuple[str, ...]:
-    words, lines = [n.op for n in working(kernel.body) or kernel.body.operators], [""]
+    words, lines = [n.op for n in kernel.body.computations or kernel.body.operators], [""]
     for word in words:
         if len(lines[-1]) + len(word) > 34:
             lines.append("")

@@ -137,7 +137,7 @@ def _meet_exactly(dtype: np.dtype, numbers: Terms) -> bool:
 
 def _is_number(n: Node) -> bool:
     """Is it a number, and neither 0 nor infinite?"""
-    return n.op == "const" and n.type.size == 1 and math.isfinite(size := _size(n)) and size > 0
+    return n.number is not None and math.isfinite(size := _size(n)) and size > 0
 
 
 def _size(constant: Node) -> float:

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
-from eqfuse.ir.graph import Node, node
+from eqfuse.ir.graph import Node, in_dtype, node
 from eqfuse.ops import TABLE, Role, row
+from eqfuse.ops.index_map import Ranges
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.rewrites.language.law import APPROXIMATE, REASSOCIATES, Law, Term, apply, attrs, computed, tensors
 from eqfuse.rewrites.language.views import moved_axis, through_reshape
@@ -28,7 +27,6 @@ ALONE = 8  # from so many on they are joined in pairs
 MOST = 512  # operators in all slices: more are no kernel
 
 Axes = tuple[int, ...]
-Ranges = tuple[tuple[int, int, int], ...]
 
 x, w = tensors("x w")
 (p,) = attrs("p")
@@ -107,7 +105,7 @@ def _joined(n: Node, by: str) -> Node | None:
     if axis is None or not _is_of_pairs(body, axis):
         return None
     slices = _slices(body, axis)
-    return _joined_by(by, [s if by.startswith("logical") else _cast(s, n.dtype) for s in slices])
+    return _joined_by(by, [s if by.startswith("logical") else in_dtype(s, n.dtype) for s in slices])
 
 
 def _summed(n: Node) -> Node | None:
@@ -140,10 +138,6 @@ def _joined_by(by: str, slices: list[Node]) -> Node:
         pairs = [slices[i : i + 2] for i in range(0, len(slices), 2)]
         slices = [node(by, pair) if len(pair) == 2 else pair[0] for pair in pairs]
     return slices[0]
-
-
-def _cast(n: Node, dtype: np.dtype) -> Node:
-    return n if n.dtype == dtype else node("cast", (n,), (dtype,))
 
 
 def _is_of_pairs(body: Node, axis: int) -> bool:

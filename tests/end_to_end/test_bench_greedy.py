@@ -13,12 +13,13 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches import ablations, shortfalls
-from eqfuse.benches.ablations import ABLATIONS, Choices, choices, space_of
+from eqfuse.benches.ablations import ABLATIONS, Choices, choices
 from eqfuse.benches.measured import SAME, Measurement, PlanTiming, agreement, geometric_mean
 from eqfuse.benches.same import kernels_of
 from eqfuse.benches.subjects import FITS, SUBJECTS
 from eqfuse.cli import main
 from eqfuse.cost.profiles import datasheet
+from eqfuse.egraph.saturate import saturate
 from eqfuse.plan.plan import Plan
 
 
@@ -93,7 +94,7 @@ def suite() -> dict[str, Choices]:
     graphs = {id: subject.full() for id, subject in SUBJECTS.items() if subject.group == "suite"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ablations, "ABLATIONS", {name: ABLATIONS[name] for name in ("greedy", "joint")})
-        return {id: choices(space_of(graph), datasheet("a100"), exact=True) for id, graph in graphs.items()}
+        return {id: choices(saturate(graph), datasheet("a100"), exact=True) for id, graph in graphs.items()}
 
 
 @pytest.mark.slow

@@ -11,14 +11,13 @@ from eqfuse.emit.c.schedule import loops_schedule
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.views import computes
 from eqfuse.kinds.schedule import Schedule
 
 
 def library_schedule(body: Graph, device: Device) -> Schedule:
     """A call of NumPy; of views alone, the loops that write their elements in order, if these are cheaper."""
     calls = calls_schedule(body, device)
-    if any(map(computes, body.nodes)):
+    if body.computations:
         return calls
     try:
         loops = loops_schedule(Graph(body.inputs, tuple(map(unreshaped, body.outputs))), device)

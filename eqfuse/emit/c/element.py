@@ -47,7 +47,7 @@ def loop(head: str, lines: Sequence[str]) -> list[str]:
 
 def _known_number(n: Node) -> float | None:
     leaf, _ = leaf_chain(n)
-    return float(leaf.literal.array.reshape(())) if is_number(n) and leaf.dtype.kind != "c" else None
+    return float(leaf.number) if leaf.number is not None and leaf.dtype.kind != "c" else None
 
 
 class Elements:

@@ -139,8 +139,8 @@ class Nest:
 
 
 def nest_of(
-    space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access, int]], others: Sequence[Access] = (),
-    seams: Collection[int] = (),
+    space: Shape, reduced: Sequence[int], arrays: Sequence[tuple[Access, int]], others: Sequence[Access],
+    seams: Collection[int],
 ) -> Nest:  # fmt: skip
     """The loops over `space`; `reduced` counts axes from its start; `arrays`: accesses, and sizes of elements;
     `others`: accesses in small parts of the space; `seams`: axes along which arrays are joined."""

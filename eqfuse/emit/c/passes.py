@@ -102,13 +102,10 @@ def is_gather(n: Node) -> bool:
 
 def is_number(n: Node) -> bool:
     """Is `n` a number of the program, maybe behind views?"""
-    leaf, _ = leaf_chain(n)
-    return leaf.op == "const" and leaf.type.size == 1
+    return leaf_chain(n)[0].number is not None
 
 
-def passes_of(
-    body: Graph, differs: Callable[[Node], bool], hold: bool, writes: bool = True
-) -> tuple[Pass, ...]:
+def passes_of(body: Graph, differs: Callable[[Node], bool], hold: bool, writes: bool) -> tuple[Pass, ...]:
     """`differs`: does a row have a value of its own for each turn of the innermost loop? Where `hold`, such values that
     are dear to compute are kept from the pass that computes them to those that read them again. `writes`: the passes
     write the results too."""

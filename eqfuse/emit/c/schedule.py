@@ -27,7 +27,6 @@ from eqfuse.emit.c.strips import with_strips
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
-from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 
 SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth waking another
@@ -116,8 +115,7 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
     """The schedule of a fused body. UnsupportedOp where these loops do not run it."""
     if all(o.type.size == 0 for o in body.outputs):
         return Schedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
-    operators = [n for n in body.nodes if row(n.op).computes]
-    if len(operators) == 1 and (is_map(operators[0]) or is_scan(operators[0])):
+    if [is_map(n) or is_scan(n) for n in body.computations] == [True]:
         return _alone(body, device)
     return _loops(body, device)
 

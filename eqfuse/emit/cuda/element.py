@@ -62,7 +62,7 @@ class Parameters:
         return ops.stored((self.body.inputs if array[0] == "r" else self.body.outputs)[place].dtype)
 
     def scalar(self, n: Node) -> str | None:
-        return f"k{self.number(n.literal)}" if n.op == "const" and n.type.size == 1 else None
+        return f"k{self.number(n.literal)}" if n.number is not None else None
 
     def number(self, literal: Literal) -> int:
         if literal not in self.constants:

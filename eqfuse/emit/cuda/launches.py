@@ -18,14 +18,12 @@ from eqfuse.emit.cuda.calls import CudaCalls
 from eqfuse.emit.cuda.kernels import CudaKernel, Emitted
 from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.ir.graph import Node, input_node, node
-from eqfuse.ir.view_strides import contiguous
+from eqfuse.ir.view_strides import contiguous, strided
 from eqfuse.ir.views import leaf_chain, strides_after, taken
 from eqfuse.machine.gpu import Gpu, ready
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.buffers import Layout
 from eqfuse.plan.plan import Plan
-
-SHIFTS = ("slice", "flip")  # views that may start elsewhere than their array
 
 
 @dataclass(frozen=True)
@@ -177,8 +175,8 @@ class Launches:
         if v not in self._views:
             return True
         root, chain = self._views[v]
-        strides = strides_after(self.plan.types[root], chain)
-        return strides is not None and not any(n.op in SHIFTS for n in chain) and _dense(self.plan.types[v], strides)
+        view = strided(self.plan.types[root].shape, chain)
+        return view is not None and view.first == 0 and _dense(self.plan.types[v], view.strides)
 
 
 def _dense(kind: TensorType, strides: tuple[int, ...]) -> bool:

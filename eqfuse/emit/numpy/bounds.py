@@ -41,7 +41,7 @@ def _bound(n: Node, op: str) -> tuple[Node, Node] | None:
     if n.op != op or n.dtype.kind not in "iuf" or n.dtype == np.float16:
         return None
     for i, (bound, array) in enumerate((n.args, n.args[::-1])):
-        value = _number(bound)
+        value = leaf_chain(bound)[0].number
         if value is not None and array.type == n.type and bound.type.size < n.type.size:
             # of equal values clip takes the array's, and maximum and minimum their second argument
             return (array, bound) if value == value and (value != 0 or i == 0) else None
@@ -53,14 +53,9 @@ def repeated(n: Node, length: int) -> tuple[Node, ...]:
     is_ordered = n.dtype.kind in "biuf" and n.dtype != np.float16
     if n.op not in BOUNDING or not is_ordered or not LEAST_ROW <= length <= MOST_ROW:
         return n.args
-    values = [_number(a) if a.type.size < n.type.size else None for a in n.args]
+    values = [leaf_chain(a)[0].number if a.type.size < n.type.size else None for a in n.args]
     if all(a.type.rank < n.type.rank for a, value in zip(n.args, values, strict=True) if value is None):
         return n.args  # the bound has more axes than the array, which a row has not
     return tuple(
         a if value is None else const(np.full(length, value, n.dtype)) for a, value in zip(n.args, values, strict=True)
     )
-
-
-def _number(n: Node) -> np.generic | None:
-    leaf, _ = leaf_chain(n)
-    return leaf.literal.array.reshape(-1)[0] if leaf.op == "const" and leaf.type.size == 1 else None

@@ -37,7 +37,7 @@ def in_parts(body: Graph, most: int) -> Parts | None:
         return None
     extent, shape = reductions[0].args[0].shape[-1], reductions[0].shape
     length = _length(extent, most)
-    roles = {row(n.op).role for n in body.nodes if computes(n)}
+    roles = {row(n.op).role for n in body.computations}
     if not length or roles != {Role.REDUCTION, Role.ELEMENTWISE} or any(o.shape != shape for o in body.outputs):
         return None
     cascade = cascade_of(body)

@@ -5,7 +5,7 @@ In: a body of kind library or view. Out: `Source`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,18 +18,18 @@ from eqfuse.emit.numpy.temporaries import copied, temporaries, unreshaped
 from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, substitute
-from eqfuse.ir.views import computes
 from eqfuse.ops.updates import Ranges, uncovered
 from eqfuse.plan.plan import Kernel
 
 _MOST_RUNS = 16  # of known places, copied one by one; beyond, as indices
 
 
-def library_calls(body: Graph, nodes: Sequence[Node]) -> int:
-    """NumPy calls, and assignments, of a kernel of the one operator in `nodes`."""
-    if len(nodes) > 1:
-        raise UnsupportedOp(f"a library kernel holds one operator, this one {', '.join(n.op for n in nodes)}")
-    (n,) = nodes
+def library_calls(body: Graph) -> int:
+    """NumPy calls, and assignments, of a kernel of the one operator in `body`."""
+    n, *others = body.computations
+    if others:
+        names = ", ".join(n.op for n in body.computations)
+        raise UnsupportedOp(f"a library kernel holds one operator, this one {names}")
     more = len(body.outputs) - 1
     if n.op == "slice_scatter":
         return len(uncovered(n.shape, n.attr("slices"))) + len(n.args) - 1 + more
@@ -44,7 +44,7 @@ def library_calls(body: Graph, nodes: Sequence[Node]) -> int:
 
 def library_kernel(body: Graph) -> Source:
     """The kernel of a body with one operator on leaves behind views."""
-    (n,) = [n for n in body.nodes if computes(n)]
+    (n,) = body.computations
     source = Source(body)
     source.inline = True
     args = [named(source, a) for a in n.args]
@@ -88,7 +88,7 @@ def block_copies_kernel(schedule: BlockCopies) -> Source:
 def with_constant_places(k: Kernel, constants: Mapping[int, np.ndarray]) -> Kernel:
     """`k`; where it takes from places that are known, with these as a constant: they may be a few slices."""
     n = k.body.outputs[0]
-    if n.op != "take" or [m for m in k.body.nodes if computes(m)] != [n] or n.args[1] not in k.body.inputs:
+    if n.op != "take" or k.body.computations != (n,) or n.args[1] not in k.body.inputs:
         return k
     position = k.body.inputs.index(n.args[1])
     places = constants.get(k.reads[position])

@@ -80,7 +80,7 @@ def _epilogue(source: Source, schedule: TiledReduction) -> None:
 
 def _finish(source: Source, rest: Graph, operands: dict[Node, str], places: dict[Node, str]) -> None:
     """Lines that compute `rest` on whole arrays, of which `operands` are at hand, and `places` written."""
-    nodes = [n for n in rest.nodes if computes(n)]
+    nodes = rest.computations
     for a in (a for n in nodes for a in n.args):
         if not computes(a) and a not in operands:
             operands[a] = f"({source.view(a)})"

@@ -6,7 +6,7 @@ In: a body and a `Device`. Out: its `NumpySchedule`. Shapes decide, never a cloc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -57,9 +57,8 @@ AFTER = "windowed value"  # stands for the node itself in the graph of what foll
 
 def fused(body: Graph, device: Device) -> NumpySchedule:
     """The schedule of a body with fused work: tiles where they pay, else whole arrays."""
-    computed = [n for n in body.nodes if computes(n)]
-    by_maps = (Role.PIECES, Role.GATHER)
-    if len(computed) == 1 and {*body.outputs} == {*computed} and row(computed[0].op).role in by_maps:
+    by_maps = [row(n.op).role in (Role.PIECES, Role.GATHER) for n in body.computations]
+    if by_maps == [True] and {*body.outputs} == {*body.computations}:
         return single(body, device)
     try:
         pushed = push_views(body)
@@ -69,20 +68,20 @@ def fused(body: Graph, device: Device) -> NumpySchedule:
     tiled = worth_tiling(pushed, whole_seconds(whole, device), device)
     if not tiled or not all(o.type.size for o in body.outputs):
         return _whole(whole)
-    if not any(computes(n) for n in body.nodes):
+    if not body.computations:
         return _copies(pushed, device)
     return _tiled(pushed, device)
 
 
 def single(body: Graph, device: Device) -> NumpySchedule:
     """The schedule of a body with one operator at most, which nothing is fused with."""
-    nodes = [n for n in body.nodes if computes(n)]
+    nodes = body.computations
     if not nodes or any(n.op in WINDOWED for n in nodes):
         return fused(body, device)
     on_arrays = row(nodes[0].op).role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul"
     if len(nodes) == 1 and on_arrays:
         return _whole(body)
-    calls = library_calls(body, nodes)
+    calls = library_calls(body)
     return LibraryCall(**_traffic(body, share_read(nodes[0])), calls=calls, body=body, calls_once=calls)
 
 
@@ -92,23 +91,20 @@ def _traffic(body: Graph, parts: Mapping[Node, float] | None = None) -> dict[str
 
 
 def _whole(body: Graph) -> WholeArrays:
-    nodes = [n for n in body.nodes if computes(n)]
-    calls = _whole_calls(body, nodes, body.outputs, [o for o in body.outputs if computes(o)], True)
+    calls = _whole_calls(body, body, True)
     return WholeArrays(**_traffic(body, shares(body)), calls=calls, body=body, calls_once=calls)
 
 
-def _whole_calls(
-    body: Graph, nodes: Sequence[Node], outputs: Sequence[Node], placed: Sequence[Node], inline: bool
-) -> int:
-    """NumPy calls that compute `nodes` on whole arrays and fill the `outputs`, of which `placed` need no copy."""
-    kept = [viewed(o) for o in body.outputs]
-    calls = sum(s.calls for s in statements(nodes, placed, kept, inline).values())
-    return calls + len(outputs) - len({*placed} & {*outputs})
+def _whole_calls(body: Graph, rest: Graph, inline: bool, written: Iterable[Node] = ()) -> int:
+    """NumPy calls that compute `rest` of `body` on whole arrays and fill its outputs; `written` are filled already."""
+    kept, placed = [viewed(o) for o in body.outputs], [*written, *(o for o in rest.outputs if computes(o))]
+    calls = sum(s.calls for s in statements(rest.computations, placed, kept, inline).values())
+    return calls + len(rest.outputs) - len({*placed} & {*rest.outputs})
 
 
 def _for_whole_arrays(body: Graph, pushed: Graph, device: Device) -> Graph:
     """Of `body` and itself with views `pushed`, which may repeat work, what NumPy computes faster on whole arrays."""
-    if sum(map(computes, pushed.nodes)) <= sum(map(computes, body.nodes)):
+    if len(pushed.computations) <= len(body.computations):
         return pushed
     return min(pushed, body, key=lambda graph: whole_seconds(graph, device))
 
@@ -242,9 +238,7 @@ def _cascade(body: Graph, parts: Parts, tiles: Tiles, device: Device) -> Cascade
     """The body by parts of its rows, which are rows of `tiles`."""
     names = {o: f"y{k}" for k, o in enumerate(parts.body.outputs)}
     stage = Stage(parts.body, tiles.stage.panel, tiles.stage.cut, written=names)
-    nodes = [n for n in parts.rest.nodes if computes(n)]
-    once = _whole_calls(body, nodes, parts.rest.outputs, [o for o in parts.rest.outputs if computes(o)], False)
-    shared = _shared(body, stage, device.threads, once=once)
+    shared = _shared(body, stage, device.threads, once=_whole_calls(body, parts.rest, False))
     return CascadeOfParts(**_traffic(body, shares(body)), **shared, stage=stage, parts=parts)
 
 
@@ -277,9 +271,7 @@ def _reduction(body: Graph, reductions: list[Node], panel: Panel, target: int, t
     joined = {n: input_node(f"reduced {k}", n.type) for k, n in enumerate(reductions)}
     written = {o: input_node(f"written {k}", o.type) for k, o in enumerate(full)}
     rest = Graph(body.inputs, substitute(body.outputs, joined | written))
-    nodes = [n for n in rest.nodes if computes(n)]
-    placed = [*written.values(), *(o for o in rest.outputs if computes(o))]
-    once = stage.calls_once + len(reductions) + _whole_calls(body, nodes, rest.outputs, placed, False)
+    once = stage.calls_once + len(reductions) + _whole_calls(body, rest, False, written.values())
     each = stage.calls + len(reductions)
     tiles = sum(math.ceil(min(chunk, extent - start) / block) for start in range(0, extent, chunk))
     return TiledReduction(

@@ -241,7 +241,7 @@ def tile_elements(body: Graph, device: Device) -> int:
     fitting = device.tile_bytes // (max(2, alive(body)) * itemsize)
     if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
         return max(1, fitting)
-    working = [n for n in body.operators if row(n.op).role is not Role.VIEW and n.type.size > 1]
+    working = [n for n in body.computations if n.type.size > 1]
     seconds = sum(work_of(n, device).seconds * device.threads for n in working)
     elements = sum(max(a.type.size for a in (n, *n.args) if a not in besides) for n in working)
     lasting = int(device.lasting_seconds * elements / seconds) if seconds else 0
@@ -263,19 +263,15 @@ def alive(body: Graph) -> int:
     return peak
 
 
-def _working(body: Graph) -> list[Node]:
-    return [n for n in body.operators if row(n.op).role is not Role.VIEW]
-
-
 def grain(body: Graph) -> int:
     """Elements that blocks are a multiple of: those of a cache line, where an array is read across its lines."""
-    across = [a for n in _working(body) if n.op != "matmul" for a in n.args if run_axis(a) is not None]
+    across = [a for n in body.computations if n.op != "matmul" for a in n.args if run_axis(a) is not None]
     return max((LINE // a.dtype.itemsize for a in across), default=1)
 
 
 def whole_seconds(body: Graph, device: Device) -> float:
     """What one NumPy call after another on whole arrays takes."""
-    return sum(work_of(n, device).whole for n in _working(body))
+    return sum(work_of(n, device).whole for n in body.computations)
 
 
 def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
@@ -286,7 +282,7 @@ def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     if is_lone_reduction(body) and read_across(body):
         return False
     copied = copies(body, device)
-    done = total([*(work_of(n, device) for n in _working(body)), *copied])
+    done = total([*(work_of(n, device) for n in body.computations), *copied])
     return tiles_pay(replace(done, whole=whole + sum(c.whole for c in copied)), moved, device)
 
 
@@ -314,14 +310,13 @@ def _runs(n: Node) -> int:
 
 def read_across(body: Graph) -> list[TensorType]:
     """The arrays that `body` reads across the axis that they lie along."""
-    read = [*(a for n in _working(body) if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)]
+    read = [*(a for n in body.computations if n.op != "matmul" for a in n.args), *map(unreshaped, body.outputs)]
     return [a.type for a in dict.fromkeys(read) if run_axis(a) is not None]
 
 
 def is_lone_reduction(body: Graph) -> bool:
     """Is it a reduction alone? That takes the axes in the order in which they lie, and its tiles need no cache."""
-    working = _working(body)
-    return len(working) == 1 and row(working[0].op).role is Role.REDUCTION
+    return [row(n.op).role for n in body.computations] == [Role.REDUCTION]
 
 
 def work_of(n: Node, device: Device, steps: Jumps = NEAR) -> Work:

@@ -21,19 +21,19 @@ from eqfuse.ir.views import computes, leaf_chain
 MARKED = 1 << 16  # elements of an array up to which several views are laid over each other; beyond, their sum
 
 Run = tuple[int, int]  # stride and extent
-Place = tuple[int, tuple[Run, ...]]  # the first element, and runs of them, the nearest first
+Stretches = tuple[int, tuple[Run, ...]]  # the first element, and runs of them, the nearest first
 
 
 def leaves_read(body: Graph) -> list[Node]:
     """The leaves, behind their views, that operators and outputs read."""
-    computed = [n for n in body.nodes if computes(n)]
-    return [a for a in dict.fromkeys([*(a for n in computed for a in n.args), *body.outputs]) if not computes(a)]
+    read = dict.fromkeys([*(a for n in body.computations for a in n.args), *body.outputs])
+    return [a for a in read if not computes(a)]
 
 
 def bytes_read(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | None = None) -> list[tuple[int, ...]]:
     """Bytes of each input of `body`, where memory moves so many bytes at least, for each of `lines`. `parts`: the share
     of a leaf behind views that is read, where not all of it is."""
-    places: dict[Node, dict[Place | None, float]] = {n: {} for n in body.inputs}
+    places: dict[Node, dict[Stretches | None, float]] = {n: {} for n in body.inputs}
     for n in leaves_read(body):
         leaf, chain = leaf_chain(n)
         if leaf in places:
@@ -42,7 +42,7 @@ def bytes_read(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | 
     return [tuple([_elements(n, shares, line) * n.dtype.itemsize for n, shares in places.items()]) for line in lines]
 
 
-def _elements(leaf: Node, places: Mapping[Place | None, float], line: int) -> int:
+def _elements(leaf: Node, places: Mapping[Stretches | None, float], line: int) -> int:
     if None in places:
         return leaf.type.size
     least = max(1, line // leaf.dtype.itemsize)
@@ -55,7 +55,7 @@ def _elements(leaf: Node, places: Mapping[Place | None, float], line: int) -> in
 
 
 @lru_cache(maxsize=4096)
-def _marked(size: int, places: frozenset[tuple[Place, int]]) -> int:
+def _marked(size: int, places: frozenset[tuple[Stretches, int]]) -> int:
     """How many elements of an array of `size` lie in any of `places`, each of which is so many elements wide."""
     marks = np.zeros(size + max(spread for _, spread in places), np.bool_)
     for (first, runs), spread in places:
@@ -65,7 +65,7 @@ def _marked(size: int, places: frozenset[tuple[Place, int]]) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _place(view: StridedView | None) -> Place | None:
+def _place(view: StridedView | None) -> Stretches | None:
     """Where the elements of a view lie. None where a reshape copies it, and reads all."""
     if view is None:
         return None

@@ -72,7 +72,7 @@ def windows_of(n: Node) -> ImageWindows | None:
 
 
 def _is_zero(n: Node) -> bool:
-    return n.op == "const" and n.type.size == 1 and not n.literal.array.any()
+    return n.number is not None and not n.number
 
 
 def _convolved(

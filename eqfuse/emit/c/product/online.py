@@ -90,4 +90,4 @@ def _masked(n: Node) -> tuple[Node, Node] | None:
 
 
 def _is_lowest(n: Node) -> bool:
-    return n.op == "const" and n.type.size == 1 and float(n.literal.array.reshape(())) == -np.inf
+    return n.number is not None and bool(n.number == -np.inf)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from eqfuse.ir.graph import Node, const, node
+from eqfuse.ir.graph import Node, const, in_dtype, node
 from eqfuse.ops.statistics import UniformBins, packed, uniform_bins
 
 PLACE, WIDE = np.dtype(np.int64), np.dtype(np.float64)
@@ -28,9 +28,9 @@ def counted(n: Node) -> tuple[Node, Node, Node]:
     for bins, (along, inside) in zip(axes[1:], others, strict=True):
         place = node("add", (node("multiply", (place, _number(bins.edges.size - 1))), along))
         kept = node("bitwise_and", (kept, inside))
-    added = _cast(kept, n.dtype)
+    added = in_dtype(kept, n.dtype)
     if len(n.args) > 1:
-        added = node("where", (kept, _cast(n.args[1], n.dtype), const(np.zeros((), n.dtype))))
+        added = node("where", (kept, in_dtype(n.args[1], n.dtype), const(np.zeros((), n.dtype))))
     return base, place, added
 
 
@@ -45,25 +45,21 @@ def _column(points: Node, axis: int, count: int) -> Node:
 def _in_bins(x: Node, bins: UniformBins) -> tuple[Node, Node]:
     """In which of the bins each element lies, and whether it lies in one; else in the first."""
     edges, start, step = bins
-    count, x = edges.size - 1, _cast(x, edges.dtype)
+    count, x = edges.size - 1, in_dtype(x, edges.dtype)
     first, last = const(edges[0]), const(edges[-1])
     kept = node("bitwise_and", (node("greater_equal", (x, first)), node("less_equal", (x, last))))
     inside = node("where", (kept, x, first))
 
     def edge(place: Node) -> Node:
-        above = node("multiply", (_cast(place, WIDE), const(step)))
-        return _cast(node("add", (above, const(start))), edges.dtype)
+        above = node("multiply", (in_dtype(place, WIDE), const(step)))
+        return in_dtype(node("add", (above, const(start))), edges.dtype)
 
     scaled = node("multiply", (node("subtract", (inside, first)), const(count / (edges[-1] - edges[0]))))
-    place = node("minimum", (_cast(scaled, PLACE), _number(count - 1)))
-    place = node("subtract", (place, _cast(node("less", (inside, edge(place))), PLACE)))
+    place = node("minimum", (in_dtype(scaled, PLACE), _number(count - 1)))
+    place = node("subtract", (place, in_dtype(node("less", (inside, edge(place))), PLACE)))
     after = node("add", (place, _number(1)))
     above = node("bitwise_and", (node("greater_equal", (inside, edge(after))), node("less", (after, _number(count)))))
-    return node("add", (place, _cast(above, PLACE))), kept
-
-
-def _cast(n: Node, dtype: np.dtype) -> Node:
-    return n if n.dtype == dtype else node("cast", (n,), (dtype,))
+    return node("add", (place, in_dtype(above, PLACE))), kept
 
 
 def _number(value: int) -> Node:

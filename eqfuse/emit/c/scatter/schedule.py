@@ -23,10 +23,9 @@ from eqfuse.emit.c.rates import COLUMN, STEP, additions, bytes_of, work_of
 from eqfuse.emit.c.scatter.histogram import counted
 from eqfuse.emit.c.schedule import HANDED, SHARED_FROM, LoopsSchedule, loops_schedule, loops_shared
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, const, node, topological
+from eqfuse.ir.graph import Graph, Node, const, in_dtype, node, topological
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.kinds.schedule import Schedule
-from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 
 PARTS = 16  # of the values, at most, each joined to elements of its own
@@ -79,7 +78,7 @@ class ScatterSchedule(LoopsSchedule):
 
 def scatter_schedule(body: Graph, device: Device) -> Schedule:
     """The schedule of a body; of one operator alone, what NumPy makes of it, if that is cheaper."""
-    alone = len([n for n in body.nodes if row(n.op).computes]) == 1
+    alone = len(body.computations) == 1
     try:
         own = own_schedule(body, device)
     except UnsupportedOp:
@@ -95,9 +94,7 @@ def update_of(n: Node) -> Update:
     if n.op == "bincount":
         indices, *weights = n.args
         length: int = n.attr("length")
-        values = weights[0] if weights else _filled(1, n.dtype, indices.shape)
-        if values.dtype != n.dtype:
-            values = node("cast", (values,), (n.dtype,))
+        values = in_dtype(weights[0] if weights else _filled(1, n.dtype, indices.shape), n.dtype)
         base = _filled(0, n.dtype, n.shape)
         return Update(base, indices, values, "add", Access(0, (0,)), 1, length, wraps=False)
     if n.op == "histogram":

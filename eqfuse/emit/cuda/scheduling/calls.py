@@ -85,7 +85,7 @@ def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
             placed=(body.outputs[0],), host=(), host_seconds=0.0, temporary=0,
             widened=operands, product=product_of_node(node, device),
         )  # fmt: skip
-    working = [n for n in body.operators if row(n.op).role is not Role.VIEW]
+    working = body.computations
     host = tuple(n for n in working if on_host(n))
     placed = tuple(n for n in dict.fromkeys(body.outputs) if _is_placed(n) and n not in host)
     copies = len(body.outputs) - len(placed)

@@ -202,7 +202,7 @@ def _united(regions: list[_Reads]) -> _Reads:
 
 def _is_at_hand(n: Node) -> bool:
     """Is `n` the result of a reduction or a scan, or a number?"""
-    return row(n.op).role in (Role.REDUCTION, Role.SCAN) or (n.op == "const" and n.type.size == 1)
+    return row(n.op).role in (Role.REDUCTION, Role.SCAN) or n.number is not None
 
 
 def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node]]:

@@ -191,7 +191,7 @@ def _of_numbers(cascade: Cascade) -> bool:
     """Are parts joined by themselves and by numbers alone?"""
     placeholders = {*cascade.parts.values(), *cascade.wholes.values(), cascade.count}
     nodes = topological((*cascade.anchors.values(), *cascade.shares.values()))
-    return all(n.args or n in placeholders or (n.op == "const" and n.type.size == 1) for n in nodes)
+    return all(n.args or n in placeholders or n.number is not None for n in nodes)
 
 
 def _parts(r: Node, count: int) -> tuple[np.dtype, int]:

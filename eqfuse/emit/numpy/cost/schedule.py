@@ -44,9 +44,8 @@ def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
 
 def _body_work(body: Graph, copied: Iterable[Node], device: Device) -> Work:
     """The work of the operators, of copies of pieces, and of arrays across the axis that they lie along."""
-    working = [n for n in body.nodes if computes(n)]
     together = [Work(0, n.type.size * device.element_seconds(n.op, n.dtype.name), 0) for n in copied]
-    works = (work_of(n, device, sum([_steps(a, n) for a in n.args], NEAR)) for n in working)
+    works = (work_of(n, device, sum([_steps(a, n) for a in n.args], NEAR)) for n in body.computations)
     return total([*works, *together, *copies(body, device)])
 
 
