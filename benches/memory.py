@@ -22,7 +22,7 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.benches.corpus.checkpointing import chain, residual, u_net
 from eqfuse.benches.corpus.losses import TRAINING, Training
-from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
+from eqfuse.benches.corpus.training_steps import TrainingStep, attention_block, perceptron
 from eqfuse.benches.timing import machine, medians, with_temporaries
 from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.benches.training import loss_of
@@ -33,14 +33,14 @@ from eqfuse.show.progress import progress
 T = TypeVar("T")
 SHARES = (0.9, 0.8, 0.5, 0.25, 0.1)
 PARTITIONS = ("store_all", "recompute_all", "min_cut", "price")
-QUICK: dict[str, Callable[[], Network]] = {"perceptron": perceptron, "attention block": attention_block}
+QUICK: dict[str, Callable[[], TrainingStep]] = {"perceptron": perceptron, "attention block": attention_block}
 
 
-def gradient_of(training: Training) -> Network:
+def gradient_of(training: Training) -> TrainingStep:
     return ef.value_and_grad(loss_of(training), tuple(range(training.count))), tuple(training.arguments())
 
 
-FULL: dict[str, Callable[[], Network]] = {
+FULL: dict[str, Callable[[], TrainingStep]] = {
     "perceptron": lambda: perceptron(layers=8, rows=2048, width=256),
     "attention block": lambda: attention_block(batch=4, length=256, width=256, heads=4),
     "chain of 16 layers": chain, "24 residual blocks": lambda: residual(24), "U-Net": u_net,
@@ -71,7 +71,7 @@ class MemoryRow:
 HEADING = f"{'program':24}{'limit':>12}{'MB held':>10}{'reported':>10}{'kernels':>9}{'predicted':>11}{'ms':>11}"
 
 
-def rows_of(name: str, build: Callable[[], Network], seconds: float) -> list[MemoryRow]:
+def rows_of(name: str, build: Callable[[], TrainingStep], seconds: float) -> list[MemoryRow]:
     """Plain NumPy, the program without a limit, and under every limit that can be had."""
     function, arguments = build()
     free = ef.compile(function, *arguments)

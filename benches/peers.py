@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse.benches.corpus.workloads import Workload, workload_in
 from eqfuse.ir.pytree import flatten
 
-Call = Callable[[], Any]
+PeerCall = Callable[[], Any]
 _NUMBER = re.compile(r"(?<![\w.])\d+\.\d+")
 
 
@@ -28,25 +28,25 @@ def limit_threads(count: int) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
-def numpy(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
+def numpy(workload: Workload, arrays: Sequence[np.ndarray]) -> PeerCall:
     return lambda: workload.function(*arrays)
 
 
-def eqfuse(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
+def eqfuse(workload: Workload, arrays: Sequence[np.ndarray]) -> PeerCall:
     import eqfuse as ef
 
     program = ef.compile(workload.function, *arrays)
     return lambda: program(*arrays)
 
 
-def tiles(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
+def tiles(workload: Workload, arrays: Sequence[np.ndarray]) -> PeerCall:
     import eqfuse as ef
 
     program = ef.compile(workload.function, *arrays, target="numpy")
     return lambda: program(*arrays)
 
 
-def jax(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
+def jax(workload: Workload, arrays: Sequence[np.ndarray]) -> PeerCall:
     import jax
     import jax.numpy as jnp
 
@@ -60,7 +60,7 @@ def jax(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
     return lambda: jax.block_until_ready(run(*moved))
 
 
-def _torch(workload: Workload, arrays: Sequence[np.ndarray], compiled: bool) -> Call:
+def _torch(workload: Workload, arrays: Sequence[np.ndarray], compiled: bool) -> PeerCall:
     import array_api_compat.torch as xp
     import torch
 
@@ -81,22 +81,22 @@ def _torch(workload: Workload, arrays: Sequence[np.ndarray], compiled: bool) -> 
     return call
 
 
-def torch_eager(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
+def torch_eager(workload: Workload, arrays: Sequence[np.ndarray]) -> PeerCall:
     return _torch(workload, arrays, False)
 
 
-def torch_compile(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
+def torch_compile(workload: Workload, arrays: Sequence[np.ndarray]) -> PeerCall:
     return _torch(workload, arrays, True)
 
 
-def numba(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
+def numba(workload: Workload, arrays: Sequence[np.ndarray]) -> PeerCall:
     from numba import njit
 
     run = workload_in(workload.function, {}, njit(parallel=True))
     return lambda: run(*arrays)
 
 
-def numexpr(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
+def numexpr(workload: Workload, arrays: Sequence[np.ndarray]) -> PeerCall:
     import numexpr
 
     if not workload.numexpr:
@@ -115,7 +115,7 @@ def numexpr(workload: Workload, arrays: Sequence[np.ndarray]) -> Call:
 
 
 OURS, PLAIN = "eqfuse", "NumPy"
-CONTENDERS: dict[str, Callable[[Workload, Sequence[np.ndarray]], Call]] = {
+CONTENDERS: dict[str, Callable[[Workload, Sequence[np.ndarray]], PeerCall]] = {
     PLAIN: numpy, OURS: eqfuse, "tiles": tiles, "JAX": jax, "torch": torch_eager, "torch.compile": torch_compile,
     "numba": numba, "numexpr": numexpr,
 }  # fmt: skip

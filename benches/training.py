@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.benches.corpus.losses import TRAINING, Library, Training
-from eqfuse.benches.peers import OURS, Call, limit_threads
+from eqfuse.benches.peers import OURS, PeerCall, limit_threads
 from eqfuse.benches.processes import last_row
 from eqfuse.benches.timing import machine, medians
 from eqfuse.machine.thread_limit import thread_count
@@ -32,7 +32,7 @@ PATIENCE = 400  # seconds for a loss, all contenders together
 TOLERANCE = 2e-3  # of the largest element of a gradient
 
 
-def eqfuse(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> Call:
+def eqfuse(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> PeerCall:
     import eqfuse as ef
 
     program = ef.compile(ef.value_and_grad(loss_of(training), tuple(range(training.count))), *arrays)
@@ -52,7 +52,7 @@ def loss_of(training: Training) -> Callable[..., Any]:
     return lambda *args: training.loss(lib, *args)
 
 
-def _jax(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any], name: str, remat: bool) -> Call:
+def _jax(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any], name: str, remat: bool) -> PeerCall:
     import jax
     import jax.numpy as jnp
 
@@ -74,15 +74,15 @@ def _jax(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]
     return lambda: jax.block_until_ready(run(*moved))
 
 
-def jax_plain(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> Call:
+def jax_plain(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> PeerCall:
     return _jax(training, arrays, about, "JAX", False)
 
 
-def jax_checkpoint(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> Call:
+def jax_checkpoint(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> PeerCall:
     return _jax(training, arrays, about, "checkpoint", True)
 
 
-def _torch(training: Training, arrays: Sequence[np.ndarray], compiled: bool) -> Call:
+def _torch(training: Training, arrays: Sequence[np.ndarray], compiled: bool) -> PeerCall:
     import os
 
     import torch
@@ -107,15 +107,15 @@ def _torch(training: Training, arrays: Sequence[np.ndarray], compiled: bool) -> 
     return call
 
 
-def torch_eager(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any]) -> Call:
+def torch_eager(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any]) -> PeerCall:
     return _torch(training, arrays, False)
 
 
-def torch_compile(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any]) -> Call:
+def torch_compile(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any]) -> PeerCall:
     return _torch(training, arrays, True)
 
 
-def hips(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any]) -> Call:
+def hips(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any]) -> PeerCall:
     import autograd
     import autograd.numpy as anp
     import autograd.scipy.special as special
@@ -135,7 +135,7 @@ def hips(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any
     return lambda: with_gradients(*arguments)
 
 
-CONTENDERS: dict[str, Callable[[Training, Sequence[np.ndarray], dict[str, Any]], Call]] = {
+CONTENDERS: dict[str, Callable[[Training, Sequence[np.ndarray], dict[str, Any]], PeerCall]] = {
     OURS: eqfuse, "JAX": jax_plain, "checkpoint": jax_checkpoint, "torch": torch_eager, "torch.compile": torch_compile,
     "autograd": hips,
 }  # fmt: skip
@@ -146,7 +146,7 @@ def measure(training: Training, seconds: float, names: Sequence[str]) -> dict[st
     arrays = training.arguments()
     wanted = _gradients(training, [a.astype(np.float64) for a in arrays])
     about: dict[str, Any] = {"bytes": {}, "aside": {}, "first": {}}
-    calls: dict[str, Call] = {}
+    calls: dict[str, PeerCall] = {}
     for name in names:
         begun = time.perf_counter()
         try:

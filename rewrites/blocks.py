@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from eqfuse.ops.index_map import Ranges
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import (
     EXACT,
@@ -32,7 +33,6 @@ GEOMETRY = (strides, padding, dilations)
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 PARTS = 6  # of a concatenation, at most
 
-Ranges = tuple[tuple[int, int, int], ...]
 
 
 def concat(*parts: Term, axis: Any = axis) -> Term:

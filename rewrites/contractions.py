@@ -28,14 +28,13 @@ from eqfuse.rewrites.language.law import (
     over_float16,
     tensors,
 )
-from eqfuse.rewrites.language.views import inverse
+from eqfuse.rewrites.language.views import Perm, inverse
 from eqfuse.rewrites.language.words import constant
 
 x, y, z, w, u, v = tensors("x y z w u v")
 r, c, g, a, b = tensors("r c g a b")
 p, q, s, t, n = attrs("p q s t n")
 
-Perm = tuple[int, ...]
 
 
 def _row_scale(r: TensorType) -> bool:

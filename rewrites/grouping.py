@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eqfuse.ops import row
+from eqfuse.ops.index_map import Ranges
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import (
     REASSOCIATES,
@@ -29,7 +30,6 @@ from eqfuse.rewrites.language.law import (
 x, y, a, b, c = tensors("x y a b c")
 CONV = strides, padding, dilations, groups = attrs("strides padding dilations groups")
 
-Ranges = tuple[tuple[int, int, int], ...]
 
 
 def _columns(x: TensorType, *before: TensorType) -> Ranges:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.ops.contractions import window_extents
+from eqfuse.ops.index_map import Ranges
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.constants import difference_remains, sum_remains
@@ -44,7 +45,6 @@ strides2, padding2, dilations2, groups2 = attrs("strides2 padding2 dilations2 gr
 CONV, CONV2 = (strides, padding, dilations, groups), (strides2, padding2, dilations2, groups2)
 UNGROUPED = (strides, padding, dilations, 1)
 
-Ranges = tuple[tuple[int, int, int], ...]
 def conv(x: Term, w: Term, geometry: tuple = CONV) -> Term:
     return apply("conv", x, w, attrs=geometry)
 

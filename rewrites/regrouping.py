@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eqfuse.ops import row
-from eqfuse.ops.types import TensorType
+from eqfuse.ops.types import Shape, TensorType
 from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
 from eqfuse.rewrites.language.views import axis_groups
 from eqfuse.rewrites.layout import BINARY, of_complex
@@ -17,7 +17,6 @@ from eqfuse.rewrites.layout import BINARY, of_complex
 x, y = tensors("x y")
 s, t = attrs("s t")
 
-Shape = tuple[int, ...]
 
 
 def _meets_alike(x: TensorType, s: Shape, y: TensorType, t: Shape) -> bool:

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 import eqfuse as ef
-from eqfuse.benches.corpus.training_steps import Network, normal
+from eqfuse.benches.corpus.training_steps import TrainingStep, normal
 
 
-def _gradient(loss: Any, rows: int, width: int, shapes: list[tuple[int, int]]) -> Network:
+def _gradient(loss: Any, rows: int, width: int, shapes: list[tuple[int, int]]) -> TrainingStep:
     rng = np.random.default_rng(0)
     data = normal(rng, rows, width), normal(rng, rows, width)
     return ef.value_and_grad(loss, tuple(range(2, 2 + len(shapes)))), (*data, *(normal(rng, *s) for s in shapes))
 
 
-def chain(layers: int = 16, rows: int = 4096, width: int = 64) -> Network:
+def chain(layers: int = 16, rows: int = 4096, width: int = 64) -> TrainingStep:
     """Layers of alike size, one behind the other."""
 
     def loss(x: Any, y: Any, *weights: Any) -> Any:
@@ -31,7 +31,7 @@ def chain(layers: int = 16, rows: int = 4096, width: int = 64) -> Network:
     return _gradient(loss, rows, width, [(width, width)] * layers)
 
 
-def residual(blocks: int = 8, rows: int = 4096, width: int = 64) -> Network:
+def residual(blocks: int = 8, rows: int = 4096, width: int = 64) -> TrainingStep:
     """Blocks of two products, each beside a shortcut."""
 
     def loss(x: Any, y: Any, *weights: Any) -> Any:
@@ -42,7 +42,7 @@ def residual(blocks: int = 8, rows: int = 4096, width: int = 64) -> Network:
     return _gradient(loss, rows, width, [(width, 2 * width), (2 * width, width)] * blocks)
 
 
-def u_net(levels: int = 3, rows: int = 8192, width: int = 64) -> Network:
+def u_net(levels: int = 3, rows: int = 8192, width: int = 64) -> TrainingStep:
     """Half as many rows at each level, and up again, where the values of the way down are added."""
 
     def loss(x: Any, y: Any, *weights: Any) -> Any:

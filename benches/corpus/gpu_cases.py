@@ -28,7 +28,7 @@ class GpuCase:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class CaseSizes:
     """`elements` of the largest array of a case, `lengths` of rows, `sides` of products, `places` of sequences."""
 
     elements: int
@@ -38,16 +38,16 @@ class Sizes:
     width: int
 
 
-FULL = Sizes(1 << 24, (256, 1024, 4096, 16_384, 32_768, 49_152, 131_072), (64, 512, 4096), (1024, 4096), 1024)
-DRY = Sizes(1 << 10, (64,), (32,), (32,), 64)
+FULL = CaseSizes(1 << 24, (256, 1024, 4096, 16_384, 32_768, 49_152, 131_072), (64, 512, 4096), (1024, 4096), 1024)
+DRY = CaseSizes(1 << 10, (64,), (32,), (32,), 64)
 
 
-def cases(sizes: Sizes) -> list[GpuCase]:
+def cases(sizes: CaseSizes) -> list[GpuCase]:
     families = (_maps, _rows, _few_rows, _columns, _turned, _products, _attention, _blocks)
     return [case for family in families for case in family(sizes)]
 
 
-def _maps(sizes: Sizes) -> Iterator[GpuCase]:
+def _maps(sizes: CaseSizes) -> Iterator[GpuCase]:
     n = sizes.elements
     for dtype in DTYPES:
         yield GpuCase("GELU", workloads.gelu, ((n,),), dtype)
@@ -58,7 +58,7 @@ def _maps(sizes: Sizes) -> Iterator[GpuCase]:
     yield GpuCase("flux-limited stencil", workloads.flux_limited, ((side, side),), "float32")
 
 
-def _rows(sizes: Sizes) -> Iterator[GpuCase]:
+def _rows(sizes: CaseSizes) -> Iterator[GpuCase]:
     for dtype in DTYPES:
         for n in sizes.lengths:
             rows = max(1, sizes.elements // n)
@@ -73,18 +73,18 @@ def _rows(sizes: Sizes) -> Iterator[GpuCase]:
                ((short * 16 // sizes.width, sizes.width),) * 2 + ((sizes.width,),) * 2, "bfloat16")  # fmt: skip
 
 
-def _few_rows(sizes: Sizes) -> Iterator[GpuCase]:
+def _few_rows(sizes: CaseSizes) -> Iterator[GpuCase]:
     for rows in (1, 4, 64):
         yield GpuCase("softmax of few rows", workloads.softmax, ((rows, sizes.elements // 64),), "float32")
 
 
-def _columns(sizes: Sizes) -> Iterator[GpuCase]:
+def _columns(sizes: CaseSizes) -> Iterator[GpuCase]:
     for columns in (64, sizes.width):
         yield GpuCase("statistics of columns", workloads.column_statistics, ((sizes.elements // columns, columns),),
                    "float32")  # fmt: skip
 
 
-def _turned(sizes: Sizes) -> Iterator[GpuCase]:
+def _turned(sizes: CaseSizes) -> Iterator[GpuCase]:
     side = int(sizes.elements**0.5)
     for dtype in DTYPES:
         yield GpuCase("transposed + map", workloads.turned_sum, ((side, side),) * 2, dtype)
@@ -92,7 +92,7 @@ def _turned(sizes: Sizes) -> Iterator[GpuCase]:
     yield GpuCase("transposed + map", workloads.turned_sum, (odd, odd[::-1]), "float32")
 
 
-def _products(sizes: Sizes) -> Iterator[GpuCase]:
+def _products(sizes: CaseSizes) -> Iterator[GpuCase]:
     rows = sizes.sides[-1]
     for dtype in ("float16", "bfloat16", "float32"):
         for depth in sizes.sides:
@@ -100,14 +100,14 @@ def _products(sizes: Sizes) -> Iterator[GpuCase]:
             yield GpuCase("product + GELU", workloads.product_gelu, shapes, dtype, 2 * rows * rows * depth)
 
 
-def _attention(sizes: Sizes) -> Iterator[GpuCase]:
+def _attention(sizes: CaseSizes) -> Iterator[GpuCase]:
     for dtype in ("float16", "bfloat16"):
         for places in sizes.places:
             shapes = ((32, places, 64),) * 3
             yield GpuCase("attention", workloads.narrow_attention, shapes, dtype, 4 * 32 * places * places * 64)
 
 
-def _blocks(sizes: Sizes) -> Iterator[GpuCase]:
+def _blocks(sizes: CaseSizes) -> Iterator[GpuCase]:
     n, d = sizes.places[0], sizes.width
     shapes = ((n, d), (d, 3 * d), (d, d), (d,), (d,), (d, 4 * d), (4 * d,), (4 * d, d))
     for dtype in ("float16", "bfloat16"):

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-Network = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
+TrainingStep = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
 
 
 def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return (rng.normal(size=shape) / np.sqrt(shape[0])).astype(np.float32)
 
 
-def perceptron(layers: int = 4, rows: int = 256, width: int = 96) -> Network:
+def perceptron(layers: int = 4, rows: int = 256, width: int = 96) -> TrainingStep:
     """Loss and gradients of a perceptron with SiLU."""
     rng = np.random.default_rng(0)
     weights = [normal(rng, width, width) for _ in range(layers)]
@@ -40,7 +40,7 @@ def perceptron(layers: int = 4, rows: int = 256, width: int = 96) -> Network:
     return step, (normal(rng, rows, width), normal(rng, rows, width), *weights)
 
 
-def attention_block(batch: int = 2, length: int = 128, width: int = 96, heads: int = 4) -> Network:
+def attention_block(batch: int = 2, length: int = 128, width: int = 96, heads: int = 4) -> TrainingStep:
     """A transformer block (attention, SiLU perceptron, residuals) and its gradients."""
     rng = np.random.default_rng(0)
     rows, each = batch * length, width // heads

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.ops.literal import Literal
-from eqfuse.ops.types import TensorType
+from eqfuse.ops.types import Shape, TensorType
 from eqfuse.rewrites.checking.agreement import Comparison, compare
 from eqfuse.rewrites.checking.cases import LawCase, chosen, fitting
 from eqfuse.rewrites.checking.data import (
@@ -35,7 +35,6 @@ STYLED = 2  # arrays of each style, where the elements at hand do not fail
 _DTYPES = tuple(map(np.dtype, ("float64", "float32", "int64", "complex128")))  # from the simplest
 
 Types = dict[str, TensorType]
-Shape = tuple[int, ...]
 
 
 def smallest(failure: Comparison) -> Comparison:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.ops.index_map import Ranges
 from eqfuse.ops.types import TensorType
 
 Perm = tuple[int, ...]
-Ranges = tuple[tuple[int, int, int], ...]
 
 
 def compose(p: Perm, q: Perm) -> Perm:

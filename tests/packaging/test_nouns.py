@@ -1,6 +1,6 @@
 """Names are nouns of what they stand for: a `place`, a `kernel`, `matches`; `found`, `made`, `at`, `of` say nothing of
 it, nor do, in the product, `given`, `known`, `plain`, `turn`, `answers`. (Tests draw by Hypothesis' `given`.) A class
-of the product is no participle, and no other class has its name, that of another target apart.
+of the product is no participle, and no other class or type has its name, a class of another target apart.
 """
 
 from __future__ import annotations
@@ -59,6 +59,18 @@ def test_classes_are_no_participles() -> None:
 @pytest.mark.parametrize("name", ["Fed", "Joined", "_Loaded", "Written", "NodesHeld", "NotTransferred"])
 def test_a_planted_participle_is_seen(name: str) -> None:
     assert re.fullmatch(PARTICIPLE, name)
+
+
+def _types() -> Iterator[tuple[str, Path]]:
+    """Types with a name that is no class: ``Shape = tuple[int, ...]``."""
+    for path in MODULES.values():
+        for name in re.findall(r"^([A-Z]\w*[a-z]\w*) = ", path.read_text(), re.MULTILINE):
+            yield name, path.relative_to(ROOT)
+
+
+def test_no_type_has_the_name_of_a_class() -> None:
+    classes = {name for name, _ in _classes()}
+    assert [f"{path}: {name}" for name, path in _types() if name in classes] == []
 
 
 def test_no_two_classes_have_one_name() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.checkpointing import chain, residual, u_net
-from eqfuse.benches.corpus.training_steps import Network
+from eqfuse.benches.corpus.training_steps import TrainingStep
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.ir.pytree import flatten
 
@@ -18,11 +18,11 @@ CPU = DEVICES["cpu"]  # prices that are the same everywhere
 WITHIN = 1.01
 PATIENT = ef.Budget(seconds=120)  # ends no search, on slow machines either
 PROVEN = 0.01  # the gap up to which a bound says something
-SMALL: dict[str, Callable[[], Network]] = {"chain": lambda: chain(12), "residual blocks": lambda: residual(8)}
-LARGE: dict[str, Callable[[], Network]] = {"chain": lambda: chain(16), "U-Net": lambda: u_net(4)}
+SMALL: dict[str, Callable[[], TrainingStep]] = {"chain": lambda: chain(12), "residual blocks": lambda: residual(8)}
+LARGE: dict[str, Callable[[], TrainingStep]] = {"chain": lambda: chain(16), "U-Net": lambda: u_net(4)}
 
 
-def _optimum(network: Network) -> float:
+def _optimum(network: TrainingStep) -> float:
     """Seconds that no plan without a limit takes less than, or those of the exact extractor's where it proves none."""
     function, arguments = network
     exact = ef.compile(function, *arguments, target=CPU, extractor="exact", budget=ef.Budget(optimum=4.0)).report
@@ -30,7 +30,7 @@ def _optimum(network: Network) -> float:
     return exact.predicted_seconds / (1 + gap) if gap is not None and gap <= PROVEN else exact.predicted_seconds
 
 
-def _stays_near(least: float | None, network: Network, share: float) -> None:
+def _stays_near(least: float | None, network: TrainingStep, share: float) -> None:
     """Limited plans take hardly more than `least`, or than the plan without a limit."""
     function, arguments = network
     free = ef.compile(function, *arguments, target=CPU, budget=PATIENT)
@@ -52,7 +52,7 @@ def test_at_80_percent_of_its_memory_a_training_step_costs_what_it_costs_without
     (SMALL, 0.8, "chain"), (SMALL, 0.8, "residual blocks"), (LARGE, 0.9, "chain"), (LARGE, 0.9, "U-Net"),
 ])  # fmt: skip
 def test_it_costs_hardly_more_than_the_optimum(
-    networks: dict[str, Callable[[], Network]], share: float, name: str
+    networks: dict[str, Callable[[], TrainingStep]], share: float, name: str
 ) -> None:
     network = networks[name]()
     _stays_near(_optimum(network), network, share)

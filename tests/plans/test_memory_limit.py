@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.training_steps import Network, attention_block, perceptron
+from eqfuse.benches.corpus.training_steps import TrainingStep, attention_block, perceptron
 from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract.memory.recompute import _missing
@@ -27,7 +27,7 @@ SHORT = ef.Budget(seconds=120, nodes=400, rounds=2)  # which work ends, and not 
 CPU = DEVICES["cpu"]  # prices that are the same everywhere
 PYTHON = 48 << 10  # bytes of Python's own objects in a call
 
-def chain(rows: int = 400, width: int = 250) -> Network:
+def chain(rows: int = 400, width: int = 250) -> TrainingStep:
     """Running sums, which nothing fuses with, read again in reverse order."""
     x = np.random.default_rng(0).normal(size=(rows, width))
 
@@ -43,7 +43,7 @@ def chain(rows: int = 400, width: int = 250) -> Network:
     return function, (x,)
 
 
-NETWORKS: dict[str, Callable[[], Network]] = {
+NETWORKS: dict[str, Callable[[], TrainingStep]] = {
     "chain": chain, "perceptron": perceptron, "attention block": attention_block,
 }  # fmt: skip
 MOST = ["chain", pytest.param("perceptron", marks=pytest.mark.slow)]
@@ -201,7 +201,7 @@ def test_kernels_that_would_read_each_other_are_no_way_to_compute_what_is_missin
 # ---- large values block by block
 
 
-def cross_entropy(rows: int = 128, width: int = 16, words: int = 4096) -> Network:
+def cross_entropy(rows: int = 128, width: int = 16, words: int = 4096) -> TrainingStep:
     rng = np.random.default_rng(3)
 
     def loss(h: Any, w: Any, labels: Any) -> Any:
@@ -213,7 +213,7 @@ def cross_entropy(rows: int = 128, width: int = 16, words: int = 4096) -> Networ
     return ef.value_and_grad(loss, (0, 1)), arguments
 
 
-def attention(length: int = 512, width: int = 16) -> Network:
+def attention(length: int = 512, width: int = 16) -> TrainingStep:
     rng = np.random.default_rng(4)
 
     def loss(q: Any, k: Any, v: Any) -> Any:

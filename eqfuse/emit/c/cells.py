@@ -23,7 +23,7 @@ from eqfuse.ops.types import Shape, TensorType
 MOST_CELLS = 128  # of a kernel
 MOST_NODES = 512  # of all bodies that cells compute, where there are several
 CODES = 4 * MOST_CELLS - 1  # numbers for what cells have of a concatenation: two for each piece at most
-Box = tuple[tuple[int, int], ...]  # along each axis of the space, where it begins and ends
+CellBox = tuple[tuple[int, int], ...]  # along each axis of the space, where it begins and ends
 
 
 class Read(NamedTuple):
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
     """A part of the space. `body`: what is computed there, of inputs that stand for elements read, by `reads`; all
     have the shape of the space, whatever of it they vary along. `reductions`: those of the whole body, in its order."""
 
-    box: Box
+    box: CellBox
     body: Graph
     reductions: tuple[Node, ...]
     reads: dict[Node, Read]
@@ -217,7 +217,7 @@ class _CellWalk:
             reads = dict([self._read(chosen.get(spot, spot)) for spot in computed.reading])
             yield Cell(box, computed.body, computed.reductions, reads)
 
-    def _coded(self) -> list[tuple[Box, dict[_Spot, _Spot], int]]:
+    def _coded(self) -> list[tuple[CellBox, dict[_Spot, _Spot], int]]:
         """The cells, each with the piece of each concatenation that lies there, and a number for what it computes.
         UnsupportedOp where there would be too many nodes if each number were a body with all operators."""
         operators = sum([row(n.op).computes and n.op != "concat" for n in self.body.nodes])
@@ -341,7 +341,7 @@ def _merged(readers: list[dict[Node, _Spot]]) -> dict[Node, _Spot]:
     return {n: spot for r in several for n, spot in r.items()} if len(several) > 1 else several[0] if several else {}
 
 
-def _piece(spot: _Spot, box: Box) -> _Spot:
+def _piece(spot: _Spot, box: CellBox) -> _Spot:
     """The piece of the concatenation `spot` that lies in `box`, which is no concatenation itself."""
     while spot.pieces:
         low, inside = box[spot.axis][0], spot.pieces[0][1]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from eqfuse.emit.c.cells import Box, Cell, Read, cells_of, check_few, is_map
+from eqfuse.emit.c.cells import Cell, CellBox, Read, cells_of, check_few, is_map
 from eqfuse.emit.c.nest import Access, Nest, access
 from eqfuse.emit.c.passes import Pass, Strip, is_gather, is_load, is_number, is_reduction
 from eqfuse.ir.graph import Graph, Node, topological
@@ -36,7 +36,7 @@ class Form:
     reductions: tuple[Node, ...]
     reads: tuple[dict[Node, Read], ...]
     numbers: tuple[int, ...] = (0,)
-    boxes: tuple[Box, ...] = ()
+    boxes: tuple[CellBox, ...] = ()
     passes: tuple[Pass, ...] = ()
     varying: dict[Node, frozenset[int]] = field(default_factory=dict)
     strips: tuple[Strip, ...] = ()

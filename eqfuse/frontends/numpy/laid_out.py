@@ -16,7 +16,7 @@ from eqfuse.frontends.numpy.tracer import Tracer
 from eqfuse.ir.strides import IN_ORDER, MemoryLayout, is_line, like_small, of_small, strides_of
 from eqfuse.ops.types import TensorType
 
-Function = Callable[..., Any]
+NumpyFunction = Callable[..., Any]
 Arguments = Mapping[str, Any]
 # whose implementations say it themselves
 _OWN = frozenset((
@@ -34,7 +34,7 @@ _TURNED = frozenset((
 ))  # fmt: skip
 
 
-def of_elementwise(function: Function, operands: Sequence[Any], type: TensorType) -> MemoryLayout | None:
+def of_elementwise(function: NumpyFunction, operands: Sequence[Any], type: TensorType) -> MemoryLayout | None:
     """How the result of elementwise work lies, of tracers and Python numbers."""
     if is_line(type.shape):
         return IN_ORDER
@@ -46,14 +46,14 @@ def of_elementwise(function: Function, operands: Sequence[Any], type: TensorType
     return _numpy_layout(function, operands, {}, arrays, type, 0)
 
 
-def laid_as(function: Function, args: Sequence[Any], x: Tracer) -> Tracer:
+def laid_as(function: NumpyFunction, args: Sequence[Any], x: Tracer) -> Tracer:
     """`x`, a new array, which lies like what `function` makes of small arrays that lie like `args`."""
     if not is_line(x.shape):
         x.set_layout(_numpy_layout(function, args, {}, _arrays(args), x.tensor_type, 0))
     return x
 
 
-def lay_out(function: Function, args: Sequence[Any], kwargs: Arguments, results: Any) -> None:
+def lay_out(function: NumpyFunction, args: Sequence[Any], kwargs: Arguments, results: Any) -> None:
     """Say of the new arrays among `results` how they lie."""
     leaves = list(_leaves(results))
     for x in leaves:
@@ -70,7 +70,7 @@ def lay_out(function: Function, args: Sequence[Any], kwargs: Arguments, results:
 
 
 def _of_call(
-    function: Function, args: Sequence[Any], kwargs: Arguments, arrays: list[Tracer], type: TensorType, place: int
+    function: NumpyFunction, args: Sequence[Any], kwargs: Arguments, arrays: list[Tracer], type: TensorType, place: int
 ) -> MemoryLayout | None:
     in_order = all(x.runs_in_order() for x in arrays) and all(strides_of(c) is None for c in _constants((args, kwargs)))
     if in_order and function not in _TURNED:
@@ -79,7 +79,7 @@ def _of_call(
 
 
 def _numpy_layout(
-    function: Function, args: Sequence[Any], kwargs: Arguments, arrays: list[Tracer], type: TensorType, place: int
+    function: NumpyFunction, args: Sequence[Any], kwargs: Arguments, arrays: list[Tracer], type: TensorType, place: int
 ) -> MemoryLayout | None:
     """How NumPy lays out the result at `place`; None where it cannot be asked."""
     if any(x.layout is None for x in arrays):

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from eqfuse.ir.graph import Node, substitute, topological
 
-Place = tuple[CodeType, int]
+CodePlace = tuple[CodeType, int]
 
 
 class Origin(NamedTuple):
     """`place`: the user's. `operator`: the one that is differentiated there, of a value of its derivative."""
 
-    place: Place | None
+    place: CodePlace | None
     operator: str | None = None
 
 
@@ -42,7 +42,7 @@ def is_noting() -> bool:
     return _noted.get() is not None
 
 
-def note_places(places: Mapping[Node, Place | None], outputs: Sequence[Node]) -> None:
+def note_places(places: Mapping[Node, CodePlace | None], outputs: Sequence[Node]) -> None:
     """`places` are where values were made; others below `outputs` were made on the way to one that has a place."""
     noted = _noted.get()
     if noted is None:

@@ -22,15 +22,15 @@ from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops.reductions import result_dtype
 
-Axis = int | tuple[int, ...] | None
+AxisArg = int | tuple[int, ...] | None
 
 
-def _reduced_axes(axis: Axis, rank: int) -> tuple[int, ...]:
+def _reduced_axes(axis: AxisArg, rank: int) -> tuple[int, ...]:
     """As `negative_axes`; a reduction of a 0-d array takes axis 0 or -1 for none at all."""
     return () if rank == 0 and axis in (0, -1) else negative_axes(axis, rank)
 
 
-def negative_axes(axis: Axis, rank: int) -> tuple[int, ...]:
+def negative_axes(axis: AxisArg, rank: int) -> tuple[int, ...]:
     """`axis` as NumPy reads it, counted from the right."""
     if axis is None:
         return tuple(range(-rank, 0))
@@ -59,7 +59,7 @@ def finish(kept: Node, axes: tuple[int, ...], keepdims: bool) -> Tracer:
     return wrap(tidy.reshape(kept, shape))
 
 
-def reduction(name: str, array: Any, axis: Axis, keepdims: bool) -> Tracer:
+def reduction(name: str, array: Any, axis: AxisArg, keepdims: bool) -> Tracer:
     x = lift(array)
     axes = _reduced_axes(axis, x.ndim)
     if not axes:
@@ -69,7 +69,7 @@ def reduction(name: str, array: Any, axis: Axis, keepdims: bool) -> Tracer:
     return finish(node(name, (x.node,), (tuple(sorted(axes)),)), axes, keepdims)
 
 
-def _folded(name: str, x: Tracer, axis: Axis, keepdims: bool, initial: Any, dtype: Any, combine: str) -> Tracer:
+def _folded(name: str, x: Tracer, axis: AxisArg, keepdims: bool, initial: Any, dtype: Any, combine: str) -> Tracer:
     """A sum or product, in `dtype` when given."""
     if dtype is not None:
         wanted = np.dtype(dtype)
@@ -85,19 +85,19 @@ def _folded(name: str, x: Tracer, axis: Axis, keepdims: bool, initial: Any, dtyp
 
 @implements(np.sum)
 def sum(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None
+    a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None
 ) -> Tracer:
     return _folded("sum", lift(a), axis, keepdims, initial, dtype, "add")
 
 
 @implements(np.prod)
 def prod(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None
+    a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None
 ) -> Tracer:
     return _folded("prod", lift(a), axis, keepdims, initial, dtype, "multiply")
 
 
-def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, combine: str) -> Tracer:
+def _extreme(name: str, a: Any, axis: AxisArg, keepdims: bool, initial: Any, combine: str) -> Tracer:
     x = lift(a)
     if initial is None:
         return reduction(name, x, axis, keepdims)
@@ -110,22 +110,22 @@ def _extreme(name: str, a: Any, axis: Axis, keepdims: bool, initial: Any, combin
 
 
 @implements(np.max, np.amax)
-def max(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
+def max(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
     return _extreme("max", a, axis, keepdims, initial, "maximum")
 
 
 @implements(np.min, np.amin)
-def min(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
+def min(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False, initial: Any = None) -> Tracer:
     return _extreme("min", a, axis, keepdims, initial, "minimum")
 
 
 @implements(np.any)
-def any_(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Tracer:
+def any_(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False) -> Tracer:
     return reduction("any", a, axis, keepdims)
 
 
 @implements(np.all)
-def all_(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Tracer:
+def all_(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False) -> Tracer:
     return reduction("all", a, axis, keepdims)
 
 
@@ -147,17 +147,17 @@ def argmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool 
     return _arg("argmin", a, axis, keepdims)
 
 
-def _finished(kept: Tracer, axis: Axis, keepdims: bool) -> Tracer:
+def _finished(kept: Tracer, axis: AxisArg, keepdims: bool) -> Tracer:
     """`kept` without the reduced axes, unless `keepdims`: the last step, so that arithmetic meets kept axes."""
     return finish(kept.node, _reduced_axes(axis, kept.ndim), keepdims)
 
 
-def _count(x: Tracer, axis: Axis) -> int:
+def _count(x: Tracer, axis: AxisArg) -> int:
     return math.prod(x.shape[a] for a in negative_axes(axis, x.ndim))
 
 
 @implements(np.mean)
-def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
+def mean(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
     x = lift(a)
     result = accumulator = np.dtype(dtype) if dtype is not None else x.dtype
     if dtype is None and x.dtype.kind in "biu":
@@ -170,7 +170,7 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdim
 
 @implements(np.var)
 def var(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
+    a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
     mean: Any = None, correction: float | None = None,
 ) -> Tracer:  # fmt: skip
     """NumPy's two passes: the mean first, then the mean of squared distances."""
@@ -196,7 +196,7 @@ def _not_negative(left: Any) -> Any:
 
 @implements(np.std)
 def std(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
+    a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
     mean: Any = None, correction: float | None = None,
 ) -> Tracer:  # fmt: skip
     if dtype is not None and kind(np.dtype(dtype)) not in "fc":
@@ -207,7 +207,7 @@ def std(
 
 @implements(np.average)
 def average(
-    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+    a: Any, axis: AxisArg = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Tracer | tuple[Tracer, Tracer]:
     x = lift(a)
     negative_axes(axis, x.ndim)
@@ -231,23 +231,23 @@ def average(
 
 
 @implements(np.ptp)
-def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Tracer:
+def ptp(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False) -> Tracer:
     spread = elementwise("subtract", max(a, axis, keepdims=True), min(a, axis, keepdims=True))
     return _finished(spread, axis, keepdims)
 
 
 @implements(np.count_nonzero)
-def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tracer:
+def count_nonzero(a: Any, axis: AxisArg = None, *, keepdims: bool = False) -> Tracer:
     return sum(lift(a).astype(bool), axis, np.intp, keepdims=keepdims)
 
 
 @implements(np.nansum)
-def nansum(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
+def nansum(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
     return sum(_nan_as(a, 0), axis, dtype, keepdims=keepdims)
 
 
 @implements(np.nanprod)
-def nanprod(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
+def nanprod(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
     return prod(_nan_as(a, 1), axis, dtype, keepdims=keepdims)
 
 

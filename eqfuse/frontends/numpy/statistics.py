@@ -15,7 +15,7 @@ from eqfuse.frontends.numpy import reductions, tidy
 from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate
 from eqfuse.frontends.numpy.number import kind_of
 from eqfuse.frontends.numpy.promotion import elementwise, lift, with_dtype
-from eqfuse.frontends.numpy.reductions import Axis, finish, negative_axes
+from eqfuse.frontends.numpy.reductions import AxisArg, finish, negative_axes
 from eqfuse.frontends.numpy.registry import METHODS, implements
 from eqfuse.frontends.numpy.scans import without_nan
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
@@ -24,7 +24,7 @@ from eqfuse.ir.graph import node
 # ---- order statistics
 
 
-def _rows(x: Tracer, axis: Axis) -> tuple[Tracer, tuple[int, ...]]:
+def _rows(x: Tracer, axis: AxisArg) -> tuple[Tracer, tuple[int, ...]]:
     """`x` and the axes to reduce, at least one."""
     if axis is None:
         return x.reshape(-1), (-1,)
@@ -32,7 +32,7 @@ def _rows(x: Tracer, axis: Axis) -> tuple[Tracer, tuple[int, ...]]:
     return (x, axes) if axes else (x[..., None], (-1,))
 
 
-def _left(x: Tracer, axis: Axis, reduced: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
+def _left(x: Tracer, axis: AxisArg, reduced: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
     """`reduced`, where reduced axes stay with extent 1, in the shape the user asked for."""
     lead = reduced.shape[: reduced.ndim - (1 if axis is None else x.ndim + (axis == ()))]
     if axis is None:
@@ -42,7 +42,7 @@ def _left(x: Tracer, axis: Axis, reduced: Tracer, axes: tuple[int, ...], keepdim
     return reduced if keepdims else finish(reduced.node, axes, False)
 
 
-def _median(op: str, a: Any, axis: Axis, keepdims: bool) -> Tracer:
+def _median(op: str, a: Any, axis: AxisArg, keepdims: bool) -> Tracer:
     x = lift(a)
     rows, axes = _rows(x, axis)
     return wrap(_left(x, axis, wrap(node(op, (rows.node,), (axes,))), axes, keepdims).node)
@@ -50,19 +50,19 @@ def _median(op: str, a: Any, axis: Axis, keepdims: bool) -> Tracer:
 
 @implements(np.median)
 def median(
-    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+    a: Any, axis: AxisArg = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Tracer:
     return _median("median", a, axis, keepdims)
 
 
 @implements(np.nanmedian)
 def nanmedian(
-    a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: Any = False
+    a: Any, axis: AxisArg = None, out: None = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Tracer:
     return _median("nanmedian", a, axis, keepdims is True)
 
 
-def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, weights: Any) -> Tracer:
+def _quantile(op: str, a: Any, q: Any, axis: AxisArg, method: str, keepdims: Any, weights: Any) -> Tracer:
     x = lift(a)
     if op.startswith("nan") and x.size == 0 and x.dtype.kind != "c":
         return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
@@ -83,7 +83,7 @@ def _quantile(op: str, a: Any, q: Any, axis: Axis, method: str, keepdims: Any, w
     return result
 
 
-def _weights(w: Tracer, x: Tracer, axis: Axis, rows: Tracer) -> Tracer:
+def _weights(w: Tracer, x: Tracer, axis: AxisArg, rows: Tracer) -> Tracer:
     """Weights of every value; those of one axis are the same along the others."""
     if w.shape == x.shape:
         return w.reshape(rows.shape)
@@ -95,7 +95,7 @@ def _weights(w: Tracer, x: Tracer, axis: Axis, rows: Tracer) -> Tracer:
 
 def _implement_quantile(name: str) -> None:
     def call(
-        a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+        a: Any, q: Any, axis: AxisArg = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
         keepdims: Any = False, *, weights: Any = None,
     ) -> Tracer:  # fmt: skip
         return _quantile(name, a, q, axis, method, keepdims, weights)
@@ -114,7 +114,7 @@ def _is_nan(x: Tracer) -> Tracer:
     return elementwise("isnan", x)
 
 
-def _nanmax(ufunc: np.ufunc, function: Any, a: Any, axis: Axis, keepdims: Any, initial: Any) -> Tracer:
+def _nanmax(ufunc: np.ufunc, function: Any, a: Any, axis: AxisArg, keepdims: Any, initial: Any) -> Tracer:
     x = lift(a)
     keywords = {} if initial is np._NoValue else {"initial": initial}
     if x.dtype.kind in "biu":
@@ -123,12 +123,12 @@ def _nanmax(ufunc: np.ufunc, function: Any, a: Any, axis: Axis, keepdims: Any, i
 
 
 @implements(np.nanmax)
-def nanmax(a: Any, axis: Axis = None, out: None = None, keepdims: Any = False, initial: Any = np._NoValue) -> Tracer:
+def nanmax(a: Any, axis: AxisArg = None, out: None = None, keepdims: Any = False, initial: Any = np._NoValue) -> Tracer:
     return _nanmax(np.fmax, reductions.max, a, axis, keepdims, initial)
 
 
 @implements(np.nanmin)
-def nanmin(a: Any, axis: Axis = None, out: None = None, keepdims: Any = False, initial: Any = np._NoValue) -> Tracer:
+def nanmin(a: Any, axis: AxisArg = None, out: None = None, keepdims: Any = False, initial: Any = np._NoValue) -> Tracer:
     return _nanmax(np.fmin, reductions.min, a, axis, keepdims, initial)
 
 
@@ -163,7 +163,7 @@ def _shared(total: Tracer, count: Tracer) -> Tracer:
 
 
 @implements(np.nanmean)
-def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: Any = False) -> Tracer:
+def nanmean(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: Any = False) -> Tracer:
     x = lift(a)
     if x.dtype.kind not in "fc":
         return reductions.mean(x, axis, dtype, keepdims=keepdims is True)
@@ -173,14 +173,14 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keep
     return _finished(_shared(total, count), axis, keepdims is True)
 
 
-def _finished(kept: Tracer, axis: Axis, keepdims: bool) -> Tracer:
+def _finished(kept: Tracer, axis: AxisArg, keepdims: bool) -> Tracer:
     axes = () if kept.ndim == 0 and axis in (0, -1) else negative_axes(axis, kept.ndim)
     return finish(kept.node, axes, keepdims)
 
 
 @implements(np.nanvar)
 def nanvar(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: Any = False, *,
+    a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: Any = False, *,
     mean: Any = np._NoValue, correction: Any = np._NoValue,
 ) -> Tracer:  # fmt: skip
     return _finished(_nanvar(lift(a), axis, dtype, ddof, mean, correction), axis, keepdims is True)
@@ -188,14 +188,14 @@ def nanvar(
 
 @implements(np.nanstd)
 def nanstd(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: Any = False, *,
+    a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: Any = False, *,
     mean: Any = np._NoValue, correction: Any = np._NoValue,
 ) -> Tracer:  # fmt: skip
     spread = _nanvar(lift(a), axis, dtype, ddof, mean, correction)
     return _finished(elementwise("sqrt", spread).astype(spread.dtype), axis, keepdims is True)
 
 
-def _nanvar(x: Tracer, axis: Axis, dtype: Any, ddof: float, mean: Any, correction: Any) -> Tracer:
+def _nanvar(x: Tracer, axis: AxisArg, dtype: Any, ddof: float, mean: Any, correction: Any) -> Tracer:
     """The variance, reduced axes kept."""
     if correction is not np._NoValue:
         if ddof != 0:

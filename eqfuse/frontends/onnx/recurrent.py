@@ -19,7 +19,7 @@ from eqfuse.frontends.onnx.loops import ROLLED, unrolled
 from eqfuse.frontends.onnx.table import chosen, need_shape, operator
 
 Activation = Callable[[Any], Any]
-Names = tuple[str, ...]
+Words = tuple[str, ...]
 Floats = tuple[float, ...]
 
 # with the numbers alpha and beta that they take, and what these are when not given
@@ -35,7 +35,7 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Any], Floats]] = {
 }  # fmt: skip
 
 
-def _activations(names: Names, default: Names, directions: int, alphas: Floats, betas: Floats) -> list[Activation]:
+def _activations(names: Words, default: Words, directions: int, alphas: Floats, betas: Floats) -> list[Activation]:
     """One function per gate and direction, as the attributes name them."""
     if names and len(names) != len(default) * directions:
         raise ShapeError(f"it has {len(names)} activations instead of {len(default) * directions}")
@@ -118,7 +118,7 @@ class _Layer:
 @operator("RNN", since=7)
 def rnn(
     x: Any, w: Any, r: Any, bias: Any = None, lengths: Any = None, initial_h: Any = None, *,
-    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Names = (), clip: float | None = None,
+    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Words = (), clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0,
 ) -> Any:  # fmt: skip
     layer = _Layer(x, w, r, bias, lengths, direction, layout, 1, clip, hidden_size)
@@ -134,7 +134,7 @@ def rnn(
 @operator("GRU", since=7)
 def gru(
     x: Any, w: Any, r: Any, bias: Any = None, lengths: Any = None, initial_h: Any = None, *,
-    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Names = (), clip: float | None = None,
+    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Words = (), clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
 ) -> Any:  # fmt: skip
     layer = _Layer(x, w, r, bias, lengths, direction, layout, 3, clip, hidden_size)
@@ -157,7 +157,7 @@ def gru(
 @operator("LSTM", since=7)
 def lstm(
     x: Any, w: Any, r: Any, bias: Any = None, lengths: Any = None, initial_h: Any = None, initial_c: Any = None,
-    peepholes: Any = None, *, activation_alpha: Floats = (), activation_beta: Floats = (), activations: Names = (),
+    peepholes: Any = None, *, activation_alpha: Floats = (), activation_beta: Floats = (), activations: Words = (),
     clip: float | None = None, direction: str = "forward", hidden_size: int = 0, input_forget: int = 0,
     layout: int = 0,
 ) -> Any:  # fmt: skip
