@@ -194,6 +194,12 @@ class Callbacks:
             self.cut = "nodes" if self._room < 0 else self._allowance.spent()
         return self.cut is None
 
+    def _applied(self, op: int, values: Sequence[int]) -> tuple[str, tuple[Any, ...], tuple[Any, ...]]:
+        """The name of an operator, and of the objects of `values` its attributes and the others."""
+        name, objects = OPERATORS[op], tuple([self._objects[v] for v in values])
+        n_attrs = len(row(name).attrs)
+        return name, objects[:n_attrs], objects[n_attrs:]
+
     def fold(self, op: int, values: tuple[int, ...]) -> int:
         """Compute a small constant. One that a law has made, and that is rounded, becomes an earlier one that it equals
         up to rounding, so that constants reached in different orders do not multiply. What raises is left to raise
@@ -201,12 +207,10 @@ class Callbacks:
         key = (-1 - op, *values)
         answer = self._judged.get(key)
         if answer is None:
-            name = OPERATORS[op]
-            objects, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
-            types, attrs = [v.type for v in objects[n_attrs:]], objects[:n_attrs]
+            name, attrs, literals = self._applied(op, values)
             answer = 0
-            if row(name).type(types, tuple(attrs)).size <= _LARGEST_FOLDED:
-                arrays = [v.array for v in objects[n_attrs:]]
+            if row(name).type([v.type for v in literals], attrs).size <= _LARGEST_FOLDED:
+                arrays = [v.array for v in literals]
                 array = _computed(name, arrays, attrs)
                 if array is not None and (kind(array.dtype) not in "fc" or np.isfinite(array).all()):
                     rounded = self.snaps and self.begun and row(name).is_arithmetic
@@ -228,9 +232,7 @@ class Callbacks:
         folds: list[Fold] = []
         for (op, *values), answer in self._judged.items():
             if op < 0 and answer:
-                name = OPERATORS[-1 - op]
-                objects, n_attrs = [self._objects[v] for v in values], len(row(name).attrs)
-                folds.append((name, tuple(objects[:n_attrs]), tuple(objects[n_attrs:]), self._objects[answer]))
+                folds.append((*self._applied(-1 - op, values), self._objects[answer]))
         return folds
 
     def _snapped(self, literal: Literal, rounded: bool) -> Literal:
@@ -242,13 +244,9 @@ class Callbacks:
         key = (op, *values)
         answer = self._derived.get(key)
         if answer is None:
-            name = OPERATORS[op]
-            n_attrs = len(row(name).attrs)
-            objects = [self._objects[v] for v in values]
-            arity = (len(objects) - n_attrs) // 2
-            attrs, types = tuple(objects[:n_attrs]), objects[n_attrs : n_attrs + arity]
-            facts = objects[n_attrs + arity :]
-            answer = self._derived[key] = self.number(range_of(name, attrs, types, facts))
+            name, attrs, others = self._applied(op, values)
+            arity = len(others) // 2
+            answer = self._derived[key] = self.number(range_of(name, attrs, others[:arity], others[arity:]))
         return answer
 
     @property

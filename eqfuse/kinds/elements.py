@@ -16,10 +16,11 @@ import numpy as np
 from eqfuse.cost.work import touches
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.pieces import within
-from eqfuse.ops import Role, row
+from eqfuse.ops import TABLE, Role, row
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
 
+PARTIAL = frozenset(op.name for op in TABLE.values() if op.partial or op.maps)  # they may need a part of an argument
 IndexRanges = tuple[range, ...]  # along each axis, ascending
 ReadRegion = IndexRanges | int  # a number of elements where they are no box
 MOST_REGIONS = 64  # of a value that is computed; beyond, all of it is
@@ -65,7 +66,7 @@ def _arrays_below(root: Node) -> frozenset[Node] | None:
             stack += missing
             continue
         below = [frozenset([a]) if _is_array(a) else _arrays[a] for a in n.args]
-        if _is_partial(n) or None in below:
+        if n.op in PARTIAL or None in below:
             _arrays[n] = None
         elif len(below) == 1:
             _arrays[n] = below[0]
@@ -87,7 +88,7 @@ def _reach(root: Node) -> Reach:
         stack = [root]
         while stack:
             n = stack.pop()
-            if _is_partial(n) or n in _reaches:
+            if n.op in PARTIAL or n in _reaches:
                 reaches.append(_reaches.get(n) or _reaches.setdefault(n, _walked((n,))))
             else:
                 new = [a for a in n.args if a not in whole]
@@ -120,7 +121,7 @@ def _walked(roots: tuple[Node, ...]) -> Reach:
     for n in reversed(nodes):
         if n not in whole and _is_whole(n, parts.get(n, {})):
             whole.add(n)
-        if n in whole and not _is_partial(n):
+        if n in whole and n.op not in PARTIAL:
             whole.update(n.args)
             continue
         for region in [_whole(n.shape)] if n in whole else parts.get(n, ()):
@@ -139,12 +140,7 @@ def _is_whole(n: Node, regions: Collection[ReadRegion]) -> bool:
 
 
 def _is_array(n: Node) -> bool:
-    return row(n.op).role is Role.LEAF and n.number is None
-
-
-def _is_partial(n: Node) -> bool:
-    """May it need a part of its arguments?"""
-    return row(n.op).partial or row(n.op).maps
+    return n.op == "input" or (n.op == "const" and n.type.size != 1)
 
 
 def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:

@@ -38,13 +38,13 @@ CHUNKS = 64  # of a kernel, at most
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CompiledSchedule(Schedule):
     """`chunk`: units that a thread takes at a time; `threads` share them. `seconds` of the kernel, and of its operators
-    alone, `compute`."""
+    alone, `compute`; all of these are known when it is priced."""
 
-    chunk: int
-    threads: int
-    seconds: float
-    compute: float
-    flops: int
+    chunk: int = 1
+    threads: int = 1
+    seconds: float = 0.0
+    compute: float = 0.0
+    flops: int = 0
 
     @property
     def workspaces(self) -> list[TensorType]:
@@ -191,13 +191,9 @@ def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
 def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
     """How threads share the units so that they are done soonest. `compute`: seconds of one thread."""
     alone = overlapped(device.single.memory_seconds(traffic), compute)
-    together = HANDED + overlapped(device.memory_seconds(traffic), compute / device.threads)
     chunk = -(-units // max(1, min(CHUNKS, int(alone / CHUNK), units)))
-    if is_line:
-        chunk = -(-chunk // LINE) * LINE
-    if device.threads == 1 or alone < SHARED_FROM or together >= alone or chunk >= units:
-        return {"chunk": units, "threads": 1, "seconds": alone, "compute": compute}
-    return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": compute / device.threads}
+    chunk = -(-chunk // LINE) * LINE if is_line else chunk
+    return _sooner(traffic, compute, compute / device.threads, chunk, units, device)
 
 
 def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, Any]:
@@ -205,12 +201,16 @@ def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, 
     chunk = max(1, int(units * CHUNK / max(alone, 1e-9) + 0.5))
     chunks = -(-units // chunk)
     turns = -(-chunks // device.threads) * device.threads / chunks
-    compute = alone * turns / device.threads
-    together = HANDED + overlapped(device.memory_seconds(traffic), compute)
+    return _sooner(traffic, alone, alone * turns / device.threads, chunk, units, device)
+
+
+def _sooner(traffic: int, alone: float, each: float, chunk: int, units: int, device: Device) -> dict[str, Any]:
+    """What is done sooner: one thread that computes for `alone` seconds, or all, each for `each`, chunk after chunk."""
     seconds = overlapped(device.single.memory_seconds(traffic), alone)
-    if device.threads == 1 or seconds < SHARED_FROM or together >= seconds or chunks == 1:
+    together = HANDED + overlapped(device.memory_seconds(traffic), each)
+    if device.threads == 1 or seconds < SHARED_FROM or together >= seconds or chunk >= units:
         return {"chunk": units, "threads": 1, "seconds": seconds, "compute": alone}
-    return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": compute}
+    return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": each}
 
 
 def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:

@@ -51,10 +51,7 @@ def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
     if joining:
         fetched = used(parameters.fetched(), joining)
         source += function(f"static void {name}_joined(void *const *arrays)", [*fetched, *joining])
-    run = [f"{name}_chunk(arrays, 0);"]
-    if schedule.chunks > 1:
-        run = [f"eqf_run({name}_chunk, arrays, {schedule.chunks}, {schedule.threads});"]
-    run += [f"{name}_joined(arrays);"] * bool(joining)
+    run = [run_line(f"{name}_chunk", schedule.chunks, schedule.threads), *[f"{name}_joined(arrays);"] * bool(joining)]
     return Text(source + called(name, parameters, run, schedule.seconds, writer.misses), parameters, writer.misses)
 
 
@@ -68,6 +65,11 @@ def _apart(parameters: Parameters) -> str:
             before = f"{read} + {body.inputs[i].type.nbytes} <= {written}"
             texts.append(f"({before} || {written} + {output.type.nbytes} <= {read})")
     return " && ".join(texts) or "1"
+
+
+def run_line(name: str, chunks: int, threads: int) -> str:
+    """The line that runs all chunks by the function `name`."""
+    return f"eqf_run({name}, arrays, {chunks}, {threads});" if chunks > 1 else f"{name}(arrays, 0);"
 
 
 def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float, misses: bool = False) -> str:

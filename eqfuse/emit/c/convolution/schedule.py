@@ -77,7 +77,6 @@ def convolution_schedule(body: Graph, device: Device) -> ConvolutionSchedule:
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, convolution=c,
         blocks=blocks, copies=tuple(copies), filters=None if c.in_place else loops_over_filters(c.filters),
         rest=rest, pooling=pooling,
-        chunk=1, threads=1, seconds=0, compute=0, flops=0,
     )  # fmt: skip
     return _priced(schedule, device)
 

@@ -15,11 +15,11 @@ from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
+from eqfuse.emit.c.product.function import Function, decoded, functions_text, range_of, sum_of
 from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.product.tile import RegisterTile
 from eqfuse.emit.c.sliding.writer import WindowsWriter
-from eqfuse.emit.c.writer import Text, called, function, used
+from eqfuse.emit.c.writer import Text, called, run_line
 from eqfuse.ir.graph import Node
 
 
@@ -42,22 +42,10 @@ class _Writer:
             )
 
     def text(self) -> Text:
-        copied, chunk = self._filters_copied(), self._chunk()
-        fetched = self.parameters.fetched()
-        source = "".join(f.text(fetched, self.type.computed) for f in self.functions)
-        source += function(f"static void {self.name}_chunk({ARRAYS}, long long chunk)", [*used(fetched, chunk), *chunk])
-        s = self.schedule
-        run = f"eqf_run({self.name}_chunk, arrays, {s.chunks}, {s.threads});"
-        lines = [*copied, run if s.chunks > 1 else f"{self.name}_chunk(arrays, 0);"]
+        name, s = f"{self.name}_chunk", self.schedule
+        lines = [*self._filters_copied(), run_line(name, s.chunks, s.threads)]
+        source = functions_text({name: self._chunk()}, self.functions, self.parameters, self.type.computed)
         return Text(source + called(self.name, self.parameters, lines, s.seconds), self.parameters)
-
-    def _piece(self, name: str, piece: BlockLines, buffer: str) -> Function:
-        """A function of an index in each outer dimension and the ends of a block."""
-        outer = NAMES[: piece.down]
-        ends = [f"{NAMES[d]}_{end}" for d in (piece.down, piece.down + 1) for end in ("begin", "end")]
-        block_function = Function(f"{self.name}_{name}", [*outer, *ends], [buffer], piece.kernel())
-        self.functions.append(block_function)
-        return block_function
 
     def _filters_copied(self) -> list[str]:
         """The line that copies all filters, before all units."""
@@ -131,7 +119,8 @@ class _Writer:
             return loop(head, [*declarations, *self.pooling.unit()])
         assert self.schedule.rest is not None
         piece = BlockLines(self.schedule.rest, self.rounds, self.parameters, self._incoming())
-        rest = self._piece("rest", piece, "sums")
+        rest = Function(f"{self.name}_rest", [*NAMES[: piece.down], *piece.block_ends], ["sums"], piece.kernel())
+        self.functions.append(rest)
         ends = ["row_begin", "row_end", "column_begin", "column_end"]
         return loop(head, [f"{rest.name}({', '.join(['arrays', 'number', channel, *self.above, *ends, sums])});"])
 
@@ -210,8 +199,7 @@ class _Writer:
             return f"__builtin_memset({{target}}, 0, {size} * sizeof *planes);"
         kept = f"planes[({{row}} + first) * {b.pitch} + {{column}} + left]"
         piece = BlockLines(loops, self.rounds, self.parameters, {}, [kept])
-        outer = NAMES[: piece.down]
-        names = [f"{NAMES[d]}_{end}" for d in (piece.down, piece.down + 1) for end in ("begin", "end")]
+        names = piece.block_ends
         head = []
         for d, phase, name, extent in (
             (piece.down, copied.rows, "first", b.high), (piece.down + 1, copied.columns, "left", b.pitch)
@@ -226,7 +214,7 @@ class _Writer:
             ]
         some = f"if ({names[0]} < {names[1]} && {names[2]} < {names[3]})"
         lines = [*head, *self._cleared(names), *loop(some, piece.kernel())]
-        block = [*outer, "row_begin", "column_begin"]
+        block = [*NAMES[: piece.down], "row_begin", "column_begin"]
         copy = Function(f"{self.name}_phase{i}", block, ["planes"], lines)
         self.functions.append(copy)
         channel = sum_of(("group", self.conv.channels), "channel", "plane")

@@ -6,10 +6,11 @@ In: names of blocks and buffers, lines. Out: text of C. Next stop: `writer.py`, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eqfuse.emit.c.writer import function, used
+from eqfuse.emit.c.parameters import Parameters
+from eqfuse.emit.c.writer import CHUNK, function, used
 
 ARRAYS = "void *const *arrays"
 
@@ -30,6 +31,17 @@ class Function:
     def text(self, fetched: dict[str, str], computed: str) -> str:
         parameters = [ARRAYS, *(f"long {x}" for x in self.block), *(f"{computed} *{x}" for x in self.buffers)]
         return function(f"static void {self.name}({', '.join(parameters)})", [*used(fetched, self.lines), *self.lines])
+
+
+def functions_text(
+    chunks: Mapping[str, Sequence[str]], functions: Sequence[Function], parameters: Parameters, computed: str
+) -> str:
+    """`functions`, and behind them those that run one of several `chunks`: by name their lines."""
+    fetched = parameters.fetched()
+    texts = [f.text(fetched, computed) for f in functions]
+    for name, lines in chunks.items():
+        texts.append(function(f"static void {name}({CHUNK})", [*used(fetched, lines), *lines]))
+    return "".join(texts)
 
 
 def sum_of(*terms: str | tuple[str, int]) -> str:

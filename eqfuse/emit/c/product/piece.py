@@ -45,6 +45,11 @@ class BlockLines(Lines):
         """The dimension of rows."""
         return len(self.nest.dims) - 2
 
+    @property
+    def block_ends(self) -> list[str]:
+        """The names of the first row and column of a block, and of those behind its last."""
+        return [f"{NAMES[d]}_{end}" for d in (self.down, self.down + 1) for end in ("begin", "end")]
+
     def block(self) -> list[str]:
         """What a call of the function says: an index in each outer dimension, and which rows and columns."""
         names = NAMES[: self.down]

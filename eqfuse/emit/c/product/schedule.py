@@ -151,7 +151,7 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     reads, writes = bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs)
     schedule = ProductSchedule(
         reads, writes, 1, body=body, parts=parts, blocks=blocks, lefts=lefts, rights=rights, rest=rest,
-        tops=tops, live=live, chunk=1, threads=1, seconds=0, compute=0, flops=0,
+        tops=tops, live=live,
     )  # fmt: skip
     return _priced(schedule, device)
 

@@ -17,10 +17,10 @@ from eqfuse.emit.c.nest import NAMES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product import online_lines
 from eqfuse.emit.c.product.blocks import ProductStep
-from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
+from eqfuse.emit.c.product.function import Function, decoded, functions_text, range_of, sum_of
 from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.product.schedule import ProductSchedule, outer_of
-from eqfuse.emit.c.writer import Text, called, function, used
+from eqfuse.emit.c.writer import Text, called, run_line
 
 
 def write(schedule: ProductSchedule, name: str, rounds: bool, once: bool = False) -> Text:
@@ -45,21 +45,14 @@ class _Writer:
     def text(self, once: bool) -> Text:
         panels = [self._panels(number) for number, loops in enumerate(self.schedule.rights) if loops is not None]
         chunk = self._chunk()
-        fetched = self.parameters.fetched()
-        source = "".join(f.text(fetched, self.type.computed) for f in self.functions)
-        for name, lines, _ in [*panels, chunk]:
-            source += function(f"static void {name}({ARRAYS}, long long chunk)", [*used(fetched, lines), *lines])
-        before, run = [self._run(part) for part in panels], [self._run(chunk)]
+        lines_of = {name: lines for name, lines, _ in [*panels, chunk]}
+        source = functions_text(lines_of, self.functions, self.parameters, self.type.computed)
+        *before, run = [run_line(name, chunks, self.schedule.threads) for name, _, chunks in [*panels, chunk]]
         if once:
             source += called(panels_function(self.name), self.parameters, before, self.schedule.seconds)
             before = []
-        source += called(self.name, self.parameters, [*before, *run], self.schedule.seconds)
+        source += called(self.name, self.parameters, [*before, run], self.schedule.seconds)
         return Text(source, self.parameters)
-
-    def _run(self, part: tuple[str, list[str], int]) -> str:
-        name, _, chunks = part
-        shared = f"eqf_run({name}, arrays, {chunks}, {self.schedule.threads});"
-        return shared if chunks > 1 else f"{name}(arrays, 0);"
 
     # Copies of right operands
 

@@ -104,7 +104,6 @@ def in_blocks(body: Graph, windows: Windows, rows: int, columns: int) -> Windows
     return WindowsSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, windows=windows,
         rows=rows, columns=columns, before=before, rest=loops_over(windows.rest, rows, columns, True),
-        chunk=1, threads=1, seconds=0, compute=0, flops=0,
     )  # fmt: skip
 
 

@@ -15,11 +15,11 @@ from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.product.function import ARRAYS, Function, decoded, range_of, sum_of
+from eqfuse.emit.c.product.function import Function, decoded, functions_text, range_of, sum_of
 from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.sliding.axes import Axis
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
-from eqfuse.emit.c.writer import Text, called, function, used
+from eqfuse.emit.c.writer import Text, called, run_line
 from eqfuse.ir.graph import Node
 
 
@@ -48,14 +48,10 @@ class WindowsWriter:
         self.down, self.across = self.windows.axes[-2:]
 
     def text(self) -> Text:
-        chunk = self._chunk()
-        fetched = self.parameters.fetched()
-        source = "".join(f.text(fetched, self.type) for f in self.functions)
-        source += function(f"static void {self.name}_chunk({ARRAYS}, long long chunk)", [*used(fetched, chunk), *chunk])
-        chunks = self.schedule.chunks
-        run = f"eqf_run({self.name}_chunk, arrays, {chunks}, {self.schedule.threads});"
-        run = run if chunks > 1 else f"{self.name}_chunk(arrays, 0);"
-        return Text(source + called(self.name, self.parameters, [run], self.schedule.seconds), self.parameters)
+        name, s = f"{self.name}_chunk", self.schedule
+        source = functions_text({name: self._chunk()}, self.functions, self.parameters, self.type)
+        run = run_line(name, s.chunks, s.threads)
+        return Text(source + called(self.name, self.parameters, [run], s.seconds), self.parameters)
 
     def buffers(self) -> list[str]:
         """The lines that declare the buffers of a thread."""
