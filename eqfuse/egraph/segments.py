@@ -383,5 +383,5 @@ def _alike(a: Node, b: Node) -> bool:
 def _scheduled(graph: Graph, gathered: Sequence[SharedProducts]) -> list[Node]:
     """The nodes of `graph`, arguments first: `gathered`, then writes into arrays late, as they link a loop's steps."""
     first = [m for g in gathered for m in g.members]
-    written = [a for n in graph.nodes if row(n.op).role is Role.UPDATE for a in n.args[1:]]
+    written = [a for n in graph.of_role(Role.UPDATE) for a in n.args[1:]]
     return topological((*first, *written, *graph.outputs))

@@ -20,7 +20,7 @@ from numpy import asarray  # itself: while a function is traced, np.asarray is w
 
 from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError
-from eqfuse.ops import row
+from eqfuse.ops import Role, row
 from eqfuse.ops.index_map import IndexMap, Piece
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
@@ -205,6 +205,10 @@ class Graph(SummarisedValue):
     def computations(self) -> tuple[Node, ...]:
         """The nodes that compute: neither leaves nor views."""
         return tuple(n for n in self.nodes if row(n.op).computes)
+
+    def of_role(self, role: Role) -> list[Node]:
+        """The nodes of this role, arguments first."""
+        return [n for n in self.nodes if row(n.op).role is role]
 
     @cached_property
     def key(self) -> str:

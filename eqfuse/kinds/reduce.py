@@ -22,6 +22,21 @@ def accept(call: Call) -> State | str | None:
     return None
 
 
+def pointwise(kind: str, call: Call) -> State | str:
+    """The state of a kernel of `kind` with one more elementwise operator, at full size or of the reduced one."""
+    first, *others = call.anchors
+    if not all(same_pass(first, a) for a in others):
+        return "its arguments are reduced, or scanned, over different axes or spaces"
+    if call.out.shape not in (first.space, first.reduced):
+        return f"a row of {_extents(first.space)} does not line up with {_extents(call.out.shape)}"
+    passes = max(a.passes for a in call.anchors)
+    return State(kind, call.out.shape, first.space, axes=first.axes, passes=passes)
+
+
+def _extents(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "a scalar"
+
+
 def same_pass(a: State, b: State) -> bool:
     """Do both reduce the same axes of the same space?"""
     return a.space == b.space and a.axes == b.axes

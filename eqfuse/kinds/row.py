@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
-from eqfuse.kinds.reduce import ROWS, same_pass, together
+from eqfuse.kinds.reduce import ROWS, pointwise, together
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -16,11 +16,7 @@ def accept(call: Call) -> State | str | None:
         return None
     first = anchors[0]
     if call.is_a(Role.ELEMENTWISE):
-        if not all(same_pass(first, a) for a in anchors):
-            return "its arguments are reduced over different axes or spaces"
-        if call.out.shape not in (first.space, first.reduced):
-            return f"a row of {_extents(first.space)} does not line up with {_extents(call.out.shape)}"
-        return State(NAME, call.out.shape, first.space, axes=first.axes, passes=max(a.passes for a in anchors))
+        return pointwise(NAME, call)
     if call.is_a(Role.REDUCTION):
         if first.shape != first.space or call.attr("axes") != first.axes:
             return "a second reduction over other axes needs the first one finished"
@@ -28,10 +24,6 @@ def accept(call: Call) -> State | str | None:
     if call.is_a(Role.VIEW):
         return "a view of a reduction's result is taken by its reader"
     return None
-
-
-def _extents(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "a scalar"
 
 
 def merge(a: State, b: State) -> State | str | None:

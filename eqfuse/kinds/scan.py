@@ -6,7 +6,7 @@ Another scan or reduction along another axis needs the first one finished: it is
 from __future__ import annotations
 
 from eqfuse.kinds.kind import EMITTERS, LOOPS, Kind
-from eqfuse.kinds.reduce import same_pass, together
+from eqfuse.kinds.reduce import pointwise, together
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -26,11 +26,7 @@ def accept(call: Call) -> State | str | None:
     if call.is_a(Role.REDUCTION):
         return _along(call, first, call.attr("axes"))
     if call.is_a(Role.ELEMENTWISE):
-        if not all(same_pass(first, a) for a in anchors):
-            return "its arguments are scanned along different axes or spaces"
-        if call.out.shape not in (first.space, first.reduced):
-            return "what is scanned does not line up with the result"
-        return State(NAME, call.out.shape, first.space, axes=first.axes, passes=max(a.passes for a in anchors))
+        return pointwise(NAME, call)
     return "a view of what is scanned is taken by its reader" if call.is_a(Role.VIEW) else None
 
 

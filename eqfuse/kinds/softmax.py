@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 EXPONENTIALS = ("exp", "exp2")
 
@@ -34,7 +34,7 @@ class SoftmaxRows:
 
 
 def rows_between(body: Graph, first: Node, weights: Node) -> SoftmaxRows:
-    reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    reductions = body.of_role(Role.REDUCTION)
     if not reductions:
         return SoftmaxRows(weights)
     if [n.op for n in reductions] != ["max", "sum"] or any(n.attr("axes") != (-1,) for n in reductions):

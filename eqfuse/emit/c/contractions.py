@@ -13,13 +13,13 @@ from eqfuse.emit.c.sliding.schedule import windows_schedule
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 
 def contractions_schedule(body: Graph, device: Device) -> Schedule:
     """A convolution or pooling is the NumPy target's only where we have no form of it; there is none there of both."""
     is_convolution = any(n.op == "conv" for n in body.nodes)
-    is_pooling = any(row(n.op).role is Role.WINDOW for n in body.nodes)
+    is_pooling = body.of_role(Role.WINDOW)
     if not is_convolution and not is_pooling:
         return products_schedule(body, device)
     try:

@@ -32,7 +32,7 @@ class Parts:
 
 def in_parts(body: Graph, most: int) -> Parts | None:
     """`body` by parts of up to `most` elements of a row; None where it is not cut so."""
-    reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    reductions = body.of_role(Role.REDUCTION)
     if not reductions or any(n.attr("axes") != (-1,) or n.op not in JOINS for n in reductions):
         return None
     extent, shape = reductions[0].args[0].shape[-1], reductions[0].shape

@@ -38,7 +38,7 @@ def aside(body: Graph) -> set[Node]:
 def shares(body: Graph) -> dict[Node, float]:
     """The share that is read of arrays that nothing but one gather reads."""
     share_of: dict[Node, float] = {}
-    for n in [n for n in body.nodes if row(n.op).role is Role.GATHER]:
+    for n in body.of_role(Role.GATHER):
         source = n.args[0]
         if source not in body.outputs and [m for m in body.nodes if source in m.args] == [n]:
             share_of |= share_read(n)
@@ -55,7 +55,7 @@ def share_read(n: Node) -> dict[Node, float]:
 
 def parts_last_axis(body: Graph) -> bool:
     """Are elements gathered along the last axis, where reductions go over others? No tile has both whole."""
-    over = [n.attr("axes") for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    over = [n.attr("axes") for n in body.of_role(Role.REDUCTION)]
     return any(-1 not in axes for axes in over) and any(n.op == "take_along_axis" for n in body.nodes)
 
 

@@ -129,7 +129,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     if parts_last_axis(body):
         return _whole(body)
     panel = panel_of(body)
-    products = [n for n in body.operators if row(n.op).role is Role.CONTRACTION]
+    products = body.of_role(Role.CONTRACTION)
     besides = aside(body)
     values = [n for n in body.nodes if row(n.op).role is not Role.LEAF and n not in besides]
     whole = [a for a, w in enumerate(panel.whole) if w]
@@ -145,7 +145,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
         if spans(body, panel, axis) is None or not may_cut(body, panel, [axis]):
             return _whole(body)
         return _reduction(body, reductions, panel, target, device.threads)
-    gathers = any(row(n.op).role is Role.GATHER for n in body.nodes)
+    gathers = body.of_role(Role.GATHER)
     if panel.short_rows() and not products and not gathers and not seams(body, panel):
         panel = panel.flip()
     chosen = cut(panel, row_elements, target, device.threads, depth, grain(body))
@@ -217,7 +217,7 @@ def reductions_last(body: Graph) -> list[Node] | None:
 
     And None where cutting would show: NumPy rounds a sum of bfloat16 or float8 after every element, from first to last.
     """
-    reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    reductions = body.of_role(Role.REDUCTION)
     if not reductions or any(n.op not in JOINS or n.dtype in ADDED for n in reductions):
         return None
     after: set[Node] = set()

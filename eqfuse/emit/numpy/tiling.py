@@ -94,7 +94,7 @@ def right_operands(body: Graph) -> set[Node]:
 def panel_of(body: Graph) -> Panel:
     """The merged axes of a map, row, reduce, contract (matrix product) or back_to_back body."""
     products = [n for n in body.nodes if n.op == "matmul"]
-    reductions = [n for n in body.nodes if row(n.op).role is Role.REDUCTION]
+    reductions = body.of_role(Role.REDUCTION)
     rows = -1
     if products:
         space = products[-1].shape
@@ -239,7 +239,7 @@ def tile_elements(body: Graph, device: Device) -> int:
     besides = aside(body)
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1 and n not in besides), default=1)
     fitting = device.tile_bytes // (max(2, alive(body)) * itemsize)
-    if device.threads == 1 or any(row(n.op).role is Role.CONTRACTION for n in body.operators):
+    if device.threads == 1 or body.of_role(Role.CONTRACTION):
         return max(1, fitting)
     working = [n for n in body.computations if n.type.size > 1]
     seconds = sum(work_of(n, device).seconds * device.threads for n in working)

@@ -119,7 +119,7 @@ class Convolution:
 
 def convolution_of(body: Graph) -> Convolution:
     """UnsupportedOp where kernels of this target do not hold it."""
-    (conv,) = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
+    (conv,) = body.of_role(Role.CONTRACTION)
     checked(body, [n for n in body.nodes if n is conv or row(n.op).role is Role.WINDOW])
     if sums_dtype(conv.dtype) is None:
         raise UnsupportedOp(f"convolutions of {conv.dtype} are NumPy's")
@@ -130,7 +130,7 @@ def convolution_of(body: Graph) -> Convolution:
     axes = axes if len(axes) > 1 else [Axis(1, 1), *axes]
     result = input_node("convolution", conv.type)
     after = Graph((*body.inputs, result), tuple(substitute(body.outputs, {conv: result})))
-    windows = _pooling(after, result) if any(row(n.op).role is Role.WINDOW for n in body.nodes) else None
+    windows = _pooling(after, result) if body.of_role(Role.WINDOW) else None
     rest = windows.image if windows else part(after, after.outputs, conv.shape, [result])
     return _in_one_row(Convolution(
         conv, groups, tuple(axes), tuple(_copied(body, image, axes)), part(body, [filters], filters.shape, []),

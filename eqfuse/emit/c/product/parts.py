@@ -107,7 +107,7 @@ class ProductParts:
 
 def parts_of(body: Graph) -> ProductParts:
     """UnsupportedOp where kernels of this target do not hold it."""
-    products = tuple(n for n in body.nodes if row(n.op).role is Role.CONTRACTION)
+    products = tuple(body.of_role(Role.CONTRACTION))
     _check(body, products)
     results = tuple(input_node(f"product{i}", n.type) for i, n in enumerate(products))
     stand_ins = dict(zip(products, results, strict=True))

@@ -60,7 +60,7 @@ class Windows:
 def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
     """UnsupportedOp where kernels of this target do not hold it. `incoming`: inputs that stand for what the kernel
     computes before, and reads in its order."""
-    (window,) = [n for n in body.nodes if row(n.op).role is Role.WINDOW]
+    (window,) = body.of_role(Role.WINDOW)
     checked(body, [window])
     image = window.args[0]
     result = input_node("windows", window.type)

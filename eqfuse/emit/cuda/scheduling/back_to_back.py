@@ -22,7 +22,7 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.product import WIDEST_ROWS, Product, narrowed, on_tensor_cores, product_of_node
 from eqfuse.kinds.softmax import SoftmaxRows, rows_between
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def back_to_back_schedule(body: Graph, device: Device) -> CudaSchedule:
 
 def _products(body: Graph) -> tuple[Node, Node]:
     """The second product and the first."""
-    products = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
+    products = body.of_role(Role.CONTRACTION)
     if len(products) != 2 or len(body.outputs) != 1 or any(n.op != "matmul" for n in products):
         raise UnsupportedOp("a cuda kernel of kind back_to_back holds two matrix products and has one result")
     first, second = products

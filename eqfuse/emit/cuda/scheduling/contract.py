@@ -27,7 +27,7 @@ from eqfuse.kinds.product import (
     seconds,
     tile_for,
 )
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
 
@@ -69,13 +69,13 @@ class ProductSchedule(CudaSchedule):
 @unless_empty
 def contract_schedule(body: Graph, device: Device) -> CudaSchedule:
     """Library calls for a lone product, as long as they are cheaper than the template, and where rows are reduced."""
-    if any(row(n.op).role is Role.REDUCTION for n in body.operators):
+    if body.of_role(Role.REDUCTION):
         return calls_schedule(body, device)
     return product_schedule(body, device) if is_tiled(body, device) else calls_schedule(body, device)
 
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:
-    products = [n for n in body.nodes if row(n.op).role is Role.CONTRACTION]
+    products = body.of_role(Role.CONTRACTION)
     if len(products) != 1:
         raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(products)}")
     (node,) = products

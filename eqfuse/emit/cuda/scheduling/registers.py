@@ -31,7 +31,7 @@ NARROW = (np.dtype(np.float32), np.dtype(np.float16), BFLOAT16, np.dtype(np.bool
 def resident(body: Graph, threads: int, width: int) -> int:
     """As many blocks of `threads` as leave each thread, which computes `width` elements of float32 one after the other,
     enough registers; one where that is not sure."""
-    work = [n for n in body.nodes if row(n.op).role is Role.ELEMENTWISE]
+    work = body.of_role(Role.ELEMENTWISE)
     if any(n.dtype not in NARROW for n in (*body.inputs, *body.outputs, *work)):
         return 1
     if width not in QUICK or not all(row(n.op).price in QUICK[width] or n.op in ALSO_QUICK for n in work):
