@@ -140,6 +140,25 @@ def test_c_writes_slices_with_gaps_where_they_stay(fn: Any) -> None:
 
 
 @needs_compiler
+def test_kernels_alike_that_write_slices_with_gaps_are_one() -> None:
+    """Each may refuse a place."""
+
+    def program(a: Any, b: Any, i: Any) -> Any:
+        u, v = np.zeros((400, 800)), np.zeros((400, 800))
+        u[:, :300], v[:, :300] = np.take(a, i, axis=1) * 2 + 1, np.take(b, i, axis=1) * 2 + 1
+        return u, v
+
+    a, b = np.random.default_rng(0).standard_normal((2, 400, 500))
+    places = np.arange(300)
+    compiled = ef.compile(program, a, b, places, target=C, extractor="greedy-materialise")
+    assert compiled.source().count(", into v") == 2 and compiled.source().count("_800_1(void *self") == 1
+    for ours, wanted in zip(compiled(a, b, places), program(a, b, places), strict=True):
+        np.testing.assert_array_equal(ours, wanted)
+    with pytest.raises(IndexError):
+        compiled(a, b, places + 400)
+
+
+@needs_compiler
 def test_functions_that_are_tried_quickly_first_write_what_lies_together() -> None:
     """Whether arrays lie apart is asked of whole ones."""
     x = np.random.default_rng(0).standard_normal((300, 400))

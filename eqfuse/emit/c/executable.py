@@ -37,6 +37,7 @@ class CExecutable(NumpyExecutable):
     def __init__(self, plan: Plan, carried: Mapping[int, int] | None = None) -> None:
         self.text = ""
         self._read_by_kernels: set[int] = set()
+        self._spread: dict[str, tuple[CKernel, Any]] = {}  # those with gaps, and their functions: alike ones are one
         super().__init__(plan, carried)
         self._in_order = [i for i, v in enumerate(plan.inputs) if v in self._read_by_kernels]
 
@@ -90,10 +91,13 @@ class CExecutable(NumpyExecutable):
         if strides == ordered:
             return before
         spread = emit_spread(kernel, self.plan.device, self.plan.numerics != "approximate", strides)
-        (module,) = modules([spread])
-        self.text = f"{self.text}\n{module.text}"
+        if spread.name not in self._spread:
+            (module,) = modules([spread])
+            self.text = f"{self.text}\n{module.text}"
+            self._spread[spread.name] = spread, loaded([module])[spread.name]
+        spread, function = self._spread[spread.name]
         views = {k.writes[0] for k in self.plan.kernels if k.is_view}
-        return spread.called(loaded([module])[spread.name], [j for j, v in enumerate(kernel.reads) if v in views])
+        return spread.called(function, [j for j, v in enumerate(kernel.reads) if v in views])
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         accepted = [*super()._accepted(arrays)]
