@@ -18,6 +18,7 @@ from eqfuse.extract.covers.cover import Cover
 from eqfuse.ops import row
 
 PASSES = 2  # with the reference counts of the cover before
+FEW = 300  # classes, up to which the second pass is one without counts where the first had those of a start
 
 
 def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
@@ -33,7 +34,7 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
         cover = cheapest(candidates)
         if cover is not None:
             covers.append(cover)
-            references = _references(cover)
+            references = {} if starts and len(grammar.classes) <= FEW else _references(cover)
     assert candidates is not None
     return candidates, covers
 
@@ -103,19 +104,20 @@ def _is_circular(choice: dict[int, Cut]) -> bool:
 
 
 def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
-    """Plans of one program over the classes of the saturated segment, but for those under which classes merged or
-    vanished."""
+    """Plans of one program over the classes of the saturated segment, but for those under which classes vanished."""
     number = _numbers(covers[0].grammar.segment, grammar.segment)
     moved: dict[Cut, Cut] = {}
     moved_covers = []
     for cover in covers:
-        for cut in below(cover.choice[c] for c in cover.stored()):
+        stored = [cover.choice[c] for c in cover.stored()]
+        for cut in below(stored):
             counterpart = moved.get(cut) or _moved(cut, moved, number, grammar)
             if counterpart is None:
                 break
             moved[cut] = counterpart
         else:
-            choice = {moved[cut].eclass: moved[cut] for cut in cover.choice.values()}
+            kernels = [moved[cut] for cut in reversed(stored)]  # the first to compute a class reads none made later
+            choice = {cut.eclass: cut for cut in kernels if cut.eclass not in cut.reads}
             new = Cover(grammar, grammar.segment.roots)
             if all(cut.runs for cut in choice.values()) and new.take(choice):
                 moved_covers.append(new)
@@ -130,6 +132,8 @@ def _moved(cut: Cut, moved: dict[Cut, Cut], number: dict[int, int], grammar: Gra
         return None
     if cut.enode is None or not parts or eclass in grammar.free:  # a law may have found that it is known
         return grammar.leaf(eclass)
+    if any((p.inside | p.outside) >> eclass & 1 for p in parts):  # or equal to what it is made of
+        return next(c for c in below(parts) if c.eclass == eclass)
     joined = grammar.join(eclass, ENode(cut.enode.op, tuple([p.eclass for p in parts]), cut.enode.attrs), parts)
     return None if isinstance(joined, str) else joined
 

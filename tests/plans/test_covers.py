@@ -184,3 +184,24 @@ def test_a_copy_of_a_view_that_takes_another_in_is_a_copy_still() -> None:
     kernel = together(grammar, (first,), (second,), ())
     assert kernel is not None and kernel.outputs == (turned,)
     assert kernel.state.kind == "map" and kernel.price.seconds > 0
+
+
+@pytest.mark.parametrize("target", ["cpu", "a100"])
+def test_a_greedy_plan_with_operators_that_change_nothing_is_a_start_of_the_search(target: str) -> None:
+    """A law merges such an operator's class with one that it is made of, in the same kernel or read by it."""
+
+    def program(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+        a = np.abs(np.abs(np.sin(x)))  # made of itself in one kernel
+        b = (a @ y).reshape(6, 6)  # of what another kernel stores
+        c = np.abs(b.T.T * b) + np.maximum(b, b)
+        return c, np.sqrt(np.exp(c.sum(0)) + 0.0), np.tanh(np.negative(-a))
+
+    graph = ef.trace(program, np.ones((6, 6)), np.ones((6, 6)))
+    (segment,) = saturate(graph, numerics="approximate", budget=SHORT).segments
+    grammar = Grammar(segment, DEVICES[target])
+    (written,) = without_laws_together((segment,))
+    plans = greedy.starts(unfused_cover(Grammar(written, grammar.device, grammar)))
+    moved = transplants(plans, grammar)
+    assert len(moved) == len(plans)
+    for cover in moved:
+        assert set(cover.roots) <= {*cover.choice, *grammar.free} and all(c.runs for c in cover.choice.values())
