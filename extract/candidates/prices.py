@@ -149,7 +149,7 @@ class Prices:
         return self._of_state(cuts, state, leaves).seconds
 
     def _is_estimated(self, kind: Kind) -> bool:
-        if not self.goes_by_estimates and (self._estimates is None or not (kind.pointwise or kind.reduces)):
+        if not self.goes_by_estimates and self._estimates is None:
             return False
         return self._by_schedule(kind)
 
