@@ -114,6 +114,12 @@ def test_the_search_finds_the_derivative_that_is_known_of(name: str, f: Any, g: 
     assert found_equal(f, g, array(64, 32))
 
 
+@pytest.mark.parametrize("f", [ef.sigmoid, np.tanh, ef.gelu, lambda x: np.where(np.abs(x) < 1, x * x / 2, np.abs(x))])
+def test_a_sum_and_its_gradient_are_one_compiled_kernel_that_threads_share(f: Any) -> None:
+    program = ef.compile(ef.value_and_grad(lambda x: np.sum(f(x))), array(1000, 1000), target=C)
+    assert program.report.n_kernels == 1 and "on 4 threads" in str(program.explain())
+
+
 @pytest.mark.slow
 def test_the_search_for_compiled_kernels_ends_where_a_move_leaves_no_user_of_a_value() -> None:
     x = ef.spec((8, 16), np.float64)

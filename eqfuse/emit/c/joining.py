@@ -39,12 +39,14 @@ class Joining(Elements):
         return [*lines, *self._loops(self._results())]
 
     def _results(self) -> list[str]:
-        """The lines that make of what is joined what the program has."""
+        """The lines that make of what is joined what the program has; results of full size have been written."""
         lines: list[str] = []
         for n in self.schedule.reductions:
             self._finish(n, lines)
-        self._compute(self._needed(self.form.body.outputs), lines)
-        return [*lines, *[self.stored(j, "unit") for j in range(len(self.form.body.outputs))]]
+        outputs = self.form.body.outputs
+        joined = [j for j, o in enumerate(outputs) if o.shape != self.schedule.space]
+        self._compute(self._needed([outputs[j] for j in joined]), lines)
+        return [*lines, *[self.stored(j, "unit") for j in joined]]
 
     def _needed(self, roots: Sequence[Node]) -> list[Node]:
         """What is loaded or computed for `roots` after all reductions, in order."""

@@ -46,11 +46,15 @@ def split_of(
     """`stage`: by value, the passes before it. `itemsize`: bytes of an element in all arrays together."""
     several, reduced = max(stage.values()) > 1, [d for d, dim in enumerate(nest.dims) if dim.reduced]
     whole = Split(narrowed(nest, itemsize, device) if nest.by_columns and several else nest)
-    leaves = all(stage[o] and o.shape != space for o in body.outputs)
-    if not reduced or not leaves or any(n.op in PLACES for n in body.nodes) or _maps_after(body):
+    beside = [o for o in body.outputs if not stage[o]]
+    joined = [o for o in body.outputs if stage[o]]
+    leaves = all(o.shape == space for o in beside) and all(o.shape != space for o in joined)
+    if not reduced or not joined or not leaves or any(n.op in PLACES for n in body.nodes) or _maps_after(joined):
         return whole
     if not several:
         return whole if nest.units >= FEW_UNITS else _among_units(nest, reduced)
+    if beside:
+        return whole
     is_near = near_bytes(whole.nest, forms) <= device.l2_bytes // 2
     if (is_near and whole.nest.units >= FEW_UNITS) or any(map(is_map, body.nodes)):
         return whole
@@ -125,10 +129,10 @@ def of_width(nest: Nest, block: int) -> Nest:
     return replace(nest, dims=tuple(dims))
 
 
-def _maps_after(body: Graph) -> bool:
+def _maps_after(outputs: Sequence[Node]) -> bool:
     """Is what is made of the results of reductions joined of pieces, or gathered?"""
     met: set[Node] = set()
-    stack = [o for o in body.outputs if not is_reduction(o)]
+    stack = [o for o in outputs if not is_reduction(o)]
     while stack:
         n = stack.pop()
         if n not in met and not is_load(n):
