@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -160,20 +161,19 @@ def _eigh_tangent(n: Node, d: Changes) -> Node | None:
     return _packed([_diagonal(turned), vectors @ (_gaps(values) * turned)], n)
 
 
-def _eigvalsh_tangent(n: Node, d: Changes) -> Node | None:
-    if d[0] is None:
-        return None
-    _, vectors = _parts(node("eigh", n.args, n.attrs))
-    return real(_diagonal(h(vectors) @ _symmetric(Expr(d[0])) @ vectors)).node
+def _eigvalsh_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
+    """The values are those that come with the vectors, which the derivative needs."""
+    assert d[0] is not None
+    values, vectors = _parts(node("eigh", n.args, n.attrs))
+    return [real(_diagonal(h(vectors) @ _symmetric(Expr(d[0])) @ vectors)).node], {n: real(values).node}
 
 
-def _eigvals_tangent(n: Node, d: Changes) -> Node | None:
-    if d[0] is None:
-        return None
+def _eigvals_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
+    assert d[0] is not None
     if n.dtype.kind != "c":
         raise NoDerivative("of real matrices whose eigenvalues are real: pass a complex matrix")
-    _, vectors = _parts(node("eig", n.args))
-    return _diagonal(_solve(vectors, Expr(d[0]) @ vectors)).node
+    values, vectors = _parts(node("eig", n.args))
+    return [_diagonal(_solve(vectors, Expr(d[0]) @ vectors)).node], {n: values.node}
 
 
 def _svd_tangent(n: Node, d: Changes) -> Node | None:
@@ -201,11 +201,10 @@ def _svd_tangent(n: Node, d: Changes) -> Node | None:
     return _packed([du, real(_diagonal(turned)), h(dv)], n)
 
 
-def _svdvals_tangent(n: Node, d: Changes) -> Node | None:
-    if d[0] is None:
-        return None
-    u, _, vh = _parts(node("svd", n.args, (False,)))
-    return real(_diagonal(h(u) @ Expr(d[0]) @ h(vh))).node
+def _svdvals_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
+    assert d[0] is not None
+    u, values, vh = _parts(node("svd", n.args, (False,)))
+    return [real(_diagonal(h(u) @ Expr(d[0]) @ h(vh))).node], {n: real(values).node}
 
 
 def _qr_tangent(n: Node, d: Changes) -> Node | None:
@@ -265,11 +264,11 @@ ROWS: dict[str, DerivativeRow] = {
     "det": DerivativeRow(_det_tangent),
     "slogdet": DerivativeRow(_slogdet_tangent),
     "eigh": DerivativeRow(_eigh_tangent),
-    "eigvalsh": DerivativeRow(_eigvalsh_tangent),
+    "eigvalsh": DerivativeRow(several=_eigvalsh_changes),
     "eig": refused("vectors have no one length and phase; np.linalg.eigvals and np.linalg.eigh have one"),
-    "eigvals": DerivativeRow(_eigvals_tangent),
+    "eigvals": DerivativeRow(several=_eigvals_changes),
     "svd": DerivativeRow(_svd_tangent),
-    "svdvals": DerivativeRow(_svdvals_tangent),
+    "svdvals": DerivativeRow(several=_svdvals_changes),
     "qr": DerivativeRow(_qr_tangent),
     "cond": DerivativeRow(formula=_condition),
     "lstsq": DerivativeRow(formula=_least_squares),

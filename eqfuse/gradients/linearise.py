@@ -24,8 +24,8 @@ def changes(
     replaced: dict[Node, Node] | None = None,
 ) -> list[Node | None]:
     """What `outputs` change by where the nodes of `seeds` change by its values. `places`: where nodes were made, for
-    the message about one without a derivative. `replaced` gets loops of which others take the place, that compute more,
-    and calls in whose place stands what the forward pass of their rule computes.
+    the message about one without a derivative. `replaced` gets loops and decompositions of which others take the
+    place, that compute more, and calls in whose place stands what the forward pass of their rule computes.
     """
     try:
         return _changes(outputs, seeds, {} if replaced is None else replaced)

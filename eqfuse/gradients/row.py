@@ -34,10 +34,10 @@ class NoDerivative(Exception):
 class DerivativeRow:
     """How an operator is differentiated: by its `tangent`, or as the `formula` is that it equals, in other operators.
 
-    One with several results has `several`: the changes of each, and nodes with what takes their place;
-    and `transpose_several`: from cotangents by result to those of the arguments that are asked for. Both get the
-    function that does the same for graphs, for those in its attributes. `part` says which result of such a one the
-    operator takes.
+    One with several results, or one that its derivative gives beside other things, has `several`: the changes of each
+    result, and nodes with what takes their place; and `transpose_several`: from cotangents by result to those of the
+    arguments that are asked for. Both get the function that does the same for graphs, for those in its attributes.
+    `part` says which result of such a one the operator takes.
     `linear`: the arguments in which it is linear, those of a product one at a time; None: all of them. `refuses`: why
     it has no derivative in any argument. `jumps`: is its derivative zero wherever it has one?
     """

@@ -196,7 +196,7 @@ ROWS = [
     Op("cholesky", _L, 1, ("upper",), _square("cholesky"), _do_cholesky, _cubic(1 / 3), _PRICE),
     Op("det", _L, 1, (), _per_matrix("det", False, True, False), np.linalg.det, _cubic(2 / 3), _PRICE),
     Op("slogdet", _L, 1, (), _packed_rule("slogdet"), _do_slogdet, _cubic(2 / 3), _PRICE),
-    Op("eigh", _L, 1, ("triangle",), _packed_rule("eigh"), _do_eigh, _cubic(9), _PRICE),
+    Op("eigh", _L, 1, ("triangle",), _packed_rule("eigh"), _do_eigh, _cubic(10 / 3), _PRICE),
     Op("eigvalsh", _L, 1, ("triangle",), _per_matrix("eigvalsh", True, True, True), np.linalg.eigvalsh,
        _cubic(4 / 3), _PRICE),
     Op("eig", _L, 1, (), _packed_rule("eig"), _do_eig, _cubic(25), _PRICE),

@@ -5,6 +5,7 @@ Vectors have no one sign or phase: what is differentiated does not depend on the
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,20 @@ def test_the_gradient_is_that_of(op: str, dtype: str) -> None:
         gradient = ef.grad(loss)(a)
         wanted = difference(loss, [a], [step])
         np.testing.assert_allclose((gradient * step).sum().real, wanted, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("op, dtype", [("eigvalsh", float), ("eigvals", complex), ("svdvals", float)])
+def test_values_whose_derivative_needs_vectors_are_computed_with_them_once(op: str, dtype: type) -> None:
+    a: Any = (np.random.default_rng(0).normal(size=(4, 4)) + 2 * np.eye(4)).astype(dtype)
+
+    def loss(a: Any) -> Any:
+        return weighed(CASES[op][0](a))
+
+    graph = str(ef.trace(ef.value_and_grad(loss), a))
+    assert len(re.findall(r" (eig|eigh|eigvals|eigvalsh|svd|svdvals)\(", graph)) == 1
+    value, pullback = ef.vjp(loss, a)
+    np.testing.assert_allclose([value, ef.value_and_grad(loss)(a)[0]], [loss(a)] * 2, rtol=1e-12)
+    assert not {n.op for n in ef.trace(pullback, 1.0).operators} & {"eig", "eigh", "svd"}
 
 
 def test_the_triangular_factor_has_the_derivative_of_its_lower_and_upper_form() -> None:
