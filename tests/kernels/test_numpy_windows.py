@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
+from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.graph import node
 from tests.kernels.test_numpy_panels import DEVICES
-from tests.support.kernels import add, body, gelu, judge, mul, number, read
+from tests.support.kernels import add, body, gelu, judge, kernel, mul, number, read
 
 
 @pytest.fixture(params=DEVICES, ids=lambda d: d.name)
@@ -29,6 +32,7 @@ CONVOLUTIONS = [
     ((2, 3, 200), (4, 3, 5), (3,), ((2, 2),), (2,), 1),
     ((1, 2, 7, 8, 9), (3, 2, 3, 2, 3), (1, 2, 1), ((1, 1), (0, 1), (1, 0)), (1, 1, 1), 1),
     ((4, 3, 6, 6), (2, 3, 6, 6), (1, 1), ((0, 0), (0, 0)), (1, 1), 1),
+    ((3, 4, 18, 17), (2, 4, 18, 17), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
     ((1, 1, 4, 4), (1, 1, 2, 2), (3, 3), ((1, 1), (1, 1)), (1, 1), 1),
 ]
 
@@ -45,6 +49,14 @@ def test_a_convolution_alone_and_with_work_around_it(case, device):
     judge("contract", body([x, w, bias], node("maximum", (add(y, bias), number(0)))), device=device)
     tidy = conv(node("tanh", (add(mul(x, x), before),)), w, *attrs)
     judge("contract", body([x, w, bias, before], gelu(add(tidy, bias)), tidy), device=device)
+
+
+def test_the_gradient_of_filters_holds_windows_for_few_more_columns_than_it_has_results():
+    x, ct = read(0, (16, 4, 32, 32)), read(1, (8, 4, 32, 32))  # images and channels have changed places
+    y = conv(x, ct, (1, 1), ((1, 1), (1, 1)))
+    needs = emit_kernel(kernel("contract", body([x, ct], y)), DEVICES[0]).needs
+    windows, results = 4 * 32 * 32, math.prod(y.shape[2:])
+    assert needs.scratch <= 2 * 4 * windows * results
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "float16"])

@@ -15,6 +15,7 @@ from eqfuse.emit.numpy.tiling import Panel, Tiling, lead_groups, tile_elements
 from eqfuse.ir.graph import Graph, Node
 
 FEW_COLUMNS = 256  # a product with fewer columns than this is slow
+WASTED = 2  # columns that are computed for each one of a result, at most: large windows on padded rows waste more
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,10 @@ class UnrolledBlocks:
         self.channels, self.groups = image.shape[1], int(groups)  # type: ignore[call-overload]
         self.filters = conv.shape[1] // self.groups
         self.depth = self.channels // self.groups * math.prod(slide.window)
-        self.flat = all(s == 1 for s in slide.strides)
         self.out = conv.shape[2:]
-        self.width = math.prod(slide.padded[1:] if self.flat else self.out[1:])  # columns per row of results
+        width, padded = math.prod(self.out[1:]), math.prod(slide.padded[1:])
+        self.flat = all(s == 1 for s in slide.strides) and padded <= WASTED * width
+        self.width = padded if self.flat else width  # columns per row of results
         fits = device.tile_bytes // (self.dtype.itemsize * max(self.width * self.depth * self.groups, 1))
         rows = max(1, fits, math.ceil(FEW_COLUMNS / max(self.width, 1)))
         blocks = math.ceil(self.out[0] / min(rows, self.out[0]))
