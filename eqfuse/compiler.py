@@ -13,7 +13,7 @@ from typing import Any
 
 from eqfuse.budget import Budget, Meter, budget_of
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import device_for, package, runs_meanwhile
+from eqfuse.cost.targets import device_for, is_compiled, package, runs_meanwhile
 from eqfuse.egraph.saturate import saturated
 from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import Space
@@ -43,6 +43,7 @@ from eqfuse.show.progress import patiently
 WHOLE = 400  # operators at most of a graph that is searched without cutting it
 LOST = 0.1  # of the time, by reading arguments again: from there on they may be read once, block by block
 DEAR = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
+SMALLER = (2, 4)  # times as small as usual are tiles, each of which holds arrays of its own, where memory is scarce
 SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
 
@@ -81,10 +82,12 @@ def compile_graph(
             return PendingProgram(compiled(target=meanwhile), lambda: compiled(target=device))
         flat = looped if graph.rolled else constants_met(views_met(graph), chosen)
 
-        def compiled_of(graph: Graph, uncut: bool = False) -> Program:
-            return _compiled(graph, device, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
+        def compiled_of(graph: Graph, uncut: bool = False, smaller: int = 1) -> Program:
+            on = device if smaller == 1 else device.with_tiles(smaller)
+            return _compiled(graph, on, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
 
-        program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit)
+        tiles = () if is_compiled(device) else SMALLER
+        program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit, tiles)
         if one_size and extractor == "flow":
             program = _read_once(compiled_of, program, looped)
     if graphs:
@@ -106,10 +109,13 @@ def _read_once(compiled_of: Callable[..., Program], program: Program, graph: Gra
     return other if _predicted(other) < (1 - LOST / 2) * _predicted(program) else program
 
 
-def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Graph, limit: int) -> Program:
+def _least_costly(
+    compiled_of: Callable[..., Program], looped: Graph, flat: Graph, limit: int, tiles: Sequence[int]
+) -> Program:
     """The fastest program found that keeps a limit of memory: of the graph as it is searched, of `flat` where loops
-    take more memory than their steps, of a graph that is not cut into segments, over whose ends nothing is computed
-    again, or with large values block by block. MemoryLimitError where none does."""
+    take more memory than their steps, with `tiles` that are so many times as small, of a graph that is not cut into
+    segments, over whose ends nothing is computed again, or with large values block by block. MemoryLimitError where
+    none does."""
     programs: list[Program] = []
     refused: list[MemoryLimitError] = []
     unlimited: list[tuple[float | None, int | None]] = []  # seconds and bytes without a limit, of each graph
@@ -118,13 +124,13 @@ def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Grap
         seconds = unlimited[0][0]
         return bool(programs) and (seconds is None or min(map(_predicted, programs)) <= DEAR * seconds)
 
-    def first_of(graphs: Iterable[Graph], uncut: bool = False) -> bool:
+    def first_of(graphs: Iterable[Graph], uncut: bool = False, smaller: int = 1) -> bool:
         """Compile the first of `graphs` that keeps the limit, and others until the best so far is good enough or one is
         slower than it; is it good enough?"""
         for graph in graphs:
             best = min(map(_predicted, programs), default=None)
             try:
-                programs.append(compiled_of(graph, uncut))
+                programs.append(compiled_of(graph, uncut, smaller))
                 unlimited.append((programs[-1].report.unlimited_seconds, programs[-1].report.unlimited_bytes))
             except MemoryLimitError as error:
                 refused.append(error.with_traceback(None))  # which holds all that the search made
@@ -135,7 +141,11 @@ def _least_costly(compiled_of: Callable[..., Program], looped: Graph, flat: Grap
         return is_enough()
 
     whole = [g for g in dict.fromkeys((flat, looped)) if len(g.operators) <= WHOLE and len(segments(g)[1]) > 1]
-    if not (first_of(dict.fromkeys((looped, flat))) or first_of(whole, uncut=True)):
+    if not (
+        first_of(dict.fromkeys((looped, flat)))
+        or any(first_of([looped], smaller=times) for times in tiles)
+        or first_of(whole, uncut=True)
+    ):
         most = unlimited[0][1]
         first_of(chunked(looped, limit / most if most else 1.0))
     if not programs:

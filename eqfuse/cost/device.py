@@ -173,6 +173,10 @@ class Device(SummarisedValue):
             elements=tuple((op, _scaled(row, self.threads)) for op, row in self.elements),
         )
 
+    def with_tiles(self, smaller: int) -> Device:
+        """This device with tiles that are so many times as small."""
+        return replace(self, l2_bytes=self.l2_bytes // smaller, lasting_seconds=self.lasting_seconds / smaller)
+
     def to_json(self) -> str:
         """All figures, as `from_json` reads them."""
         return json.dumps({field.name: getattr(self, field.name) for field in fields(self)}, indent=1)

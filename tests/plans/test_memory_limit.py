@@ -238,3 +238,20 @@ def test_scores_are_never_held_whole_where_the_limit_is_below_them(name: str, ta
     assert call_bytes(program, arguments) <= nbytes / 2 + PYTHON
     assert not any(t.nbytes >= nbytes for t in program.plan.types)
     assert "blocks, by 1 loop" in str(program.explain())
+
+
+def gates(rows: int = 2048, width: int = 256) -> Network:
+    def function(z: Any) -> Any:
+        i, f, o, g = (np.tanh(z[:, k * width : (k + 1) * width]) for k in range(4))
+        return (i * f + o * g) / (1 + i * i + f * f + o * o + g * g)
+
+    return function, (np.random.default_rng(5).normal(size=(rows, 4 * width)).astype(np.float32),)
+
+
+def test_tiles_are_smaller_where_they_hold_what_the_limit_does_not_leave() -> None:
+    function, arguments = gates()
+    free = ef.compile(function, *arguments, target=CPU, budget=SHORT)
+    program = ef.compile(function, *arguments, target=CPU, budget=SHORT, memory_limit=0.7 * free.peak_bytes)
+    assert program.report.predicted_seconds <= 1.1 * free.report.predicted_seconds and not program.report.rolled
+    assert call_bytes(program, arguments) <= 0.7 * free.peak_bytes + PYTHON
+    np.testing.assert_allclose(program(*arguments), function(*arguments), rtol=1e-4)
