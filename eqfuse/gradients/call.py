@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.errors import DtypeError, OptionError, ShapeError, TraceError
+from eqfuse.errors import DtypeError, OptionError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.carries import shown
 from eqfuse.frontends.numpy.number import Number, is_number
 from eqfuse.frontends.numpy.origins import note_instead, note_places
@@ -23,8 +23,9 @@ from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, differentiated
-from eqfuse.gradients.linearise import changes
+from eqfuse.gradients.linearise import changes, line_below
 from eqfuse.gradients.rules import inlined
+from eqfuse.gradients.transpose import NoTranspose, cotangents
 from eqfuse.ir.graph import CallArguments, Graph, Node, input_node, substitute
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
 from eqfuse.ir.signature import CallSignature, parameters_of
@@ -122,13 +123,15 @@ class DifferentiatedCall:
             self.result, self.aux = ResultTree(result, numbers=True), ResultTree(aux)
         note_places(self.trace.places, [*self.result.nodes, *self.aux.nodes])
         self._values = dict(zip(self.stand_ins, self.arguments, strict=True))
+        self._loops: dict[Node, Node] = {}  # of changes, and the ones that they are of
         around = differentiated()
         if around is not None:
             around.again.update(dict.fromkeys(self.again))
 
     def _pair(self, result: Any) -> Any:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            kind = f"{len(result)} values" if isinstance(result, (tuple, list)) else type(result).__name__
+            several = isinstance(result, (tuple, list))
+            kind = f"{len(result)} values" if several else "an array" if _is_array(result) else type(result).__name__
             raise TraceError(
                 f"{self.what} with has_aux=True: {name_of(self.fn)} returns a pair, what is differentiated and all "
                 f"else (return loss, aux), and not {kind}"
@@ -176,10 +179,23 @@ class DifferentiatedCall:
             )
         replaced: dict[Node, Node] = {}
         seeds = dict(zip(self.stand_ins, steps, strict=True))
-        tangents = changes(self.result.nodes, seeds, self.trace.places, replaced)
+        tangents = changes(self.result.nodes, seeds, self.trace.places, replaced, self._loops)
         for loop, instead in replaced.items():
             (self._values[loop],) = self.back([instead])
         return tangents
+
+    def cotangents(self, tangents: Sequence[Node | None], steps: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
+        """Those of the arguments, whose changes are the `steps`. UnsupportedOp for a loop whose steps data count."""
+        try:
+            return cotangents(tangents, steps, seeds)
+        except NoTranspose as error:
+            loop = self._loops.get(error.loop, error.loop)
+            raise UnsupportedOp(
+                f"{error.op} has no gradient, as data decide how many steps it has: ef.jvp goes through it. ef.scan "
+                "has one, and ef.fori_loop whose bounds are known while tracing: name those in static_argnames, or run "
+                "the most steps there may be, those from n on with np.where(i < n, after, before)"
+                + line_below(loop, self.result.nodes, self.trace.places)
+            ) from None
 
     def back(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """`nodes` over the arguments, in place of their stand-ins."""

@@ -12,7 +12,6 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of
 from eqfuse.gradients.derived import DerivedFunction
-from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Node, const
 
 
@@ -56,7 +55,7 @@ def _gradient(
     call = DifferentiatedCall(what, fun, args, kwargs, chosen, has_aux)
     loss = _one_number(call, holomorphic)
     steps = call.steps()
-    gradient_nodes = cotangents(call.changes(steps), steps, [const(1, loss.dtype)])
+    gradient_nodes = call.cotangents(call.changes(steps), steps, [const(1, loss.dtype)])
     aux = call.aux.tree(call.back(call.aux.nodes))
     gradients = call.argument_trees(call.back(gradient_nodes))
     return call.result.tree(call.back([loss])), aux, gradients[0] if one else gradients
@@ -66,9 +65,11 @@ def _one_number(call: DifferentiatedCall, holomorphic: bool) -> Node:
     """The result that has a gradient."""
     name, nodes = name_of(call.fn), call.result.nodes
     if len(nodes) != 1 or not call.result.all_arrays:
+        count = len(call.result.paths)
+        values = f"{count} values: add up what is minimised" if count > 1 else "no array: return what is minimised"
         raise ShapeError(
-            f"{call.what} is of functions with one number as their result, and {name} returns "
-            f"{len(call.result.paths)} values: add up what is minimised, or return the rest as aux, with has_aux=True"
+            f"{call.what} is of functions with one number as their result, and {name} returns {values}, or return the "
+            "rest as aux, with has_aux=True"
         )
     (loss,) = nodes
     if loss.shape:

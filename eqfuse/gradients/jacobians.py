@@ -20,7 +20,6 @@ from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of, stand_
 from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.expr import Expr, filled, reshape, transpose, zeros
 from eqfuse.gradients.rules import refuse_forward
-from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Node, const, substitute
 
 Argnums = int | tuple[int, ...]
@@ -96,7 +95,7 @@ def _by_rows(call: DifferentiatedCall) -> list[list[Node]]:
     rows = []
     for tangent, n in zip(tangents, results, strict=True):
         (cotangent,) = stand_ins(["cotangent"], [n.type])
-        cts = call.back(cotangents([tangent], steps, [cotangent]))
+        cts = call.back(call.cotangents([tangent], steps, [cotangent]))
         rows.append([row.node for row in _mapped(cotangent, cts)])
     return rows
 

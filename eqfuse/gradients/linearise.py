@@ -22,16 +22,18 @@ def changes(
     seeds: Mapping[Node, Node | None],
     places: Mapping[Node, Any] | None = None,
     replaced: dict[Node, Node] | None = None,
+    loops: dict[Node, Node] | None = None,
 ) -> list[Node | None]:
     """What `outputs` change by where the nodes of `seeds` change by its values. `places`: where nodes were made, for
     the message about one without a derivative. `replaced` gets loops and decompositions of which others take the
-    place, that compute more, and calls in whose place stands what the forward pass of their rule computes.
+    place, that compute more, and calls in whose place stands what the forward pass of their rule computes. `loops` gets
+    of each loop that computes changes the one whose they are.
     """
     try:
-        return _changes(outputs, seeds, {} if replaced is None else replaced)
+        return _changes(outputs, seeds, {} if replaced is None else replaced, loops)
     except _NoDerivativeOf as error:
         what = f"{error.node.op} of {_types(error.node)} has no derivative: {error}"
-        raise UnsupportedOp(what + _line(error.node, outputs, places)) from None
+        raise UnsupportedOp(what + line_below(error.node, outputs, places)) from None
 
 
 class _NoDerivativeOf(NoDerivative):
@@ -43,8 +45,9 @@ class _NoDerivativeOf(NoDerivative):
 
 
 def _changes(
-    outputs: Sequence[Node], seeds: Mapping[Node, Node | None], replaced: dict[Node, Node]
-) -> list[Node | None]:
+    outputs: Sequence[Node], seeds: Mapping[Node, Node | None], replaced: dict[Node, Node],
+    loops: dict[Node, Node] | None = None,
+) -> list[Node | None]:  # fmt: skip
     tangents: dict[Node, Node | None] = dict(seeds)
     several: dict[Node, Sequence[Node | None]] = {}  # of loops: by result
     for n in topological(outputs):
@@ -58,6 +61,8 @@ def _changes(
         except NoDerivative as error:
             raise _NoDerivativeOf(str(error), n) from None
         note_derived(n, of_results, (n, *n.args))
+        if loops is not None and derivative(n.op).several is not None:
+            loops.update((m.args[0] if m.op == "loop_result" else m, n) for m in of_results if m is not None)
         if len(of_results) > 1:
             several[n] = of_results
             continue
@@ -116,7 +121,7 @@ def _types(n: Node) -> str:
     return ", ".join(str(a.type) for a in n.args)
 
 
-def _line(n: Node, outputs: Sequence[Node], places: Mapping[Node, Any] | None) -> str:
+def line_below(n: Node, outputs: Sequence[Node], places: Mapping[Node, Any] | None) -> str:
     """Where `n` was made, or the first known value that is made of it."""
     for m in reaching(outputs, {n}) if places else ():
         place = places.get(m)  # type: ignore[union-attr]

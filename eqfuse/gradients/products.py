@@ -20,7 +20,6 @@ from eqfuse.gradients.expr import zeros
 from eqfuse.gradients.linearise import reaching
 from eqfuse.gradients.partition import POLICIES, Cost, computed_again
 from eqfuse.gradients.rules import refuse_forward
-from eqfuse.gradients.transpose import cotangents
 from eqfuse.ir.graph import Body, Node, const, substitute, topological
 
 
@@ -86,7 +85,7 @@ def backward_of(call: DifferentiatedCall, keep: Cost, again: Cost) -> tuple[Body
     cost least by the prices of keeping a value and of computing it `again`."""
     steps, types = call.steps(), [n.type for n in call.result.nodes]
     cts = stand_ins([f"cotangent of {path}" for path in call.result.paths], types)
-    outputs = call.back(cotangents(call.changes(steps), steps, cts))
+    outputs = call.back(call.cotangents(call.changes(steps), steps, cts))
     inside = computed_again(_read(outputs, cts), keep, again, _marked(call, outputs))
     (body,), residuals = closed([(str(n.attr("name")), n) for n in cts], [outputs], again=inside)
     return body, residuals

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.origins import note_derived
 from eqfuse.gradients.expr import Expr, sum_of, zeros
 from eqfuse.gradients.linearise import reaching
@@ -17,8 +16,17 @@ from eqfuse.gradients.table import derivative
 from eqfuse.ir.graph import Node
 
 
+class NoTranspose(Exception):
+    """Raised for a loop of changes, an `op` that goes forward alone; `loop`: this, or the one around it."""
+
+    def __init__(self, loop: Node, op: str) -> None:
+        super().__init__()
+        self.loop, self.op = loop, op
+
+
 def cotangents(results: Sequence[Node | None], sources: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
-    """The cotangents of `sources`, where `seeds` are those of `results`; zeros where nothing depends on one."""
+    """The cotangents of `sources`, where `seeds` are those of `results`; zeros where nothing depends on one.
+    NoTranspose where a loop on the way goes forward alone."""
     waiting: dict[Node, list[Expr]] = {}
     parts: dict[Node, dict[int, Expr]] = {}  # of loops: by result
     readers: dict[Node, Node] = {}  # of each value the node that its last part came from
@@ -57,10 +65,10 @@ def _of_arguments(n: Node, row: DerivativeRow, whole: dict[int, Expr], linear: s
     """The cotangents of the arguments of `n` at the places `linear`, from those of its results."""
     if row.several is not None:
         if row.transpose_several is None:
-            raise UnsupportedOp(
-                f"{n.op} has no gradient, as data decide how many steps it has: ef.jvp goes through it; ef.scan, and "
-                "ef.fori_loop with bounds that are known while tracing, have one"
-            )
-        return row.transpose_several(n, whole, linear, cotangents)
+            raise NoTranspose(n, n.op)
+        try:
+            return row.transpose_several(n, whole, linear, cotangents)
+        except NoTranspose as error:
+            raise NoTranspose(n, error.op) from None
     assert row.transpose is not None, f"{n.op} stands in a tangent and has no transpose"
     return {position: row.transpose(n, position, whole[0]) for position in linear}

@@ -138,6 +138,29 @@ def test_a_loop_whose_steps_data_count_has_a_forward_derivative_alone() -> None:
         ef.grad(root)(2.0)
 
 
+@pytest.mark.parametrize("derivative", [ef.grad, ef.jacrev, lambda f: ef.jit(ef.value_and_grad(f), target="numpy"),
+                                        lambda f: ef.grad(ef.grad(f)), lambda f: lambda *args: ef.vjp(f, *args)])
+def test_a_loop_that_has_no_gradient_is_refused_with_its_own_line_and_what_to_write(derivative: Any) -> None:
+    def alone(x: Any, n: Any) -> Any:
+        return ef.fori_loop(0, np.floor(n).astype(int), lambda i, v: v * x, 1.0)  # the one
+
+    def within(x: Any, n: Any) -> Any:
+        return ef.scan(lambda c, r: (c + alone(x, r), None), 0.0, np.ones(2) * n)[0]  # around it
+
+    for f, comment in ((alone, "the one"), (within, "around it")):
+        says = rf"(?s)fori_loop has no gradient.*np.where\(i < n, after, before\)\s+made at .*{comment}"
+        with pytest.raises(ef.UnsupportedOp, match=says):
+            derivative(f)(2.0, np.array(3.0))
+
+
+def test_what_is_written_instead_of_a_loop_of_unknown_length_has_the_gradient_of_its_steps() -> None:
+    def power(x: Any, n: Any) -> Any:
+        return ef.fori_loop(0, 9, lambda i, v: np.where(i < n, v * x, v), 1.0)
+
+    for n in (0, 3, 9):
+        np.testing.assert_allclose(ef.jit(ef.grad(power), target="numpy")(2.0, np.int64(n)), n * 2.0 ** (n - 1))
+
+
 def test_a_step_without_a_derivative_is_refused_with_the_line_of_the_loop() -> None:
     def f(x: Any) -> Any:
         return ef.scan(lambda c, r: (np.multiply.reduceat(c * r, [0, 1, 2]), None), x[0], x)[0].sum()
