@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.c.calls import tiles_schedule
+from eqfuse.emit.c.calls import numpy_side, tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.nest import SHORT, Access, Dim
@@ -24,6 +24,7 @@ from eqfuse.emit.c.product.tile import CALLED, terms
 from eqfuse.emit.c.rates import work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import CLEARLY, SPINNING
+from eqfuse.emit.numpy.tiling import work_of as call_work
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.views import computes, leaf_chain
@@ -106,15 +107,21 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
     """
     if any(n.op == "matmul" and computes(leaf_chain(n.args[1])[0]) for n in body.nodes):
         return product_schedule(body, device)
-    by_numpy = tiles_schedule(body, device)
     try:
         ours = product_schedule(body, device)
     except UnsupportedOp:
-        return by_numpy
-    one, other = (s.price(device) for s in (ours, by_numpy))
-    assert one is not None and other is not None
-    lost = min(SPINNING, (CLEARLY - 1) * other.seconds)
-    return ours if one.seconds <= other.seconds + lost else by_numpy
+        return tiles_schedule(body, device)
+    seconds = ours.price(device).seconds
+    least = sum(call_work(n, numpy_side(device)).seconds for n in body.nodes if n.op == "matmul")
+    if seconds <= _dear(least):
+        return ours
+    by_numpy = tiles_schedule(body, device)
+    return ours if seconds <= _dear(by_numpy.price(device).seconds) else by_numpy
+
+
+def _dear(by_numpy: float) -> float:
+    """The seconds above which a kernel of ours is far dearer than one that takes so many by NumPy."""
+    return by_numpy + min(SPINNING, (CLEARLY - 1) * by_numpy)
 
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:

@@ -85,6 +85,7 @@ class RegisterTile:
         return f"eqf_{name}_{self.rows}_{self.streams or self.vectors}_{self.lanes}_{suffix}"
 
 
+@lru_cache(maxsize=64)
 def sums_dtype(dtype: np.dtype) -> np.dtype | None:
     """The dtype of the sums of a product of `dtype`: integers wrap around in an unsigned one. None where NumPy computes
     it."""
