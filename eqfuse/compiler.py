@@ -43,7 +43,7 @@ from eqfuse.show.progress import patiently
 WHOLE = 400  # operators at most of a graph that is searched without cutting it
 LOST = 0.1  # of the time, by reading arguments again: from there on they may be read once, block by block
 DEAR = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
-SMALLER = (2, 4)  # times as small as usual are tiles, each of which holds arrays of its own, where memory is scarce
+SMALLER = (4, 2)  # times as small as usual are tiles, each of which holds arrays of its own, where memory is scarce
 SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
 

@@ -6,7 +6,7 @@ In: a `Grammar`, covers to start from. Out: `Candidates`, covers. After ABC's `i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from eqfuse.egraph.space import ENode, Segment
@@ -122,6 +122,19 @@ def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
             if all(cut.runs for cut in choice.values()) and new.take(choice):
                 moved_covers.append(new)
     return moved_covers
+
+
+def counterparts(cuts: Iterable[Cut], segment: Segment, grammar: Grammar) -> dict[Cut, Cut] | None:
+    """The `cuts` of a program, and what they are made of, over the classes of the saturated segment, if they are all
+    kernels there."""
+    number = _numbers(segment, grammar.segment)
+    moved: dict[Cut, Cut] = {}
+    for cut in below(cuts):
+        counterpart = _moved(cut, moved, number, grammar)
+        if counterpart is None:
+            return None
+        moved[cut] = counterpart
+    return moved
 
 
 def _moved(cut: Cut, moved: dict[Cut, Cut], number: dict[int, int], grammar: Grammar) -> Cut | None:

@@ -8,18 +8,22 @@ never gives a faster plan, and the least peak of a refusal is one that can be ha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from eqfuse.budget import Allowance
 from eqfuse.cost.device import Device
-from eqfuse.egraph.space import Space
+from eqfuse.egraph.space import Segment, Space
 from eqfuse.errors import MemoryLimitError
 from eqfuse.extract.assemble import assemble
 from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.grammar import Grammar
+from eqfuse.extract.covers.area_flow import counterparts
 from eqfuse.extract.covers.cover import Cover, Group
 from eqfuse.extract.memory.recompute import timelines
 from eqfuse.extract.memory.timeline import SegmentMemory, Timeline
+from eqfuse.extract.moves.merge import group as merged
 from eqfuse.plan.memory import Needs
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -54,8 +58,7 @@ def within(
     levels = sorted({s.peak for every in by_cover for s in every}, reverse=True)
     for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
         chosen = [_of_peak(every, level) for every in by_cover]
-        for cover, timeline in zip(covers, chosen, strict=True):
-            cover.groups = tuple(step.group for step in timeline.steps)
+        covers = [_of_timeline(*both) for both in zip(covers, chosen, strict=True)]
         peak = limit.peak(assemble(space, covers, device, proved=False))
         if peak <= limit.nbytes:
             return assemble(space, covers, device, proved)
@@ -77,10 +80,44 @@ def _of_peak(every: list[Timeline], level: int) -> Timeline:
     return min(fitting, key=lambda s: s.seconds) if fitting else min(every, key=lambda s: s.peak)
 
 
+def _of_timeline(cover: Cover, timeline: Timeline) -> Cover:
+    """The `cover` whose kernels are those of its `timeline`."""
+    new = Cover(timeline.held.grammar, timeline.held.roots)
+    new.level, new.cut = cover.level, cover.cut
+    new.is_proved = cover.is_proved and new.grammar is cover.grammar
+    new.groups = tuple(step.group for step in timeline.steps)
+    return new
+
+
+def _over_laws(cover: Cover, segment: Segment, allowance: Allowance) -> Cover | None:
+    """The kernels of a `cover` of the program as written, over the classes of the saturated `segment`, where other
+    values may be stored in place of some, if they are all kernels there."""
+    if cover.grammar.segment is segment or allowance.spent():
+        return None
+    grammar = Grammar(segment, cover.grammar.device, allowance=allowance)
+    moved = counterparts((c for g in cover.groups for c in g.cuts), cover.grammar.segment, grammar)
+    groups = [merged(grammar, tuple(moved[c] for c in g.cuts)) for g in cover.groups] if moved else [None]
+    outputs = [c for g in groups if g is not None for c in g.outputs]
+    if len(outputs) > len(set(outputs)) or not all(g is not None and g.runs for g in groups):
+        return None
+    new = Cover(grammar, segment.roots)
+    new.groups = tuple(g for g in groups if g is not None)
+    new.refs = dict(Counter(c for g in new.groups for c in g.leaves))
+    return new
+
+
 def _timelines(
     space: Space, number: int, cover: Cover, device: Device, limit: Limit, allowance: Allowance
 ) -> list[Timeline]:
-    """The timelines of segment `number`, wherever it is used."""
+    """The timelines of segment `number`, wherever it is used: over the classes of its cover, and over all."""
+    found = _of_cover(space, number, cover, device, limit, allowance)
+    over_laws = _over_laws(cover, space.segments[number], allowance)
+    return found if over_laws is None else found + _of_cover(space, number, over_laws, device, limit, allowance)
+
+
+def _of_cover(
+    space: Space, number: int, cover: Cover, device: Device, limit: Limit, allowance: Allowance
+) -> list[Timeline]:
     segment, grammar = space.segments[number], cover.grammar
     uses = [use for use in space.uses if use.segment == number]
     own = grammar.segment

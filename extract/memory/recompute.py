@@ -43,33 +43,40 @@ class _Effort:
 
 
 def timelines(start: Timeline, candidates: Candidates, allowance: Allowance) -> list[Timeline]:
-    """`start`, and others of falling peaks down to the least that was found, by several descents: storing what results
-    are computed from costs least at first, and then stands in the way of smaller peaks; and of small steps and large
-    ones, neither is always better."""
+    """Of `start` and others, down to the least peak that was found, those than which none holds less and takes no more
+    time. By several descents: storing what results are computed from costs least at first, and then stands in the way
+    of smaller peaks; and of small steps and large ones, neither is always better."""
     falling = [start]
     ways = list(product(FINER, (True, False)))
     for finer, before in ways:
         falling += _descent(start, candidates, finer, before, _Effort(EFFORT // len(ways), start.held, allowance))
-    return falling
+    best: list[Timeline] = []
+    for timeline in sorted(falling, key=lambda t: (t.peak, t.seconds)):
+        if not best or timeline.seconds < best[-1].seconds:
+            best.append(timeline)
+    return best
 
 
 def _descent(start: Timeline, candidates: Candidates, finer: float, before: bool, effort: _Effort) -> list[Timeline]:
-    """Timelines of falling peaks, each `finer` times the one before. `before`: with moves that store what results are
-    computed from."""
-    falling: list[Timeline] = []
+    """Timelines of falling peaks, each `finer` times the one before, and those on the way. `before`: with moves that
+    store what results are computed from."""
+    met: list[Timeline] = []
     now = start
     while now.peak and not effort.spent:
         level = int(now.peak * finer)
-        lower = _lowered(now, level, candidates, before, effort)
+        lower = _lowered(now, level, candidates, before, effort, met)
         if lower.peak >= now.peak:
             break
         now = _cheaper(lower, max(level, lower.peak))
-        falling.append(now)
-    return falling
+        met.append(now)
+    return met
 
 
-def _lowered(now: Timeline, level: int, candidates: Candidates, before: bool, effort: _Effort) -> Timeline:
-    """`now` with moves until it holds no more than `level`, or none lessens the excess, or the `effort` is spent."""
+def _lowered(
+    now: Timeline, level: int, candidates: Candidates, before: bool, effort: _Effort, met: list[Timeline]
+) -> Timeline:
+    """`now` with moves until it holds no more than `level`, or none lessens the excess, or the `effort` is spent. Those
+    on the way join what is `met`."""
     excess = now.excess(level)
     while excess:
         best, best_rate, best_excess = None, 0.0, excess
@@ -88,6 +95,7 @@ def _lowered(now: Timeline, level: int, candidates: Candidates, before: bool, ef
         if best is None:
             break
         now, excess = best, best_excess
+        met.append(now)
     return now
 
 
@@ -109,20 +117,28 @@ def _cheaper(now: Timeline, level: int) -> Timeline:
 
 
 def _moves(now: Timeline, candidates: Candidates, before: bool) -> Iterator[list[TimelineStep]]:
-    """Other steps, each by one move: with values at the step that holds most, with its kernel, and with the kernel that
-    takes most beside the arena."""
-    full = max(range(len(now.steps)), key=lambda i: (now.arena[i], -i))
+    """Other steps, each by one move: with values at the first and the last step that hold most, with their kernels, and
+    with the kernel that takes most beside the arena."""
+    full = [i for i, held in enumerate(now.arena) if held == max(now.arena)]
+    for step in dict.fromkeys((full[0], full[-1])):
+        yield from _at(now, candidates, before, step)
     outside = [s.needs.scratch * s.needs.threads + s.needs.passing + s.needs.held for s in now.steps]
     greedy = max(range(len(outside)), key=lambda i: (outside[i], -i))
+    if outside[greedy] and greedy not in (full[0], full[-1]):
+        yield from _otherwise(now, candidates, greedy)
+
+
+def _at(now: Timeline, candidates: Candidates, before: bool, full: int) -> Iterator[list[TimelineStep]]:
+    """With the values at step `full`, and with its kernel."""
     alive = now.alive(full)
     here = {s.eclass for s in alive}
     for value in alive[:WAITING]:
         yield from _of_value(now, candidates, value, full, here)
         if before and value.first >= 0:
             yield from _stored_before(now, value, full)
+    for value in alive:
+        yield from _others_stored(now, candidates, value)
     yield from _otherwise(now, candidates, full)
-    if outside[greedy] and greedy != full:
-        yield from _otherwise(now, candidates, greedy)
 
 
 def _of_value(
@@ -211,6 +227,28 @@ def _from_anchor(
     if whole is not None and (inserted or within):
         steps[first] = whole
         yield [s for i, s in enumerate(steps) for s in (*inserted.get(i, ()), s)]
+
+
+def _others_stored(now: Timeline, candidates: Candidates, value: Stretch) -> Iterator[list[TimelineStep]]:
+    """What the one reader of `value` may read in its place is stored by the kernel that makes it: the sums of rows, and
+    not what is summed up."""
+    if value.first < 0 or len(value.reads) != 1 or now.steps[value.reads[0]].is_view:
+        return
+    (reader,), held = value.reads, now.held
+    kept = tuple(c for c in now.steps[value.first].group.cuts if c.eclass != value.eclass)
+    cuts = now.steps[reader].group.cuts
+    done = {c for step in now.steps[:reader] for c in step.writes} | held.grammar.free
+    for other in candidates.cuts.get(cuts[0].eclass, ()) if len(cuts) == 1 and kept else ():
+        missing = [c for c in other.leaves if c not in done]
+        if len(missing) != 1 or value.eclass in other.leaves:
+            continue
+        after = held.together((other,))
+        for producer in candidates.cuts.get(missing[0], ()) if after is not None else ():
+            whole = held.together((*kept, producer))
+            if whole is not None and after is not None:
+                steps = list(now.steps)
+                steps[value.first], steps[reader] = whole, after
+                yield steps
 
 
 def _computing_inside(held: SegmentMemory, step: TimelineStep, cut: Cut) -> TimelineStep | None:

@@ -13,6 +13,7 @@ from eqfuse.benches.corpus.checkpointing import chain, residual, u_net
 from eqfuse.benches.corpus.training_steps import TrainingStep
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.ir.pytree import flatten
+from eqfuse.runtime.program import Program
 
 CPU = DEVICES["cpu"]  # prices that are the same everywhere
 WITHIN = 1.01
@@ -40,11 +41,18 @@ def _stays_near(least: float | None, network: TrainingStep, share: float) -> Non
     assert limited.report.stop_reason not in ("seconds", "bytes")
     assert limited.peak_bytes <= limit
     assert limited.report.predicted_seconds <= WITHIN * least
+    _computes_the_same(limited, network)
 
 
-@pytest.mark.slow
-def test_at_80_percent_of_its_memory_a_training_step_costs_what_it_costs_without_a_limit() -> None:
-    _stays_near(None, chain(10), 0.8)
+def _computes_the_same(program: Program, network: Network) -> None:
+    function, arguments = network
+    for got, wanted in zip(flatten(program(*arguments))[0], flatten(function(*arguments))[0], strict=True):
+        assert abs(got - wanted).max() <= 1e-4 * abs(wanted).max()
+
+
+@pytest.mark.parametrize("layers", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 10))])
+def test_at_80_percent_of_its_memory_a_training_step_costs_what_it_costs_without_a_limit(layers: int) -> None:
+    _stays_near(None, chain(layers), 0.8)
 
 
 @pytest.mark.slow
@@ -63,5 +71,4 @@ def test_a_limited_step_computes_the_same_across_the_ends_of_segments() -> None:
     function, arguments = residual(6, rows=256, width=16)
     free = ef.compile(function, *arguments, target=CPU, budget=PATIENT)
     limited = ef.compile(function, *arguments, target=CPU, memory_limit=0.7 * free.peak_bytes, budget=PATIENT)
-    for got, wanted in zip(flatten(limited(*arguments))[0], flatten(function(*arguments))[0], strict=True):
-        assert abs(got - wanted).max() <= 1e-4 * abs(wanted).max()
+    _computes_the_same(limited, (function, arguments))
