@@ -71,6 +71,18 @@ LOOPS = {
                 break
         return x, n
     """,
+    "so many turns as data say": """
+        n = x.size + eps
+        for i in range(1, int(n)):
+            x = x * 0.5 + i
+        return x
+    """,
+    "so many turns as is computed": """
+        y = x
+        for i in range(int(3 * eps + x[0])):
+            y = y * 0.5 + i
+        return y
+    """,
     "no end but a way out": """
         n = 0
         while True:
@@ -96,7 +108,7 @@ def written(source: str) -> Callable[..., Any]:
 
 def pasted(source: str, refusal: str) -> str:
     """`source` with the lines of the `refusal` in place of the loop that they are for."""
-    shown = re.search(r"In place of `(while .*)`:\n((?:    .*\n)+)", refusal)
+    shown = re.search(r"In place of `((?:while|for) .*)`:\n((?:    .*\n)+)", refusal)
     assert shown, refusal
     lines = source.splitlines()
     first = next(i for i, line in reversed([*enumerate(lines)]) if line.strip() == shown[1])

@@ -80,9 +80,18 @@ def _instead(n: Asking, bound: set[str]) -> str:
     bounds = n.iter.args if isinstance(n.iter, ast.Call) and ast.unparse(n.iter.func) == "range" else []
     if len(bounds) not in (1, 2):
         return ""
-    lower, upper = ["0", *map(ast.unparse, bounds)][-2:]
+    lower, upper = ["0", *map(_traced_int, bounds)][-2:]
     step = _function("step", f"{ast.unparse(n.target)}, {parameter}", n.body, carries)
     return f"{step}\n{names} = ef.fori_loop({lower}, {upper}, step, {whole})"
+
+
+def _traced_int(bound: ast.expr) -> str:
+    """`bound` without Python's int, which takes no traced number."""
+    if not (isinstance(bound, ast.Call) and ast.unparse(bound.func) == "int" and len(bound.args) == 1):
+        return ast.unparse(bound)
+    number = ast.unparse(bound.args[0])
+    is_atom = isinstance(bound.args[0], (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+    return f"{number if is_atom else f'({number})'}.astype(int)"
 
 
 def _with_exit(n: ast.While, carries: Sequence[str]) -> str:
