@@ -110,9 +110,9 @@ def _timelines(
     space: Space, number: int, cover: Cover, device: Device, limit: Limit, allowance: Allowance
 ) -> list[Timeline]:
     """The timelines of segment `number`, wherever it is used: over the classes of its cover, and over all."""
-    found = _of_cover(space, number, cover, device, limit, allowance)
+    own = _of_cover(space, number, cover, device, limit, allowance)
     over_laws = _over_laws(cover, space.segments[number], allowance)
-    return found if over_laws is None else found + _of_cover(space, number, over_laws, device, limit, allowance)
+    return own if over_laws is None else own + _of_cover(space, number, over_laws, device, limit, allowance)
 
 
 def _of_cover(

@@ -121,14 +121,14 @@ def _moves(now: Timeline, candidates: Candidates, before: bool) -> Iterator[list
     with the kernel that takes most beside the arena."""
     full = [i for i, held in enumerate(now.arena) if held == max(now.arena)]
     for step in dict.fromkeys((full[0], full[-1])):
-        yield from _at(now, candidates, before, step)
+        yield from _moves_of_step(now, candidates, before, step)
     outside = [s.needs.scratch * s.needs.threads + s.needs.passing + s.needs.held for s in now.steps]
     greedy = max(range(len(outside)), key=lambda i: (outside[i], -i))
     if outside[greedy] and greedy not in (full[0], full[-1]):
         yield from _otherwise(now, candidates, greedy)
 
 
-def _at(now: Timeline, candidates: Candidates, before: bool, full: int) -> Iterator[list[TimelineStep]]:
+def _moves_of_step(now: Timeline, candidates: Candidates, before: bool, full: int) -> Iterator[list[TimelineStep]]:
     """With the values at step `full`, and with its kernel."""
     alive = now.alive(full)
     here = {s.eclass for s in alive}
