@@ -44,7 +44,7 @@ def _stays_near(least: float | None, network: TrainingStep, share: float) -> Non
     _computes_the_same(limited, network)
 
 
-def _computes_the_same(program: Program, network: Network) -> None:
+def _computes_the_same(program: Program, network: TrainingStep) -> None:
     function, arguments = network
     for got, wanted in zip(flatten(program(*arguments))[0], flatten(function(*arguments))[0], strict=True):
         assert abs(got - wanted).max() <= 1e-4 * abs(wanted).max()

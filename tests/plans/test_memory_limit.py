@@ -240,7 +240,7 @@ def test_scores_are_never_held_whole_where_the_limit_is_below_them(name: str, ta
     assert "blocks, by 1 loop" in str(program.explain())
 
 
-def gates(rows: int = 2048, width: int = 256) -> Network:
+def gates(rows: int = 2048, width: int = 256) -> TrainingStep:
     def function(z: Any) -> Any:
         i, f, o, g = (np.tanh(z[:, k * width : (k + 1) * width]) for k in range(4))
         return (i * f + o * g) / (1 + i * i + f * f + o * o + g * g)
