@@ -29,6 +29,7 @@ from eqfuse.extract.unfused import extract as one_by_one
 from eqfuse.extract.unfused import unfused_cover
 
 REGROUPED = 2  # of the cheapest covers
+MISJUDGED = 0.05  # of an estimate: moves are tried again near a kernel whose price differs from it by more
 REACH = 1.25  # times the cheapest, above which a cover of many classes is given up: few become a fifth cheaper
 MANY = 150  # operators, from which on not every greedy plan is a start
 FEW = 500  # classes, up to which the program whose operators cost least is a start as well, and no cover is given up
@@ -105,7 +106,8 @@ def _settled(covers: list[Cover], candidates: Candidates, allowance: Allowance) 
         return []
     again = best.copy()
     again.groups = best.groups
-    regroup(again, candidates, allowance)
+    misjudged = [g for g in best.groups if abs(g.price.seconds - g.estimate) > MISJUDGED * g.estimate]
+    regroup(again, candidates, allowance, misjudged)
     return [again]
 
 

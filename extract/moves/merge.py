@@ -138,10 +138,19 @@ class MergeState:
         that were dropped."""
         fresh = [number for number, group in self._undo_log if group is None and number in self.alive]
         dropped = [group for number, group in self._undo_log if group is not None]
-        near = {*fresh, *(other for number in fresh for other in self._near(number))}
-        near |= {self.maker[leaf] for group in dropped for leaf in group.leaves if leaf in self.maker}
+        feeding = [self.maker[leaf] for group in dropped for leaf in group.leaves if leaf in self.maker]
+        return self._computed({*self._beside(fresh), *feeding})
+
+    def near(self, groups: Collection[Group]) -> int:
+        """The classes, a bit each, that these kernels compute, and those that share a read or an edge with one."""
+        return self._computed(self._beside([number for number, group in self.alive.items() if group in groups]))
+
+    def _beside(self, numbers: list[int]) -> set[int]:
+        return {*numbers, *(other for number in numbers for other in self._near(number))}
+
+    def _computed(self, numbers: set[int]) -> int:
         classes = 0
-        for number in near:
+        for number in numbers:
             for cut in self.alive[number].cuts:
                 classes |= cut.inside
         return classes

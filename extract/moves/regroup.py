@@ -6,11 +6,13 @@ pays only together, such as to store a row's sum because the kernel that writes 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.trust import trusted
-from eqfuse.extract.covers.cover import WORTH, Cover
+from eqfuse.extract.covers.cover import WORTH, Cover, Group
 from eqfuse.extract.greedy import fuse
 from eqfuse.extract.moves.merge import MergeState
 
@@ -19,9 +21,15 @@ MOST_EFFORT = 300_000  # and in all, however large the program: it takes seconds
 ROUNDS = 3  # over all kernels
 
 
-def regroup(cover: Cover, candidates: Candidates, allowance: Allowance = UNLIMITED) -> None:
-    """Apply moves until none helps, or the effort or the `allowance` is spent."""
+def regroup(
+    cover: Cover, candidates: Candidates, allowance: Allowance = UNLIMITED, only: Collection[Group] | None = None
+) -> None:
+    """Apply moves until none helps, or the effort or the `allowance` is spent: all moves, or those of what the kernels
+    `only` and those beside them compute, and of what moves change then."""
     state = _Grouping(cover, candidates)
+    if only is not None:
+        near = state.pool.near(only)
+        state.in_vain = {eclass for eclass in state.cover.choice if not near >> eclass & 1}
     for _ in range(ROUNDS):
         for eclass in sorted(state.cover.choice, reverse=True):
             if state.left > 0 and eclass not in state.in_vain and not allowance.spent():
