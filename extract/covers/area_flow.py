@@ -17,16 +17,25 @@ from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.ops import row
 
-PASSES = 2  # with the reference counts of the cover before
-FEW = 300  # classes, up to which the second pass is one without counts where the first had those of a start
+FEW = 300  # classes, up to which there is a pass without reference counts, where the first has those of a start
 
 
 def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
-    """The candidates of the last pass, those of `starts` among them, and `starts` with the cover of each pass."""
-    references = _references(min(starts, key=lambda c: c.cost, default=None))
+    """The candidates of the last pass, those of `starts` among them, and `starts` with the cover of each pass.
+
+    A pass shares the flow of a class among as many readers as it has in the cheapest start, then among none, as a
+    search without starts begins, and at last among those in the cover before: each finds covers that others miss.
+    """
     covers = list(starts)
+    passes: list[dict[int, int] | None] = [None]  # the counts of the cover before
+    if not starts or len(grammar.classes) <= FEW:
+        passes.insert(0, {})
+    if starts:
+        passes.insert(0, dict(min(starts, key=lambda c: c.cost).refs))
     candidates: Candidates | None = None
-    for _ in range(PASSES):
+    for references in passes:
+        if references is None:
+            references = dict(covers[-1].refs) if covers else {}
         candidates = Candidates(grammar, references, candidates)
         for start in starts:
             for cut in start.choice.values():
@@ -34,13 +43,8 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
         cover = cheapest(candidates)
         if cover is not None:
             covers.append(cover)
-            references = {} if starts and len(grammar.classes) <= FEW else _references(cover)
     assert candidates is not None
     return candidates, covers
-
-
-def _references(cover: Cover | None) -> dict[int, int]:
-    return dict(cover.refs) if cover is not None else {}
 
 
 def cheapest(candidates: Candidates) -> Cover | None:
