@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
-from eqfuse.cost.work import LINE, Work, element_work, touched
+from eqfuse.cost.work import Work, element_work, touched
 from eqfuse.emit.c.cells import MOST_CELLS
 from eqfuse.emit.c.loops import pushed
-from eqfuse.emit.c.nest import SHORT, TILE
+from eqfuse.emit.c.nest import SHORT
 from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, additions, not_full
@@ -60,7 +60,7 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
             return Price(math.inf, read, written, work.flops, "memory")
         vector = _vector(state)
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
-    shares = loops_shared(read + written, compute, _units(state), False, device)
+    shares = loops_shared(read + written, compute, math.prod(state.space), False, device)
     seconds = device.launch_seconds + shares["seconds"] + device.call_seconds * state.template.is_library
     memory = (device if shares["threads"] > 1 else device.single).memory_seconds(read + written)
     return Price(seconds, read, written, work.flops, bound(seconds, memory, shares["compute"]))
@@ -75,15 +75,6 @@ def _not_full(state: State) -> float:
     vector = _vector(state)
     along = pieces(state.space, state.seams)[vector] if state.seams else [state.space[vector]]
     return sum(n * not_full(n) for n in along) / max(1, state.space[vector])
-
-
-def _units(state: State) -> int:
-    """What threads share: elements, or rows, or blocks of columns of rows that go over what they have reduced again."""
-    if not (state.template.reduces and state.template.has_levels and state.axes):
-        return math.prod(state.space)
-    axes = [a % len(state.space) for a in state.axes]
-    width = TILE if state.passes == 1 else LINE
-    return math.prod(state.space[: min(axes)]) * -(-math.prod(state.space[max(axes) + 1 :]) // width)
 
 
 def _vector(state: State) -> int:
