@@ -17,7 +17,8 @@ from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.ops import row
 
-FEW = 300  # classes, up to which there is a pass without reference counts, where the first has those of a start
+# Classes, up to which there is a pass without reference counts besides those with some; none where no calls pay for it.
+FEW = 300
 
 
 def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
@@ -28,7 +29,7 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
     """
     covers = list(starts)
     passes: list[dict[int, int] | None] = [None]  # the counts of the cover before
-    if not starts or len(grammar.classes) <= FEW:
+    if not starts or (len(grammar.classes) <= FEW and not grammar.prices.goes_by_estimates):
         passes.insert(0, {})
     if starts:
         passes.insert(0, dict(min(starts, key=lambda c: c.cost).refs))
