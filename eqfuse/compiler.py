@@ -86,7 +86,8 @@ def compile_graph(
             on = device if smaller == 1 else device.with_tiles(smaller)
             return _compiled(graph, on, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
 
-        tiles = () if is_compiled(device) else SMALLER
+        # Whether something of the budget is left is asked when their turn comes.
+        tiles = (times for times in SMALLER if not is_compiled(device) and not meter.allowance.spent())
         program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit, tiles)
         if one_size and extractor == "flow":
             program = _read_once(compiled_of, program, looped)
@@ -110,7 +111,7 @@ def _read_once(compiled_of: Callable[..., Program], program: Program, graph: Gra
 
 
 def _least_costly(
-    compiled_of: Callable[..., Program], looped: Graph, flat: Graph, limit: int, tiles: Sequence[int]
+    compiled_of: Callable[..., Program], looped: Graph, flat: Graph, limit: int, tiles: Iterable[int]
 ) -> Program:
     """The fastest program found that keeps a limit of memory: of the graph as it is searched, of `flat` where loops
     take more memory than their steps, with `tiles` that are so many times as small, of a graph that is not cut into
