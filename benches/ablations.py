@@ -61,7 +61,7 @@ class Choices:
         return {name: self.ablation(name) for name in ABLATIONS}
 
     def over(self, ablation: str) -> float:
-        """Prediction time of the best greedy plan over that of an ablation."""
+        """Predicted time of the best greedy plan over that of an ablation."""
         return self.ablation("greedy").seconds / self.ablation(ablation).seconds
 
     @property

@@ -40,7 +40,7 @@ def _table(title: str, headings: Sequence[str], left: Sequence[str] = ()) -> Tab
 
 
 def predicted(device: str, rows: Sequence[Prediction]) -> Table:
-    """Prediction times of all ablations, at full size."""
+    """Predicted times of all ablations, at full size."""
     textbook = any(row.verdict for row in rows)
     wanted = ["wanted"] if textbook else []
     headings = ["", "operators", *ABLATIONS, "which", "×", "no maps", "over each", *wanted, "gap", "search"]

@@ -45,12 +45,12 @@ class NeededLaws:
 
     def __str__(self) -> str:
         if not self.laws:
-            return "NeededLaws on: " + (self.doubt or "no law needed, the operators are only fused")
+            return "Rests on: " + (self.doubt or "no law needed, the operators are only fused")
         alike: dict[tuple[str, ...], list[int]] = {}
         for number, laws in enumerate(self.kernels):
             alike.setdefault(laws, []).append(number)
         needed = "" if self.doubt else ", without any one it does not"
-        lines = [f"NeededLaws on (with these laws alone a fresh search reaches this program{needed}):"]
+        lines = [f"Rests on (with these laws alone a fresh search reaches this program{needed}):"]
         for laws, numbers in alike.items():
             more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
             kernels = f"kernel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:SHOWN]))}{more}"
