@@ -110,22 +110,17 @@ def _is_circular(choice: dict[int, Cut]) -> bool:
 
 def transplants(covers: Sequence[Cover], grammar: Grammar) -> list[Cover]:
     """Plans of one program over the classes of the saturated segment, but for those under which classes vanished."""
-    number = _numbers(covers[0].grammar.segment, grammar.segment)
-    moved: dict[Cut, Cut] = {}
     moved_covers = []
     for cover in covers:
         stored = [cover.choice[c] for c in cover.stored()]
-        for cut in below(stored):
-            counterpart = moved.get(cut) or _moved(cut, moved, number, grammar)
-            if counterpart is None:
-                break
-            moved[cut] = counterpart
-        else:
-            kernels = [moved[cut] for cut in reversed(stored)]  # the first to compute a class reads none made later
-            choice = {cut.eclass: cut for cut in kernels if cut.eclass not in cut.reads}
-            new = Cover(grammar, grammar.segment.roots)
-            if all(cut.runs for cut in choice.values()) and new.take(choice):
-                moved_covers.append(new)
+        moved = counterparts(stored, cover.grammar.segment, grammar)
+        if moved is None:
+            continue
+        kernels = [moved[cut] for cut in reversed(stored)]  # the first to compute a class reads none made later
+        choice = {cut.eclass: cut for cut in kernels if cut.eclass not in cut.reads}
+        new = Cover(grammar, grammar.segment.roots)
+        if all(cut.runs for cut in choice.values()) and new.take(choice):
+            moved_covers.append(new)
     return moved_covers
 
 
