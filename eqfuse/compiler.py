@@ -86,8 +86,8 @@ def compile_graph(
             on = device if smaller == 1 else device.with_tiles(smaller)
             return _compiled(graph, on, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
 
-        # Whether something of the budget is left is asked when their turn comes.
-        tiles = (times for times in SMALLER if not is_compiled(device) and not meter.allowance.spent())
+        # How much of the budget is left is asked when their turn comes: values in blocks need some of it too.
+        tiles = (n for n in SMALLER if not is_compiled(device) and meter.allowance.left > meter.budget.seconds / 4)
         program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit, tiles)
         if one_size and extractor == "flow":
             program = _read_once(compiled_of, program, looped)

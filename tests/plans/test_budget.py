@@ -232,8 +232,7 @@ def test_what_a_larger_program_left_no_time_for_is_searched_when_it_is_asked_for
 def test_what_keeps_a_limit_of_memory_ends_with_the_budget_and_a_refusal_says_so(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each kernel that is tried takes a second. Those of each plan that exceeds the limit are looked at in any case: of
-    the program as it is, over the classes of the saturated one, and block by block."""
+    """Each kernel that is tried takes a second. Those of the plan that exceeds the limit are looked at in any case."""
     monkeypatch.setattr(limits, "_GLANCES", 1)
     look, ticks = SegmentMemory.step, itertools.count()
 
@@ -252,7 +251,7 @@ def test_what_keeps_a_limit_of_memory_ends_with_the_budget_and_a_refusal_says_so
             ef.compile(graph, target=DEVICES["cpu"], memory_limit=0, budget=Budget(seconds=seconds))
         tried.append(next(ticks) - before)
         assert ("ef.Budget(seconds=" in str(refused.value)) == (seconds < 1e6)
-    assert tried[1] < 11 * len(free.plan.kernels) < tried[0]
+    assert tried[1] < 8 * len(free.plan.kernels) < tried[0]
 
 
 def test_time_spent_on_the_trace_is_of_the_budget(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
