@@ -7,12 +7,13 @@ read looks past what it does not see, and of two updates in a row one is left.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import combinations, product
 from typing import Any
 
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import apart
-from eqfuse.rewrites.joins import Widths, pad
+from eqfuse.rewrites.joins import Widths, concat, pad
 from eqfuse.rewrites.language.law import (
     EXACT,
     REASSOCIATES,
@@ -143,6 +144,54 @@ def _law_of_added(op: str, exactness: Exactness) -> Law:
         (guard("x has the padded shape", _alike, x, v, widths),), exactness)  # fmt: skip
 
 
+def _taking_turns(axes: int) -> Callable[[TensorType, Slices], tuple[int, ...] | None]:
+    """So many axes along which the slices take all elements by turns, in order; of two axes, two of each."""
+
+    def taking_turns(x: TensorType, slices: Slices) -> tuple[int, ...] | None:
+        each = len(slices) if axes == 1 else 2
+        taken = [[range(*r) for r in ranges] for ranges in slices]
+        for chosen in combinations(range(x.rank), axes):
+            by = [each if a in chosen else 1 for a in range(x.rank)]
+            turns = [[*map(range, at, x.shape, by)] for at in product(*map(range, by))]
+            if x.size and all(n % b == 0 for n, b in zip(x.shape, by, strict=True)) and taken == turns:
+                return chosen
+        return None
+
+    return taking_turns
+
+
+def _interleaved(name: str, values: list[Term], order: Sequence[int], axes: int = 1) -> Law:
+    """A buffer that values fill by turns, in this order, is their elements side by side."""
+    turns = _taking_turns(axes)
+
+    def in_order(slices: Slices) -> Slices:
+        return tuple([slices[i] for i in order])
+
+    def parted(v: TensorType, x: TensorType, slices: Slices) -> tuple[int, ...] | None:
+        """The shape of `v`, with an axis behind each along which the values take turns."""
+        if (chosen := turns(x, in_order(slices))) is None:
+            return None
+        return tuple([n for a, extent in enumerate(v.shape) for n in ((extent, 1) if a in chosen else (extent,))])
+
+    def along(number: int) -> Callable[[TensorType, Slices], int | None]:
+        def axis(x: TensorType, slices: Slices) -> int | None:
+            chosen = turns(x, in_order(slices))
+            return None if chosen is None else chosen[number] - x.rank - (axes - 1 - number)
+
+        return axis
+
+    parts = [values[i].reshape(computed(parted, values[i], x, s)) for i in order]
+    for number in reversed(range(axes)):
+        size = len(parts) if axes == 1 else 2
+        along_axis = computed(along(number), x, s)
+        parts = [concat(*parts[i : i + size], along=along_axis) for i in range(0, len(parts), size)]
+    return Law(name, update(x, *values), parts[0].reshape(computed(_shape, x)), exactness=EXACT)
+
+
+def _shape(x: TensorType) -> tuple[int, ...]:
+    return x.shape
+
+
 _OF_REALS = [
     Law("update_of_constant_is_pad", update(c.broadcast_to(r), v), pad(v, c, computed(_around, v, r, s)),
         exactness=EXACT),
@@ -151,6 +200,11 @@ _OF_REALS = [
     *(_law_of_meeting(first, then) for first, then in ((1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (3, 1))),
     _law_of_added("add", REASSOCIATES),  # -0.0 + 0.0 is 0.0
     _law_of_added("subtract", EXACT),
+    _interleaved("two_by_turns_are_joined", [v, w], (0, 1)),
+    _interleaved("two_by_turns_backwards_are_joined", [v, w], (1, 0)),
+    _interleaved("three_by_turns_are_joined", [v, w, u], (0, 1, 2)),
+    _interleaved("four_by_turns_are_joined", [v, w, u, y], (0, 1, 2, 3)),
+    _interleaved("two_by_two_by_turns_are_joined", [v, w, u, y], (0, 1, 2, 3), axes=2),
 ]  # fmt: skip
 
 LAWS = list(map(of_complex, _OF_REALS))

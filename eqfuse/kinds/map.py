@@ -16,7 +16,8 @@ from eqfuse.ops.index_map import keeps_order
 
 NAME = "map"
 MAPS = "eqfuse.emit.cuda.scheduling.map:map_schedule"
-MOST_PIECES = 16  # beyond, the text that finds the piece of an element takes longer than a library call
+MOST_PIECES = 16  # along an axis: beyond, the text that finds the piece takes longer than a library call
+MOST_CELLS = 32  # of pieces along several axes: the inside of an array of three and its borders are 27
 
 
 def accept(call: Call) -> State | str | None:
@@ -62,8 +63,9 @@ def _updated(call: Call) -> State | str | None:
     if base.at_leaf and 2 * sum(math.prod(v.shape) for v in values) < math.prod(shape):
         return "most of the array stays as it is: its slices are replaced in place"
     seams = seams_of(call)
-    if math.prod(map(len, pieces(shape, seams))) > MOST_PIECES:
-        return f"a kernel joins {MOST_PIECES} pieces at most"
+    along = [*map(len, pieces(shape, seams))]
+    if max(along, default=1) > MOST_PIECES or math.prod(along) > MOST_CELLS:
+        return f"a kernel joins {MOST_PIECES} pieces along an axis at most, and {MOST_CELLS} in all"
     return State(NAME, shape, shape, mapped=True, seams=seams)
 
 

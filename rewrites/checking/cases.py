@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -232,6 +233,10 @@ class _CaseDraw:
         self.image_rank = rng.choice((3, 4)) if used & {"conv", "window"} else 0
         self.axis_of_parts = rng.randint(-4, -1) if "join" in used else -5
         self.piece: tuple = ()  # a slice, beside which another may stand
+        pieces = sum("piece" in mine for mine in self.roles.values())
+        self.turns = _turns(pieces, self.rank, rng) if pieces > 1 and rng.random() < 0.4 else ()
+        if self.turns:
+            self.ones = 0.0
         # extents of the parts along that axis, by their place
         if "part" in used and rng.random() < 0.5:
             self.ones = 0.0
@@ -254,7 +259,11 @@ class _CaseDraw:
             axis = rank + self.axis_of_parts
             n = rng.choice(self.parts) if rng.random() < 0.2 else self.parts[places[0]]
             shape = (*shape[:axis], n, *shape[axis + 1 :])
-        if "piece" in mine:
+        if self.turns and mine & {"piece", "filled"}:
+            shape = tuple(self.base[4 - self.rank :])
+            if "filled" in mine:
+                shape = tuple(n * by for n, by in zip(shape, self.turns, strict=True))
+        elif "piece" in mine:
             shape = tuple(n if rng.random() < 0.5 else rng.randint(0 if n == 0 else 1, n) for n in shape)
         if name in self.own_dtypes:
             return TensorType(self.own_dtypes[name], shape)
@@ -271,6 +280,11 @@ class _CaseDraw:
             axis = types[0].rank + self.axis_of_parts
             extent = types[0].shape[axis]
             return (*self.piece[:axis], (min(after, extent), extent, step), *self.piece[axis + 1 :])
+        if name == "slices" and self.turns:
+            firsts = [*product(*map(range, self.turns))]
+            if self.rng.random() < 0.3:
+                self.rng.shuffle(firsts)
+            return tuple([tuple(zip(at, types[0].shape, self.turns, strict=True)) for at in firsts])
         if name == "dtype" and self.rng.random() < 0.3:
             return self.dtype
         if op == "broadcast_to" and types[0].rank == 0 and self.of_images:
@@ -279,6 +293,14 @@ class _CaseDraw:
         if name == "ranges":
             self.piece = value
         return value
+
+
+def _turns(pieces: int, rank: int, rng: random.Random) -> tuple[int, ...]:
+    """Along each axis how many of some pieces take turns there, so that they fill an array."""
+    by = rng.choice(((2, 2), (4,))) if pieces == 4 else (pieces,)
+    turns = [*by, *(1,) * (rank - len(by))][:rank]
+    rng.shuffle(turns)
+    return tuple(turns)
 
 
 @lru_cache(maxsize=256)
@@ -302,8 +324,8 @@ def roles(law: Law) -> dict[str, set[str]]:
                 mine.add("indices")
             elif term.op == "pad" and i == 1:
                 mine.add("scalar")
-            elif term.op == "slice_scatter" and i > 0:
-                mine.add("piece")
+            elif term.op == "slice_scatter":
+                mine.add("piece" if i else "filled")
     return uses
 
 

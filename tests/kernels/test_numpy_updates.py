@@ -110,9 +110,9 @@ def test_a_stencil_and_its_borders_are_one_kernel_which_is_left_where_little_is_
 
 
 def turned_pairs(x: Any) -> Any:
-    y, angle = np.empty_like(x), np.arange(len(x))[:, None] * 0.01
+    y, angle = np.zeros((len(x), x.shape[1] + 1)), np.arange(len(x))[:, None] * 0.01
     even, odd = x[:, ::2], x[:, 1::2]
-    y[:, ::2] = even * np.exp(-angle) - odd * angle
+    y[:, :-1:2] = even * np.exp(-angle) - odd * angle
     y[:, 1::2] = odd * np.exp(-angle) + even * angle
     return y
 

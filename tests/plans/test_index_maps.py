@@ -13,6 +13,8 @@ import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract import choose
 from eqfuse.ir.evaluate import evaluate
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C
 from tests.support.random_graphs import run_plan, scrambled
 
 F = np.float32
@@ -127,6 +129,88 @@ def test_what_is_gathered_by_traced_places_is_read_where_it_lies(target):
     loss = kernels(ef.trace(cross_entropy, ef.spec((1024, 4096), F), places), target)
     assert len(loss) <= (2 if target == "cpu" else 1)  # on NumPy one call on all rows may be cheaper
     assert all(k.kind != "library" for k in loss)
+
+
+def diffused(u, ends):
+    """A step in space, of which the inside is written into a copy, and after it the borders."""
+    inside = (slice(1, -1),) * u.ndim
+    laplace = -2 * u.ndim * u[inside]
+    for axis in range(u.ndim):
+        for near in (slice(2, None), slice(None, -2)):
+            laplace = laplace + u[tuple(near if a == axis else slice(1, -1) for a in range(u.ndim))]
+    new = u.copy()
+    new[inside] = u[inside] + F(0.1) * laplace
+    for axis in range(u.ndim) if ends == "copied" else ():
+        along = np.moveaxis(new, axis, 0)
+        along[0], along[-1] = along[1], along[-2]
+    return new
+
+
+def rotary_pairs(x, c, s):
+    new, even, odd = np.empty_like(x), x[..., ::2], x[..., 1::2]
+    new[..., ::2] = even * c - odd * s
+    new[..., 1::2] = even * s + odd * c
+    return new
+
+
+def by_turns(count, backwards=False):
+    def fill(x, y):
+        new = np.empty((x.shape[0], count * x.shape[1]), F)
+        for i in range(count)[:: -1 if backwards else 1]:
+            new[:, i::count] = x * y if i % 2 else x + i * y
+        return new
+
+    return fill
+
+
+def two_by_two(x, y):
+    new = np.empty((2 * x.shape[0], 2 * x.shape[1]), F)
+    new[::2, ::2], new[::2, 1::2] = x + y, x * y
+    new[1::2, ::2], new[1::2, 1::2] = x - y, y - x * y
+    return new
+
+
+FILLED: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "a step in space": (lambda u: diffused(u, "kept"), ((40, 40, 40),)),
+    "rotary embedding of pairs": (rotary_pairs, ((4, 256, 64), (256, 32), (256, 32))),
+    "two by turns": (by_turns(2), ((300, 200), (300, 200))),
+    "two by turns, backwards": (by_turns(2, backwards=True), ((300, 200), (300, 200))),
+    "three by turns": (by_turns(3), ((300, 200), (300, 200))),
+    "four by turns": (by_turns(4), ((300, 200), (300, 200))),
+    "two by two": (two_by_two, ((300, 200), (300, 200))),
+}
+
+
+@pytest.mark.parametrize("target", ["c", "h200"])
+@pytest.mark.parametrize("name", FILLED)
+def test_a_buffer_that_is_filled_by_slices_is_one_kernel(name, target):
+    function, shapes = FILLED[name]
+    graph = ef.trace(function, *[ef.spec(shape, F) for shape in shapes])
+    device = C if target == "c" else DEVICES[target]
+    assert [k.kind for k in ef.extract(saturated(graph), target=device).kernels if not k.is_view] == ["map"]
+
+
+def test_borders_in_space_that_are_written_one_after_another_are_no_library_calls():
+    graph = ef.trace(lambda u: diffused(u, "copied"), ef.spec((40, 40, 40), F))
+    assert len(kernels(graph, "h200")) == 1
+    assert all(k.kind == "map" for k in ef.extract(saturated(graph), target=C).kernels if not k.is_view)
+
+
+@pytest.mark.parametrize("target", ["numpy", pytest.param("c", marks=needs_compiler)])
+@pytest.mark.parametrize("shape", [(23,), (3, 4), (5, 3, 40), (4, 4, 4, 4)], ids=str)
+@pytest.mark.parametrize("ends", ["kept", "copied"])
+def test_borders_are_what_numpy_writes(ends, shape, target):
+    u = np.random.default_rng(len(shape)).standard_normal(shape).astype(F)
+    got = ef.compile(lambda u: diffused(u, ends), u, target=target)(u)
+    np.testing.assert_allclose(got, diffused(u, ends), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["numpy", pytest.param("c", marks=needs_compiler)])
+@pytest.mark.parametrize("name", [n for n in FILLED if "turns" in n or "two" in n])
+def test_turns_are_what_numpy_writes(name, target):
+    x, y = np.random.default_rng(0).standard_normal((2, 5, 7)).astype(F)
+    function, _ = FILLED[name]
+    np.testing.assert_allclose(ef.compile(function, x, y, target=target)(x, y), function(x, y), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("target", ["cpu", "h200"])

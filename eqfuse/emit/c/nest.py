@@ -18,6 +18,7 @@ from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
 
 SHORT = 16  # elements: a shorter dimension is no loop of vectors
+NEAR = 4  # steps at most between elements of which vectors are loaded whole and permuted
 ROW = 8  # elements of rows that one turn of the vector loop computes, at most
 BLOCK = 64  # extents of a block that is read across the axis it lies along
 TILE = 512  # elements of a vector loop at most, where a unit runs it several times
@@ -184,13 +185,14 @@ def _goes_on(outer: int, inner: int, extent: int, accesses: Sequence[Access]) ->
 
 
 def _vector(dims: tuple[Dim, ...], arrays: Sequence[tuple[Access, int]]) -> int:
-    """The dimension along which most bytes that the loops touch are neighbours, if it is not short; of several the
-    last. Arrays smaller than the space, as where elements are paired, stay near: if all are, the one along which fewest
-    lie apart, at best one that is reduced, whose results stand in registers."""
+    """The dimension along which most bytes that the loops touch are neighbours, or near, if it is not short; of several
+    the last. Arrays smaller than the space, as where elements are paired, stay near: if all are, the one along which
+    fewest lie apart, at best one that is reduced, whose results stand in registers."""
     whole = any(all(dim.step(a) for dim in dims) for a, _ in arrays)
 
     def neighbours(d: int) -> tuple[bool, int, bool, int, int]:
-        near = sum(size * _touched(dims, a) for a, size in arrays if abs(dims[d].step(a)) == 1)
+        steps = [(abs(dims[d].step(a)), size * _touched(dims, a)) for a, size in arrays]
+        near = sum(size // step for step, size in steps if 1 <= step <= NEAR)
         apart = 0 if whole else sum(size for a, size in arrays if abs(dims[d].step(a)) > 1)
         return dims[d].extent >= SHORT, -apart, dims[d].reduced and not whole, near, d
 

@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.forms import Form
-from eqfuse.emit.c.nest import SHORT, Nest
+from eqfuse.emit.c.nest import NEAR, SHORT, Nest
 from eqfuse.emit.c.ops import PLACES, is_prepared
 from eqfuse.emit.c.passes import GATHERING, REDUCING, is_load, is_scan
 from eqfuse.ir.graph import Graph, Node, topological
@@ -43,6 +43,7 @@ STEP = 60  # of a scan along a row, each of which waits for the one before
 LANES = 16  # in whose time a scan along a row takes one step of a dear operator
 COLUMN = 3  # of a scan of columns side by side
 MOVED = 1  # of an element of a strip, which is stored, or loaded
+APART = 3  # of an element that lies some steps from the next, for each step beyond the first
 CELL = 1e-8  # seconds until the loops of a cell run
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 
@@ -115,10 +116,16 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
                 if is_scan(n):
                     times = _of_scan(n, nest)
                 seconds += turns * count * times * threads / device.scalar_rate(base)
-            elif n in arrays and abs(nest.runs.step(arrays[n].access)) > 1:
-                wide = {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64")
-                seconds += turns * count * device.element_seconds("transpose", wide) * threads
+            elif n in arrays and (step := abs(nest.runs.step(arrays[n].access))) > 1:
+                seconds += turns * count * _apart(n, step, device) * threads
     return seconds, flops
+
+
+def _apart(n: Node, step: int, device: Device) -> float:
+    """Seconds to load an element of `n` where the next lies `step` elements on."""
+    if step <= NEAR:
+        return APART * (step - 1) * _addition(n.dtype, device)
+    return device.element_seconds("transpose", {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64"))
 
 
 def _loops_of(form: Form) -> Iterator[tuple[float, Sequence[Node], Sequence[Node]]]:
@@ -132,9 +139,14 @@ def _loops_of(form: Form) -> Iterator[tuple[float, Sequence[Node], Sequence[Node
 
 def _moved(n: Node, nest: Nest, device: Device) -> float:
     """Seconds of one thread to store a value in a strip, or to load it from there, for all elements."""
-    name = "float32" if n.dtype in (FLOAT16, BFLOAT16) else n.dtype.name
+    return nest.elements * MOVED * _addition(n.dtype, device) * device.threads
+
+
+def _addition(dtype: np.dtype, device: Device) -> float:
+    """Seconds of an addition, all threads at work, of what `dtype` is computed in."""
+    name = "float32" if dtype in (FLOAT16, BFLOAT16) else dtype.name
     base, share = PRICED_AS.get(name, (name, 1))
-    return nest.elements * MOVED * share * device.threads / device.scalar_rate(base)
+    return share / device.scalar_rate(base)
 
 
 def _of_scan(n: Node, nest: Nest) -> float:

@@ -191,9 +191,11 @@ def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
 def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
     """How threads share the units so that they are done soonest. `compute`: seconds of one thread."""
     alone = overlapped(device.single.memory_seconds(traffic), compute)
-    chunk = -(-units // max(1, min(CHUNKS, int(alone / CHUNK), units)))
+    turns = max(1, min(CHUNKS, int(alone / CHUNK)) // device.threads)
+    chunks = max(1, min(turns * device.threads, int(4 * alone / CHUNK), units))
+    chunk = -(-units // chunks)
     chunk = -(-chunk // LINE) * LINE if is_line else chunk
-    return _sooner(traffic, compute, compute / device.threads, chunk, units, device)
+    return _sooner(traffic, compute, compute * turns / chunks, chunk, units, device)
 
 
 def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, Any]:

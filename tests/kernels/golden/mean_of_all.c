@@ -1,7 +1,7 @@
 static void reduce_8620b46a403a_chunk(void *const *arrays, long long chunk) {
     const float *restrict r0 = arrays[0];
     float *restrict p0 = arrays[3];
-    const long first = chunk * 10, last = first + 10 < 64 ? first + 10 : 64;
+    const long first = chunk * 16, last = first + 16;
     for (long part = first; part < last; part++) {
         const long i_begin = part * 16384;
         const long i_end = i_begin + 16384;
@@ -39,7 +39,7 @@ static void reduce_8620b46a403a_joined(void *const *arrays) {
 void *reduce_8620b46a403a(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
     void *const arrays[] = {given[0]->data, given[1]->data, given[2]->data, given[3]->data};
     void *const python = eqf_python.release();
-    eqf_run(reduce_8620b46a403a_chunk, arrays, 7, 4);
+    eqf_run(reduce_8620b46a403a_chunk, arrays, 4, 4);
     reduce_8620b46a403a_joined(arrays);
     eqf_python.resume(python);
     return eqf_none();
