@@ -11,30 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.benches.corpus.suite import Case, TypedFunction, f32, softmax
-from eqfuse.ops.types import TensorType
+from eqfuse.benches.corpus.suite import Case, TypedFunction, f32, i32, softmax
 
 F = np.float32
 
 
-def i32(*shape: int) -> TensorType:
-    return TensorType(np.dtype(np.int32), shape)
+def apart(x: Any, y: Any) -> Any:
+    """The square of the distance of each pair of points."""
+    return ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
 
 
-def around(u: Any) -> Any:
-    return np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
+# Fluids
 
 
-# Fluids and partial differential equations
+def burgers_with_energy(n: int) -> TypedFunction:
+    def along(a: Any, axis: int) -> Any:
+        return (np.roll(a, -1, axis) - np.roll(a, 1, axis)) / 2
 
+    def around(u: Any) -> Any:
+        return np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
 
-def conservative_diffusion(n: int) -> TypedFunction:
-    def program(u: Any) -> Any:
-        k = np.exp(-u)
-        x, y = ((k + np.roll(k, -1, a)) * (np.roll(u, -1, a) - u) for a in (0, 1))
-        return u + F(0.1) * (x - np.roll(x, 1, 0) + y - np.roll(y, 1, 1))
+    def program(u: Any, v: Any) -> Any:
+        new = [w - F(0.1) * (u * along(w, 0) + v * along(w, 1)) + F(0.01) * around(w) for w in (u, v)]
+        return *new, (new[0] * new[0] + new[1] * new[1]).mean()
 
-    return program, [f32(n, n)]
+    return program, [f32(n, n), f32(n, n)]
 
 
 def shallow_water(n: int) -> TypedFunction:
@@ -47,24 +48,7 @@ def shallow_water(n: int) -> TypedFunction:
     return program, [f32(n, n), f32(n, n)]
 
 
-def reaction_and_diffusion(n: int) -> TypedFunction:
-    def program(u: Any, v: Any) -> Any:
-        reaction = u * v * v
-        du, dv = F(0.16) * around(u) - reaction + F(0.04) * (1 - u), F(0.08) * around(v) + reaction - F(0.1) * v
-        return u + du, v + dv, np.abs(du).max()
-
-    return program, [f32(n, n), f32(n, n)]
-
-
-def advection_with_energy(n: int) -> TypedFunction:
-    def program(u: Any, c: Any) -> Any:
-        new = u - np.maximum(c, 0) * (u - np.roll(u, 1, 1)) - np.minimum(c, 0) * (np.roll(u, -1, 1) - u)
-        return new, (new * new).sum(1), new.var(1)
-
-    return program, [f32(n, n), f32(n, 1)]
-
-
-# Pairs
+# Bodies, and kernel methods
 
 
 def forces_and_energy(n: int, k: int) -> TypedFunction:
@@ -77,9 +61,18 @@ def forces_and_energy(n: int, k: int) -> TypedFunction:
     return program, [f32(n, k), f32(n)]
 
 
+def lennard_jones(n: int, k: int) -> TypedFunction:
+    def program(x: Any) -> Any:
+        r2 = apart(x, x) + F(0.1)
+        s = 1 / (r2 * r2 * r2)
+        return 4 * (s * s - s).sum(1), (s * s - s).sum()
+
+    return program, [f32(n, k)]
+
+
 def kernel_regression(n: int, k: int) -> TypedFunction:
     def program(x: Any, y: Any, v: Any) -> Any:
-        w = np.exp(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1))
+        w = np.exp(-apart(x, y))
         return (w * v[None, :]).sum(1) / w.sum(1)
 
     return program, [f32(n, k), f32(n, k), f32(n)]
@@ -87,9 +80,40 @@ def kernel_regression(n: int, k: int) -> TypedFunction:
 
 def discrepancy(n: int, k: int) -> TypedFunction:
     def kernel(x: Any, y: Any) -> Any:
-        return np.exp(F(-0.5) * ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)).sum(1).mean()
+        return np.exp(F(-0.5) * apart(x, y)).sum(1).mean()
 
     return lambda x, y: kernel(x, x) + kernel(y, y) - 2 * kernel(x, y), [f32(n, k), f32(n, k)]
+
+
+def decision(n: int, k: int) -> TypedFunction:
+    def program(x: Any, support: Any, weights: Any) -> Any:
+        return np.sign((np.exp(-apart(x, support)) * weights).sum(1) - F(0.5))
+
+    return program, [f32(n, k), f32(n, k), f32(n)]
+
+
+def mean_shift(n: int, k: int) -> TypedFunction:
+    def program(x: Any) -> Any:
+        w = np.exp(-2 * apart(x, x))
+        new = (w[..., None] * x).sum(1) / w.sum(1)[:, None]
+        return new, ((new - x) ** 2).sum(-1).max()
+
+    return program, [f32(n, k)]
+
+
+def energy_distance(n: int, k: int) -> TypedFunction:
+    def mean(x: Any, y: Any) -> Any:
+        return np.sqrt(apart(x, y) + F(1e-12)).sum(1).mean()
+
+    return lambda x, y: 2 * mean(x, y) - mean(x, x) - mean(y, y), [f32(n, k), f32(n, k)]
+
+
+def hausdorff(n: int, k: int) -> TypedFunction:
+    def program(x: Any, y: Any) -> Any:
+        d = apart(x, y)
+        return np.sqrt(np.maximum(d.min(1).max(), d.min(0).max()))
+
+    return program, [f32(n, k), f32(n, k)]
 
 
 # Attention
@@ -102,16 +126,6 @@ def linear_attention(h: int, s: int, d: int) -> TypedFunction:
         return (scores @ v) * F(0.125)
 
     return program, [f32(h, s, d)] * 3
-
-
-def rotary_scores(h: int, s: int, d: int) -> TypedFunction:
-    def turned(x: Any, c: Any, w: Any) -> Any:
-        return x * c + np.concatenate([-x[..., d // 2 :], x[..., : d // 2]], -1) * w
-
-    def program(q: Any, k: Any, c: Any, w: Any) -> Any:
-        return (turned(q, c, w) * turned(k, c, w)).sum(-1), turned(k, c, w)
-
-    return program, [f32(h, s, d), f32(h, s, d), f32(s, d), f32(s, d)]
 
 
 def pooled_values(n: int, d: int) -> TypedFunction:
@@ -133,19 +147,24 @@ def embedded_norm(v: int, s: int, d: int) -> TypedFunction:
     return program, [f32(v, d), i32(s), f32(s, d)]
 
 
-def bag_of_embeddings(v: int, b: int, s: int, d: int) -> TypedFunction:
-    def program(table: Any, places: Any, weights: Any) -> Any:
-        bag = (table[places] * weights[..., None]).sum(1)
-        return bag / np.sqrt((bag * bag).sum(-1, keepdims=True) + F(1e-6))
-
-    return program, [f32(v, d), i32(b, s), f32(b, s)]
+def scored_embeddings(v: int, b: int, d: int) -> TypedFunction:
+    return lambda table, places, w: 1 / (1 + np.exp(-(table[places] @ w))), [f32(v, d), i32(b), f32(d, 1)]
 
 
-def smoothed_cross_entropy(m: int, n: int) -> TypedFunction:
+def policy_gradient(m: int, n: int) -> TypedFunction:
+    def program(x: Any, actions: Any, advantages: Any) -> Any:
+        p = softmax(x)
+        log_p = np.log(p)
+        picked = np.take_along_axis(log_p, actions[:, None], -1)[:, 0]
+        return -(picked * advantages).mean() + F(0.01) * (p * log_p).sum(-1).mean()
+
+    return program, [f32(m, n), i32(m), f32(m)]
+
+
+def brier_score(m: int, n: int) -> TypedFunction:
     def program(x: Any, labels: Any) -> Any:
-        log_p = np.log(softmax(x))
-        picked = np.take_along_axis(log_p, labels[:, None], -1)[:, 0]
-        return -(F(0.9) * picked + F(0.1) * log_p.mean(-1)).mean()
+        p = softmax(x)
+        return ((p * p).sum(-1) - 2 * np.take_along_axis(p, labels[:, None], -1)[:, 0] + 1).mean()
 
     return program, [f32(m, n), i32(m)]
 
@@ -158,7 +177,7 @@ def focal_loss(m: int, n: int) -> TypedFunction:
     return program, [f32(m, n), i32(m)]
 
 
-# Image filters
+# Images
 
 
 def bilateral(n: int) -> TypedFunction:
@@ -171,25 +190,16 @@ def bilateral(n: int) -> TypedFunction:
     return program, [f32(n, n)]
 
 
-def normalised_edges(n: int) -> TypedFunction:
-    def program(x: Any) -> Any:
-        p = np.pad(x, 1, mode="reflect")
-        dx, dy = p[1:-1, 2:] - p[1:-1, :-2], p[2:, 1:-1] - p[:-2, 1:-1]
-        size = np.sqrt(dx * dx + dy * dy)
-        return size / size.max()
-
-    return program, [f32(n, n)]
+# Finance and signal processing
 
 
-def sharpened_contrast(n: int) -> TypedFunction:
-    def program(x: Any) -> Any:
-        sharp = x - F(0.2) * around(x)
-        return (sharp - sharp.mean()) / np.sqrt(sharp.var() + F(1e-5))
+def market_beta(n: int, d: int) -> TypedFunction:
+    def program(r: Any, market: Any) -> Any:
+        a, b = r - r.mean(-1, keepdims=True), market - market.mean()
+        beta = (a * b).mean(-1) / (b * b).mean()
+        return beta, r.mean(-1) - beta * market.mean()
 
-    return program, [f32(n, n)]
-
-
-# Scans and statistics in finance and signal processing
+    return program, [f32(n, d), f32(d)]
 
 
 def rolling_scores(n: int, d: int, w: int) -> TypedFunction:
@@ -199,28 +209,6 @@ def rolling_scores(n: int, d: int, w: int) -> TypedFunction:
         return (change - change.mean(0)) / np.sqrt(change.var(0) + F(1e-6))
 
     return program, [f32(n, d)]
-
-
-def return_moments(n: int) -> TypedFunction:
-    def program(r: Any) -> Any:
-        z = np.log1p(F(0.01) * r)
-        c = z - z.mean()
-        v = (c * c).mean()
-        return v, (c * c * c).mean() / v**F(1.5), (c * c * c * c).mean() / (v * v), z.min(), z.max()
-
-    return program, [f32(n)]
-
-
-def spectrogram(n: int, w: int, k: int) -> TypedFunction:
-    angles = np.arange(w, dtype=F)[:, None] * np.arange(k, dtype=F) * F(2 * np.pi / w)
-    window = F(0.5) - F(0.5) * np.cos(np.arange(w, dtype=F) * F(2 * np.pi / w))
-
-    def program(x: Any) -> Any:
-        emphasised = x - F(0.97) * np.concatenate([x[:1], x[:-1]])
-        frames = emphasised.reshape(n // w, w) * window
-        return np.log((frames @ np.cos(angles)) ** 2 + (frames @ np.sin(angles)) ** 2 + F(1e-6))
-
-    return program, [f32(n)]
 
 
 # Controls: no law, map or cascade helps
@@ -244,28 +232,27 @@ _LOGITS, _LOGIT = {"m": 8192, "n": 32000}, {"m": 4, "n": 7}
 INTERPLAY: dict[str, Case] = {
     case.id: case
     for case in (
-        Case("J1", conservative_diffusion, {"n": 4096}, _N, "one kernel that computes fluxes twice"),
+        Case("J1", burgers_with_energy, {"n": 4096}, _N, "one kernel of two steps and their energy"),
         Case("J2", shallow_water, {"n": 4096}, _N, "one kernel of two results, fluxes computed for each reader"),
-        Case("J3", reaction_and_diffusion, {"n": 4096}, _N, "one or two kernels, laplacians read where they lie"),
-        Case("J4", advection_with_energy, {"n": 4096}, _N, "one kernel of rows: the step, its energy, its variance"),
-        Case("J5", forces_and_energy, _PAIRS, _PAIR, "one kernel of four sums"),
-        Case("J6", kernel_regression, _PAIRS, _PAIR, "one kernel of two sums"),
-        Case("J7", discrepancy, _PAIRS, _PAIR, "three kernels of sums over pairs"),
-        Case("J8", linear_attention, _HEADS, _HEAD, "exp(q) @ (exp(k)ᵀ @ v)", "R"),
-        Case("J9", rotary_scores, {"h": 16, "s": 8192, "d": 64}, _HEAD, "one kernel that swaps halves"),
-        Case("J10", pooled_values, {"n": 65536, "d": 512}, {"n": 9, "d": 3}, "(p @ x) @ w, a row kernel before", "R"),
-        Case("J11", embedded_norm, {"v": 50000, "s": 16384, "d": 1024}, {"v": 9, "s": 4, "d": 6}, "one kernel"),
-        Case("J12", bag_of_embeddings, {"v": 50000, "b": 4096, "s": 32, "d": 128},
-             {"v": 9, "b": 3, "s": 4, "d": 5}, "one kernel, or two"),
-        Case("J13", smoothed_cross_entropy, _LOGITS, _LOGIT, "logsumexp(x) - x[t], mean(x)", "A"),
-        Case("J14", focal_loss, _LOGITS, _LOGIT, "x[t] and the sum of exponentials alone", "R"),
-        Case("J15", bilateral, {"n": 4096}, _N, "one kernel, whose edges are repeated"),
-        Case("J16", normalised_edges, {"n": 4096}, _N, "sizes computed twice"),
-        Case("J17", sharpened_contrast, {"n": 4096}, _N, "moments in one pass, then the filter again", "R"),
-        Case("J18", rolling_scores, {"n": 16384, "d": 512, "w": 64}, {"n": 12, "d": 3, "w": 4}, "moments in one pass"),
-        Case("J19", return_moments, {"n": 1 << 24}, {"n": 50}, "one pass of five statistics", "R"),
-        Case("J20", spectrogram, {"n": 1 << 24, "w": 512, "k": 64}, {"n": 24, "w": 6, "k": 3},
-             "the window folded into one product with both matrices", "R"),
+        Case("J3", forces_and_energy, _PAIRS, _PAIR, "one kernel of four sums"),
+        Case("J4", lennard_jones, _PAIRS, _PAIR, "one kernel of sums over pairs, and the sum of these"),
+        Case("J5", kernel_regression, _PAIRS, _PAIR, "one kernel of two sums"),
+        Case("J6", discrepancy, _PAIRS, _PAIR, "three kernels of sums over pairs"),
+        Case("J7", decision, _PAIRS, _PAIR, "one kernel of sums over pairs"),
+        Case("J8", mean_shift, _PAIRS, _PAIR, "one kernel of sums over pairs, and what the shifts are"),
+        Case("J9", energy_distance, _PAIRS, _PAIR, "three kernels of sums over pairs"),
+        Case("J10", hausdorff, _PAIRS, _PAIR, "two kernels that compute the distances anew"),
+        Case("J11", linear_attention, _HEADS, _HEAD, "exp(q) @ (exp(k)ᵀ @ v)", "R"),
+        Case("J12", pooled_values, {"n": 65536, "d": 512}, {"n": 9, "d": 3}, "(p @ x) @ w, a row kernel before", "R"),
+        Case("J13", embedded_norm, {"v": 50000, "s": 16384, "d": 1024}, {"v": 9, "s": 4, "d": 6}, "one kernel"),
+        Case("J14", scored_embeddings, {"v": 50000, "b": 1 << 18, "d": 256}, {"v": 5, "b": 9, "d": 3},
+             "(table @ w)[places]"),
+        Case("J15", policy_gradient, _LOGITS, _LOGIT, "logsumexp(x), x[t] and sums with x alone", "A"),
+        Case("J16", brier_score, _LOGITS, _LOGIT, "x[t] and sums of exponentials alone", "R"),
+        Case("J17", focal_loss, _LOGITS, _LOGIT, "x[t] and the sum of exponentials alone", "R"),
+        Case("J18", bilateral, {"n": 4096}, _N, "one kernel, whose edges are repeated"),
+        Case("J19", market_beta, {"n": 8192, "d": 2048}, {"n": 4, "d": 7}, "moments in one pass", "R"),
+        Case("J20", rolling_scores, {"n": 16384, "d": 512, "w": 64}, {"n": 12, "d": 3, "w": 4}, "moments in one pass"),
         Case("J21", distances_from_a_median_like_centre, {"m": 16384, "n": 1024}, {"m": 4, "n": 6}, "one kernel"),
         Case("J22", one_map, {"n": 4096}, _N, "as it is"),
         Case("J23", one_product, {"n": 2048}, _N, "as it is"),

@@ -59,6 +59,10 @@ def f32(*shape: int) -> TensorType:
     return floats(32, *shape)
 
 
+def i32(*shape: int) -> TensorType:
+    return TensorType(np.dtype(np.int32), shape)
+
+
 def f16(*shape: int) -> TensorType:
     return floats(16, *shape)
 

@@ -9,7 +9,9 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.ablations import without_maps
+from eqfuse.benches.corpus.index_maps import INDEX_MAPS
 from eqfuse.benches.corpus.interplay import INTERPLAY
+from eqfuse.benches.corpus.scans import SCANS
 from eqfuse.benches.corpus.suite import Case
 from eqfuse.cost.profiles import DEVICES, device
 from eqfuse.emit.c.device import compiled
@@ -18,6 +20,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from tests.support.some import some
 
+CASES = INTERPLAY | INDEX_MAPS | SCANS
 DEVICE = {"a100": device("a100"), "c": compiled(DEVICES["cpu"])}
 
 
@@ -28,11 +31,11 @@ def arguments(case: Case) -> list[np.ndarray]:
 
 
 def full_graph(id: str) -> Graph:
-    function, types = INTERPLAY[id].program(small=False)
+    function, types = CASES[id].program(small=False)
     return ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
 
 
-@pytest.mark.parametrize("case", some(INTERPLAY.values(), 3), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", some(CASES.values(), 5), ids=lambda case: case.id)
 def test_the_answer_is_numpys(case: Case) -> None:
     function, _ = case.program(small=True)
     given = arguments(case)
@@ -42,10 +45,13 @@ def test_the_answer_is_numpys(case: Case) -> None:
 
 
 # Kernels of more than a few numbers, on an A100
-KERNELS = {"J2": 1, "J4": 1, "J6": 1, "J9": 1, "J11": 1, "J15": 1, "J17": 2, "J19": 1, "J21": 1, "J22": 1, "J23": 1}
+KERNELS = {
+    "J2": 1, "J5": 1, "J6": 1, "J7": 1, "J9": 1, "J13": 1, "J14": 1, "J18": 1, "J21": 1, "J22": 1, "J23": 1, "M8": 1,
+    "M9": 1, "M12": 2, "S5": 1,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("id", some(KERNELS, 3))
+@pytest.mark.parametrize("id", some(KERNELS, 4))
 def test_what_can_be_one_kernel_is_one(id: str) -> None:
     plan = ef.extract(ef.saturate(full_graph(id)), target=DEVICE["a100"])
     large = [k for k in plan.kernels if not k.is_view and k.price.bytes_read > 1000]
