@@ -71,8 +71,7 @@ def step(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [
-    {}, {"extractor": "exact"}, {"numerics": "strict"}, {"memory_limit": 1 << 20}, {"target": "cuda:a100"},
-    {"extractor": "greedy-priority"}, {"numerics": "approximate"}, {"verify": True}, {"extractor": "unfused"},
+    {}, {"extractor": "exact"}, {"memory_limit": 1 << 20}, {"target": "cuda:a100"}, {"extractor": "unfused"},
 ], ids=str)  # fmt: skip
 def test_an_e_graph_goes_when_its_program_is_made(options: dict, tmp_path: Path) -> None:
     """Not with the next collection, which may come in another thread: there egglog cannot drop it."""
