@@ -4,6 +4,9 @@
    wants a chunk takes its number from the job's ticket. So a caller waits only for chunks that another thread is at
    this moment working on, never for a worker to wake up; calls may come from many threads at once, and from chunks.
 
+   The caller works from the first chunk up, workers from the last one down: where kernel after kernel has chunks of the
+   same arrays, each core finds most of its share in its own cache.
+
    A ticket and a team hold the generation of the slot's job beside a number. A worker reads what it needs of the job,
    and then takes a number by compare-and-swap: that succeeds only if the job is still the one that it has read of.
    From then on until the chunk is done the job cannot end, and all its fields hold.
@@ -32,9 +35,10 @@ enum { SLOTS = 64, SPIN = 50000, PAUSES = 32, STACK = 4 << 20, PLACED = 64 };
 typedef void chunk_fn(void *args, int64_t index);
 
 struct job {
-    _Alignas(128) _Atomic uint64_t ticket; /* generation, and the next chunk */
+    _Alignas(128) _Atomic uint64_t ticket; /* generation, and chunks that are taken */
     _Atomic uint64_t team;                 /* generation, and workers that have joined */
     _Atomic uint32_t count, helpers;       /* chunks; workers that may join */
+    _Atomic uint32_t up, down;             /* chunks that the caller has taken, and workers */
     _Atomic int taken;                     /* by a caller */
     chunk_fn *chunk;
     void *args;
@@ -102,8 +106,8 @@ static void work_on(struct job *job, uint32_t index, uint32_t count) {
     }
 }
 
-/* Take the next chunk of the job of that generation. CLOSED where there is none, or the job is over. */
-static uint32_t take(struct job *job, uint32_t which, uint32_t *count) {
+/* Take a chunk of the job of that generation. CLOSED where there is none, or the job is over. */
+static uint32_t take(struct job *job, uint32_t which, int calls, uint32_t *count) {
     uint64_t ticket = atomic_load_explicit(&job->ticket, memory_order_acquire);
     do {
         *count = atomic_load_explicit(&job->count, memory_order_relaxed);
@@ -111,7 +115,7 @@ static uint32_t take(struct job *job, uint32_t which, uint32_t *count) {
         if (generation(ticket) != which || number(ticket) == CLOSED || number(ticket) >= *count)
             return CLOSED;
     } while (!atomic_compare_exchange_weak(&job->ticket, &ticket, ticket + 1));
-    return number(ticket);
+    return calls ? atomic_fetch_add(&job->up, 1) : *count - 1 - atomic_fetch_add(&job->down, 1);
 }
 
 /* Join the team of a job. Whether there was a place. */
@@ -174,7 +178,7 @@ static int help(void) {
     for (struct job *job = pool.jobs; job < pool.jobs + used; job++) {
         if (!join(job, &which))
             continue;
-        for (int begun = 0; (index = take(job, which, &count)) != CLOSED; begun = helped = 1) {
+        for (int begun = 0; (index = take(job, which, 0, &count)) != CLOSED; begun = helped = 1) {
             if (!begun)
                 adopt(job);
             work_on(job, index, count);
@@ -261,6 +265,8 @@ static uint32_t publish(struct job *job, chunk_fn *chunk, void *args, uint32_t c
     atomic_store_explicit(&job->count, count, memory_order_relaxed);
     atomic_store_explicit(&job->helpers, helpers, memory_order_relaxed);
     atomic_store(&job->done, 0);
+    atomic_store(&job->up, 0);
+    atomic_store(&job->down, 0);
     atomic_store(&job->waiting, 0);
     atomic_store(&job->ticket, next);
     atomic_store(&job->team, next);
@@ -301,7 +307,7 @@ static void share(struct job *job, chunk_fn *chunk, void *args, uint32_t count, 
         hire(helpers);
     uint32_t which = publish(job, chunk, args, count, helpers), index, same;
     wake(job, helpers);
-    while ((index = take(job, which, &same)) != CLOSED)
+    while ((index = take(job, which, 1, &same)) != CLOSED)
         work_on(job, index, count);
     finish(job, count);
 }

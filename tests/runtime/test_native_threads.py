@@ -77,6 +77,14 @@ def threads_of(kernels: ctypes.CDLL, threads: int) -> int:
     return len({*seen.tolist()})
 
 
+@two_cpus
+def test_the_caller_takes_the_first_chunks_and_another_thread_the_last(kernels: ctypes.CDLL) -> None:
+    for _ in range(20):
+        seen = np.zeros(64, np.uint64)
+        c_threads.run(address(kernels.thread), seen.ctypes.data, len(seen), 2)
+        assert np.count_nonzero(seen[1:] != seen[:-1]) <= 1
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_a_shared_saxpy_is_right(threads: int) -> None:
     problem = Saxpy(64)
