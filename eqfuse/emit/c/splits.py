@@ -67,7 +67,8 @@ def _among_units(nest: Nest, reduced: Sequence[int]) -> Split:
     unsplit = nest
     if nest.by_columns:
         nest = of_width(nest, WIDE)
-    d = max(reduced, key=lambda i: nest.dims[i].extent)
+    outer = [i for i in reduced if i != nest.vector and nest.dims[i].extent >= FEW_UNITS]
+    d = max(outer or reduced, key=lambda i: nest.dims[i].extent)  # loops of vectors stay long
     block = -(-nest.dims[d].extent // max(1, _parts(nest, d)))
     if d == nest.vector:
         block = -(-block // LINE) * LINE
