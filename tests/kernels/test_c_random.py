@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from eqfuse import dtypes
-from eqfuse.emit.c import forms, kernels, nest, rates, reductions, schedule, splits, strips
+from eqfuse.emit.c import forms, kernels, lines, nest, reductions, schedule, splits, strips
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
@@ -225,7 +225,7 @@ def judge(seed: int, count: int) -> None:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, chunks and parts so small that bodies of tests have many, on several threads."""
     for module, name, value in (
-        (nest, "SHORT", 4), (rates, "SHORT", 4), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
+        (nest, "SHORT", 4), (lines, "FAR_BYTES", 0), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
         (splits, "LINE", 4), (splits, "PART", 8), (splits, "SHORT_PART", 8), (splits, "FEW_UNITS", 100),
         (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9),
         (reductions, "PAIR_BYTES", 32), (forms, "SMALL", 2),

@@ -6,17 +6,22 @@ In: a form of `Loops`. Out: lines of C, pass by pass. Next stop: `writer.py`, or
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import FAR, loop
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, held_elements
-from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.nest import NAMES, Access
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass, Strip, by_scans, is_gather, is_load, is_scan
-from eqfuse.emit.c.reductions import Reductions
+from eqfuse.emit.c.reductions import AHEAD, Reductions
 from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node
+
+FAR_BYTES = 4 << 20  # of an array of which rows are fetched ahead, at least: shorter ones lie near
+NARROW = 1024  # bytes of a row of such a block at most: CPUs fetch longer rows ahead by themselves
+NEAR = 4096  # bytes of a block that are fetched before it needs them
 
 
 class Lines(Reductions):
@@ -193,7 +198,35 @@ class Lines(Reductions):
         return rows
 
     def _loops(self, p: Pass, mid: list[str], inner: list[str], number: int) -> list[str]:
-        lines = [*mid, *self._vector_loop(p, inner, number)]
+        lines = [*mid, *self._rows_ahead(p), *self._vector_loop(p, inner, number)]
         for d in reversed(self.nest.inside):
             lines = loop(self.loop_head(d), lines)
         return lines
+
+    def _rows_ahead(self, p: Pass) -> list[str]:
+        """What fetches the lines that later rows of a narrow block of columns read and write: where each row is on a
+        page of its own, one after another would be waited for; behind the last row, where nothing may be, it does
+        nothing."""
+        nest, name = self.nest, NAMES[self.nest.vector]
+        if not (nest.by_columns and nest.runs.blocks > 1 and nest.inside):
+            return []
+        first, last = self.cell_ends(nest.vector)
+        head, lines = f"for (long {name} = {first}; {name} < {last}; {name} += ", list[str]()
+        for array, access, offset, leaf, writes in self._rows_of(p):
+            size = leaf.dtype.itemsize
+            width, step = nest.runs.block * size, nest.dims[nest.inside[-1]].step(access)
+            if leaf.type.nbytes >= FAR_BYTES and nest.runs.step(access) == 1 and width <= NARROW:
+                place = f"{self._index(nest.steps(access), offset, [])} + {step * (NEAR // width)}"
+                lines += loop(f"{head}{AHEAD // size})", [f"__builtin_prefetch(&{array}[{place}], {writes:d}, 2);"])
+        return lines
+
+    def _rows_of(self, p: Pass) -> Iterator[tuple[str, Access, int | str, Node, bool]]:
+        """The arrays that pass `p` reads in each row, and writes: their names, where they lie, from which offset on,
+        and what they are."""
+        for n in p.nodes:
+            if n in self.form.arrays and n not in self.form.gathered and self.place(n) == "inner":
+                read = self.form.arrays[n]
+                yield self.table.array(n), read.access, self.table.offset(n), read.leaf, False
+        for j in filter(self._is_full, p.outputs):
+            access = self.schedule.written[j]
+            yield f"w{self.first + j}", access, access.offset, self.schedule.body.outputs[j], True
