@@ -19,7 +19,7 @@ from eqfuse.emit.c.loops import pushed
 from eqfuse.emit.c.nest import SHORT
 from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
-from eqfuse.emit.c.rates import CELL, additions, not_full
+from eqfuse.emit.c.rates import CELL, additions, not_full, traffic_of
 from eqfuse.emit.c.schedule import loops_shared
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.seams import pieces
@@ -60,9 +60,10 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
             return Price(math.inf, read, written, work.flops, "memory")
         vector = _vector(state)
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
-    shares = loops_shared(read + written, compute, math.prod(state.space), False, device)
+    traffic = traffic_of(read, written)
+    shares = loops_shared(traffic, compute, math.prod(state.space), False, device)
     seconds = device.launch_seconds + shares["seconds"] + device.call_seconds * state.template.is_library
-    memory = (device if shares["threads"] > 1 else device.single).memory_seconds(read + written)
+    memory = (device if shares["threads"] > 1 else device.single).memory_seconds(traffic)
     return Price(seconds, read, written, work.flops, bound(seconds, memory, shares["compute"]))
 
 
@@ -71,10 +72,10 @@ def _not_full(state: State) -> float:
     if state.products:  # of which tiles say how full they are
         return 1.0
     if not state.space or (state.template.pointwise and state.dense):
-        return not_full(math.prod(state.space))
+        return not_full(math.prod(state.space), SHORT)
     vector = _vector(state)
     along = pieces(state.space, state.seams)[vector] if state.seams else [state.space[vector]]
-    return sum(n * not_full(n) for n in along) / max(1, state.space[vector])
+    return sum(n * not_full(n, SHORT) for n in along) / max(1, state.space[vector])
 
 
 def _vector(state: State) -> int:

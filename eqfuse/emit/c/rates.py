@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.forms import Form
-from eqfuse.emit.c.nest import NEAR, SHORT, Nest
+from eqfuse.emit.c.nest import NEAR, Nest
 from eqfuse.emit.c.ops import PLACES, is_prepared
 from eqfuse.emit.c.passes import GATHERING, REDUCING, is_load, is_scan
 from eqfuse.ir.graph import Graph, Node, topological
@@ -36,6 +36,7 @@ BY_OPERATOR = {  # of floats
 }  # fmt: skip
 DIVIDED = {1: 60, 2: 30, 4: 24, 8: 26}  # quotients and remainders of integers, by their bytes
 DIVIDED_BY_ONE = 14  # where the divisor is one number
+WIDENED = 1  # of an element that is made wider before it is reduced
 PLACE = 3  # of a reduction that finds one: values are kept until it is known
 ONE_BY_ONE = 250  # what is computed one element after another
 GATHERED = 30  # of any dtype
@@ -46,6 +47,9 @@ MOVED = 1  # of an element of a strip, which is stored, or loaded
 APART = 3  # of an element that lies some steps from the next, for each step beyond the first
 CELL = 1e-8  # seconds until the loops of a cell run
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
+VECTOR = 64  # bytes of a vector
+WAY = 128 << 10  # bytes from one line to the next that has the same place in a level-2 cache, of cores since 2017
+READ, WRITTEN = 2 / 3, 4 / 3  # of what a byte of a copy costs: before a line is written it is read, too
 
 
 @cache
@@ -70,7 +74,8 @@ def work_of(
     seconds, flops = 0.0, 0
     total = max(1, nest.elements)
     for form in forms:
-        size, full = _size(form, nest) if seams else (total, total * not_full(nest.runs.extent))
+        lanes = _lanes(form, nest)
+        size, full = _size(form, nest, lanes) if seams else (total, total * not_full(nest.runs.extent, lanes))
         form_seconds, count = _work_of(form, nest, device)
         seconds += form_seconds * full / total
         flops += round(count * size / total)
@@ -80,20 +85,33 @@ def work_of(
     return seconds, flops
 
 
-def _size(form: Form, nest: Nest) -> tuple[int, float]:
+def _size(form: Form, nest: Nest, lanes: int) -> tuple[int, float]:
     """The elements of the cells of `form`, and as many of full vectors as take as long."""
     size, full = 0, 0.0
     for box in form.boxes:
         extents = [math.prod([box[a][1] - box[a][0] for a in dim.axes]) for dim in nest.dims]
         count, along = math.prod(extents), extents[nest.vector]
         size += count
-        full += count * not_full(along)
+        full += count * not_full(along, lanes)
     return size, full
 
 
-def not_full(extent: int) -> float:
-    """How many times as long an element takes in vectors along `extent` elements as in full ones."""
-    return max(1.0, SHORT / max(1, extent))
+def _lanes(form: Form, nest: Nest) -> int:
+    """Elements that a turn of the loop of vectors takes: a vector of the smallest that it loads or stores, where it has
+    as many."""
+    stored = {*form.body.outputs, *form.arrays}
+    sizes = [n.dtype.itemsize for n, along in form.varying.items() if nest.vector in along and n in stored]
+    lanes, least = (VECTOR // max(1, min(VECTOR, size)) for size in (min(sizes, default=4), max(sizes, default=4)))
+    while lanes > max(least, nest.runs.extent):
+        lanes //= 2
+    return max(lanes, 2)
+
+
+def not_full(extent: int, lanes: int) -> float:
+    """How many times as long an element takes in turns of `lanes` along `extent` elements as in full ones: behind the
+    last turn come one of half as many, and then one element after another."""
+    turns, left = divmod(extent, lanes)
+    return max(1.0, (turns + left // (lanes // 2) + left % (lanes // 2)) * lanes / max(1, extent))
 
 
 def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
@@ -112,7 +130,9 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
                 count = counts[key] = _times(nest, *key)
             if not loaded:
                 flops += round(turns * count)
-                times, base = additions(op, args[row(op).values_from].dtype, not varying[args[-1]])
+                times, base = additions(op, worked_on(n), not varying[args[-1]])
+                if op in REDUCING and n.dtype.itemsize > args[0].dtype.itemsize:
+                    times += WIDENED
                 if is_scan(n):
                     times = _of_scan(n, nest)
                 seconds += turns * count * times * threads / device.scalar_rate(base)
@@ -126,6 +146,12 @@ def _apart(n: Node, step: int, device: Device) -> float:
     if step <= NEAR:
         return APART * (step - 1) * _addition(n.dtype, device)
     return device.element_seconds("transpose", {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64"))
+
+
+def worked_on(n: Node) -> np.dtype:
+    """The dtype of the values that `n` works on; where it makes wider ones of them, that of these."""
+    dtype = n.args[row(n.op).values_from].dtype
+    return n.dtype if (n.op == "cast" or n.op in REDUCING) and n.dtype.itemsize > dtype.itemsize > 0 else dtype
 
 
 def _loops_of(form: Form) -> Iterator[tuple[float, Sequence[Node], Sequence[Node]]]:
@@ -182,12 +208,24 @@ def bytes_of(body: Graph, nest: Nest, forms: Sequence[Form], device: Device) -> 
     return tuple([nbytes * max(1, times[i]) for i, nbytes in zip(body.inputs, once, strict=True)])
 
 
+def traffic_of(read: int, written: int) -> int:
+    """As many bytes of a copy, half read and half written, as take as long."""
+    return round(READ * read + WRITTEN * written)
+
+
 def near_bytes(nest: Nest, forms: Sequence[Form]) -> int:
-    """Bytes of the arrays that a unit reads."""
+    """Bytes that the arrays which a unit reads take up in a level-2 cache. Of rows that lie a multiple of a power of
+    two apart, the lines have the places of as many bytes: a short part of each row takes up as much as that."""
     loops, near = {*nest.inside, nest.vector}, 0
     for n, read in forms[0].arrays.items():
         along = nest.varies(read.access) & loops
-        near += math.prod([nest.dims[d].block for d in along]) * n.dtype.itemsize if along else 0
+        if not along:
+            continue
+        size = n.dtype.itemsize
+        for d in sorted(along, key=lambda d: abs(nest.dims[d].step(read.access))):
+            apart = abs(nest.dims[d].step(read.access)) * n.dtype.itemsize
+            size = max(size, min(apart & -apart, WAY)) * nest.dims[d].block
+        near += size
     return near
 
 

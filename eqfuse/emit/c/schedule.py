@@ -21,7 +21,7 @@ from eqfuse.emit.c.loops import Loops, pushed, result_access, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.ops import QUICK
 from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
-from eqfuse.emit.c.rates import bytes_of, joining_seconds, work_of
+from eqfuse.emit.c.rates import bytes_of, joining_seconds, traffic_of, work_of
 from eqfuse.emit.c.splits import Split, of_scans, split_of
 from eqfuse.emit.c.strips import with_strips
 from eqfuse.errors import UnsupportedOp
@@ -75,7 +75,7 @@ class CompiledSchedule(Schedule):
         if len(self.reads) + len(self.writes) > device.max_arguments:
             return Price(math.inf, read, written, self.flops, "memory")
         seconds = device.launch_seconds + self.seconds
-        memory = (device if self.threads > 1 else device.single).memory_seconds(read + written)
+        memory = (device if self.threads > 1 else device.single).memory_seconds(traffic_of(read, written))
         return Price(seconds, read, written, self.flops, bound(seconds, memory, self.compute))
 
 
@@ -152,7 +152,7 @@ def _loops(body: Graph, device: Device, strides: Sequence[Sequence[int]] = ()) -
     if cascade is not None and split.dimension is not None:
         compute += joining_seconds(cascade, nest.dims[split.dimension].blocks, device)
     units = nest.elements if nest.is_line else nest.units
-    threads = loops_shared(sum(reads) + sum(writes), compute, units, nest.is_line, device)
+    threads = loops_shared(traffic_of(sum(reads), sum(writes)), compute, units, nest.is_line, device)
     return LoopsSchedule(
         reads, writes, 1 + (split.dimension is not None), body=graph, space=space, nest=nest, forms=planned,
         seams=seams, written=written, split=split.dimension, cascade=cascade, flops=flops, **threads,

@@ -14,7 +14,7 @@ from eqfuse.emit.c.convolution.parts import Convolution, convolution_of, loops_o
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.product.schedule import tile_rate
-from eqfuse.emit.c.rates import work_of
+from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule, computed, in_blocks
 from eqfuse.ir.graph import Graph
@@ -112,5 +112,5 @@ def _priced(s: ConvolutionSchedule, device: Device) -> ConvolutionSchedule:
     cycle = 2 * vector_bytes() // c.dtype.itemsize / tile_rate(c.dtype, device)
     alone = s.units * multiplied(c, s.blocks) * cycle + _streamed(s, device) + sum(seconds for seconds, _ in costs)
     flops = 2 * c.conv.type.size * c.terms + sum(n for _, n in costs)
-    traffic = sum(s.reads) + sum(s.writes) + 2 * sum(t.nbytes for t in s.workspaces)
+    traffic = traffic_of(sum(s.reads), sum(s.writes)) + 2 * sum(t.nbytes for t in s.workspaces)
     return replace(s, flops=flops, **shared(alone, traffic, s.units, device))

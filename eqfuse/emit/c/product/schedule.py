@@ -21,7 +21,7 @@ from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, blocks_of, 
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import CALLED, terms
-from eqfuse.emit.c.rates import work_of
+from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import CLEARLY, SPINNING
 from eqfuse.emit.numpy.tiling import work_of as call_work
@@ -265,7 +265,7 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     alone = _multiplied(s, device) + _streamed(s, device) + _rescaled(s, device) + sum(seconds for seconds, _ in around)
     alone *= LEFT if s.live is not None else 1
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
-    shares = shared(alone, sum(s.reads) + sum(s.writes) + s.between, s.units, device)
+    shares = shared(alone, traffic_of(sum(s.reads), sum(s.writes)) + s.between, s.units, device)
     if not s.copies_once:
         memory = device if shares["threads"] > 1 else device.single
         shares["seconds"] += STRIDED * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)

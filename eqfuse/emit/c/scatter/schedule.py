@@ -19,7 +19,7 @@ from eqfuse.emit.c.calls import calls_schedule
 from eqfuse.emit.c.forms import Form, forms_of
 from eqfuse.emit.c.loops import pushed, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
-from eqfuse.emit.c.rates import COLUMN, STEP, additions, bytes_of, work_of
+from eqfuse.emit.c.rates import COLUMN, STEP, additions, bytes_of, traffic_of, work_of
 from eqfuse.emit.c.scatter.histogram import counted
 from eqfuse.emit.c.schedule import HANDED, SHARED_FROM, LoopsSchedule, loops_schedule, loops_shared
 from eqfuse.errors import UnsupportedOp
@@ -130,11 +130,12 @@ def own_schedule(body: Graph, device: Device) -> ScatterSchedule:
     reads = tuple([sum(each) for each in zip(*elements, strict=True)])
     writes = tuple([o.type.nbytes for o in body.outputs])
     compute, flops = work_of(nest, forms, {}, device)
+    traffic = traffic_of(sum(reads), sum(writes))
     compute += sum([_joining(nest, update, device) for update in updates]) + sum([each.compute for each in begun])
     return ScatterSchedule(
         reads, writes, 1, body=graph, space=space, nest=nest, forms=forms,
         written=tuple([update.target for update in updates for _ in range(2)]), flops=flops + nest.elements,
-        whole=body, updates=updates, begun=begun, **_shared(nest, updates, sum(reads) + sum(writes), compute, device),
+        whole=body, updates=updates, begun=begun, **_shared(nest, updates, traffic, compute, device),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import SHORT
-from eqfuse.emit.c.rates import additions, work_of
+from eqfuse.emit.c.rates import additions, traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.c.sliding.parts import Windows, loops_over, windows_of
 from eqfuse.errors import UnsupportedOp
@@ -137,5 +137,5 @@ def computed(s: WindowsSchedule, device: Device) -> tuple[float, int]:
 
 def _priced(s: WindowsSchedule, device: Device) -> WindowsSchedule:
     alone, flops = computed(s, device)
-    traffic = sum(s.reads) + sum(s.writes)
+    traffic = traffic_of(sum(s.reads), sum(s.writes))
     return replace(s, flops=flops, **shared(alone, traffic, s.units, device))

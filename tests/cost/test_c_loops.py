@@ -1,0 +1,92 @@
+"""Prices of loops in C: of what the text does, by the sizes of elements, the lengths of rows, and where rows lie."""
+
+from __future__ import annotations
+
+import pytest
+
+from eqfuse.emit.c import lines
+from eqfuse.emit.c.schedule import LoopsSchedule
+from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.kinds import kind_named
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C, emitted, judge
+from tests.support.kernels import add, body, cast, data, mul, number, read, reduced, softmax
+
+ALONE = C.one_thread()
+
+
+def loops(kind: str, graph: Graph) -> LoopsSchedule:
+    schedule = kind_named(kind).schedule(graph, ALONE)
+    assert isinstance(schedule, LoopsSchedule)
+    return schedule
+
+
+def inside(x: Node) -> Node:
+    """`x` without its last column, so that rows are loops of their own."""
+    return node("slice", (x,), (((0, x.shape[0], 1), (0, x.shape[1] - 1, 1)),))
+
+
+def columns(width: int, rows: int = 2048) -> Graph:
+    return body([read(0, (rows, width))], softmax(read(0, (rows, width)), -2))
+
+
+@pytest.mark.parametrize("shape", [(900, 1001), (900, 900), (30, 100_000)])
+def test_rows_are_split_so_that_loops_of_vectors_stay_long(shape: tuple[int, int]) -> None:
+    x = read(0, shape)
+    schedule = loops("reduce", body([x], node("sum", (inside(x),), ((-2, -1),))))
+    assert schedule.split is not None and schedule.split != schedule.nest.vector
+    few = read(0, (3, 400_000))
+    schedule = loops("reduce", body([few], node("sum", (inside(few),), ((-2, -1),))))
+    assert schedule.split == schedule.nest.vector
+
+
+def test_a_sum_of_small_integers_costs_what_the_integers_do_that_it_adds_up() -> None:
+    costs = {}
+    for dtype in ("uint8", "int16", "bool", "uint64"):
+        x = read(0, (1 << 20,), dtype)
+        costs[dtype] = loops("reduce", body([x], reduced("sum", x))).compute
+    assert all(cost >= costs["uint64"] for cost in costs.values())
+
+
+def test_an_element_of_a_row_costs_more_where_no_full_vector_ends_the_row() -> None:
+    def cost(dtype: str, width: int) -> float:
+        x = read(0, (1000, width + 1), dtype)
+        return loops("map", body([x], add(inside(x), inside(x)))).compute / width
+
+    assert cost("uint8", 128) == cost("uint8", 1024) < 0.5 * cost("uint8", 95)
+    assert cost("float64", 16) == cost("float64", 64) < 0.6 * cost("float64", 23)
+
+
+def test_columns_of_rows_a_power_of_two_apart_are_read_anew_in_each_pass() -> None:
+    near, far = (loops("row", columns(width)) for width in (528, 512))
+    assert near.reads == (2048 * 528 * 4,) and far.reads == (3 * 2048 * 512 * 4,)
+
+
+def test_what_is_read_costs_less_than_what_is_written() -> None:
+    x, y = read(0, (1 << 25,)), read(0, (1 << 24,))
+    summed, mapped = loops("reduce", body([x], reduced("sum", x))), loops("map", body([y], add(y, y)))
+    assert sum(summed.reads) == sum(mapped.reads) + sum(mapped.writes)
+    assert summed.seconds < 0.8 * mapped.seconds
+
+
+def test_far_rows_of_narrow_blocks_of_columns_are_fetched_ahead() -> None:
+    texts = [emitted("row", columns(width)).text.source for width in (640, 512)]
+    assert ["__builtin_prefetch" in text for text in texts] == [True, True]
+    assert "__builtin_prefetch" not in emitted("row", columns(512, 256)).text.source
+
+
+@needs_compiler
+def test_kernels_that_fetch_rows_ahead_compute_their_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "FAR_BYTES", 0)
+    graphs = []
+    for dtype in ("float16", "float32", "float64"):
+        x, y = read(0, (3000, 200), dtype), read(1, (1, 200), dtype)
+        graphs.append(body([x, y], softmax(mul(x, y), -2)))
+        joined = node("concat", (x, mul(x, x)), (-1,))
+        graphs.append(body([x], softmax(joined, -2)))
+    b = read(0, (3000, 200), "bool")
+    counted = cast(b, "float32")
+    graphs.append(body([b], node("divide", (counted, add(reduced("sum", counted, -2), number(1.0))))))
+    kernels = [emitted("row", graph) for graph in graphs]
+    assert sum("__builtin_prefetch" in kernel.text.source for kernel in kernels) >= 4
+    judge(kernels, graphs, [data(graph) for graph in graphs])
