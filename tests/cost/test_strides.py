@@ -12,6 +12,7 @@ import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.cost.roofline import work
 from eqfuse.emit.numpy.cost.calls import transposed_read
+from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 
 CPU = DEVICES["cpu"]
@@ -84,6 +85,18 @@ def test_a_stack_times_one_matrix_costs_what_the_folded_product_does():
         return work("matmul", (), TensorType(np.dtype(np.float32), (*left[:-1], 256)), types, CPU).seconds
 
     assert product(64, 2, 512) == product(128, 512)
+
+
+def test_small_matrices_of_a_stack_cost_more_for_each_operation_than_a_large_one():
+    stack, large = (TensorType(np.dtype("f8"), shape) for shape in ((1000, 3, 3), (300, 300)))
+    for op in ("inv", "cholesky", "eigvalsh"):
+        attrs = {"cholesky": (False,), "eigvalsh": ("L",)}.get(op, ())
+        by_operation = []
+        for t in (stack, large):
+            out = row(op).type([t], attrs)
+            done = work(op, attrs, out, [t], CPU)
+            by_operation.append(done.whole / done.flops)
+        assert by_operation[0] > 10 * by_operation[1]
 
 
 def test_few_columns_cost_more_for_each_product():

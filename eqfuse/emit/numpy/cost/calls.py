@@ -19,6 +19,7 @@ from eqfuse.emit.numpy.cost.figures import (
     DOT_FROM,
     DOT_TO,
     EXTREMES,
+    FEWEST_ROWS,
     MICRO,
     NARROW,
     NARROW_EXTREME,
@@ -27,6 +28,8 @@ from eqfuse.emit.numpy.cost.figures import (
     NUMBERS,
     PRODUCTS,
     ROWS,
+    SHORT_MATRICES,
+    SHORT_MATRIX,
     SLIDING,
     SUMS,
     UNPACKED,
@@ -35,6 +38,7 @@ from eqfuse.emit.numpy.cost.figures import (
 from eqfuse.emit.numpy.table import are_numbers
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
+from eqfuse.ops.row import PriceClass
 from eqfuse.ops.types import TensorType
 
 
@@ -88,6 +92,9 @@ def _element_work(
     """What the elements cost by NumPy's loops, as `cost.work.element_work`."""
     loops = element_work(op, attrs, out, types, device, literal)
     dtype = types[0].dtype.name
+    if row(op).price is PriceClass.LINEAR_ALGEBRA:
+        n = max(FEWEST_ROWS, min(types[0].shape[-2:]))
+        return replace(loops, seconds=loops.seconds * (1 + (SHORT_MATRICES.get(op, SHORT_MATRIX) / n) ** 2))
     if op in UNPACKED and dtype in PRICED_AS:  # no faster for two elements at once
         each = device.element_seconds(op, PRICED_AS[dtype][0])
     elif row(op).role is Role.REDUCTION and -1 not in row(op).attr(attrs, "axes"):

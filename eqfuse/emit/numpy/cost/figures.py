@@ -33,6 +33,11 @@ PANEL_ROWS = 128  # rows of the first of two chained products that a tile comput
 SPILL = 1.2  # times as long where the rows between them overflow level 2: 4096x768x3072x768 took 216 ms, apart 186
 DOT_FROM, DOT_TO = 32, 8192  # elements of a row that a tile sums as a dot product; OpenBLAS splits longer ones
 
+# Linear algebra: LAPACK walks rows and columns; of short ones it spends most of its time on what surrounds them
+SHORT_MATRIX = 15  # rows of a square matrix that takes twice as long as its operations; of n, (15 / n)**2 times more
+SHORT_MATRICES = {"eigh": 24, "eigvalsh": 28, "svdvals": 21, "cond": 21, "qr": 12}  # on two cores of a Xeon
+FEWEST_ROWS = 3  # one and two rows are solved at once
+
 # Tiles and threads
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used: estimates are no better than that
 # Arrays of a tile that are in cache at once, as the search estimates them: a partial body has no order of evaluation.
