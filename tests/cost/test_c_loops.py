@@ -49,12 +49,21 @@ def test_a_sum_of_small_integers_costs_what_the_integers_do_that_it_adds_up() ->
 
 
 def test_an_element_of_a_row_costs_more_where_no_full_vector_ends_the_row() -> None:
-    def cost(dtype: str, width: int) -> float:
+    def cost(dtype: str, op: str, width: int) -> float:
         x = read(0, (1000, width + 1), dtype)
-        return loops("map", body([x], add(inside(x), inside(x)))).compute / width
+        return loops("map", body([x], node(op, (inside(x),)))).compute / width
 
-    assert cost("uint8", 128) == cost("uint8", 1024) < 0.5 * cost("uint8", 95)
-    assert cost("float64", 16) == cost("float64", 64) < 0.6 * cost("float64", 23)
+    assert cost("int8", "negative", 128) < 0.75 * cost("int8", "negative", 95)
+    assert cost("float64", "exp", 16) < 0.85 * cost("float64", "exp", 23)
+
+
+def test_every_second_element_costs_less_than_elements_far_apart() -> None:
+    def cost(step: int) -> float:
+        x = read(0, (100, 1000 * step))
+        part = node("slice", (x,), (((0, 100, 1), (0, 1000 * step, step)),))
+        return loops("map", body([x], add(part, part))).compute
+
+    assert cost(1) < cost(2) < 0.5 * cost(7)
 
 
 def test_columns_of_rows_a_power_of_two_apart_are_read_anew_in_each_pass() -> None:

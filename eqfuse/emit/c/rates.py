@@ -24,16 +24,20 @@ from eqfuse.ops import row
 from eqfuse.ops.row import PriceClass
 
 # What an element costs in additions of its dtype, operands in the nearest cache: measured on a Zen 5 with 512-bit
-# vectors, where a vector of additions takes 1/3 ns, and rounded. By price class; functions that differ by themselves.
+# vectors, where a vector of additions takes 1/3 ns, and on a Xeon of 2023, which divides half as fast: between the two,
+# and rounded. By price class; functions that differ by themselves.
 ADDITIONS = {
-    PriceClass.FREE: 0, PriceClass.SIMPLE: 1, PriceClass.LOGIC: 1, PriceClass.REDUCTION: 1, PriceClass.DIVISION: 5,
-    PriceClass.EXPONENTIAL: 16, PriceClass.ERF: 25, PriceClass.FLOOR_DIVISION: 100, PriceClass.DIVISORS: 2000,
+    PriceClass.FREE: 0, PriceClass.SIMPLE: 1, PriceClass.LOGIC: 1, PriceClass.REDUCTION: 1, PriceClass.DIVISION: 7,
+    PriceClass.EXPONENTIAL: 16, PriceClass.ERF: 26, PriceClass.FLOOR_DIVISION: 120, PriceClass.DIVISORS: 2000,
 }  # fmt: skip
 BY_OPERATOR = {  # of floats
-    "tanh": 16, "sinh": 16, "cosh": 16, "asinh": 40, "acosh": 40, "atanh": 36, "sin": 22, "cos": 22, "tan": 40,
-    "asin": 18, "acos": 16, "atan": 20, "atan2": 24, "power": 92, "cbrt": 28, "hypot": 16, "erfc": 56, "logaddexp": 160,
-    "nextafter": 8,
+    "sqrt": 9, "log": 19, "log1p": 24, "tanh": 22, "sinh": 20, "cosh": 20, "asinh": 56, "acosh": 48, "atanh": 36,
+    "sin": 21, "cos": 21, "tan": 42, "asin": 18, "acos": 16, "atan": 20, "atan2": 22, "power": 70, "cbrt": 28,
+    "hypot": 26, "erfc": 62, "logaddexp": 140, "nextafter": 8,
 }  # fmt: skip
+LONGER = 1.4  # times as many, of float64: its series are longer, and so are its divisions
+DEAR = ADDITIONS[PriceClass.DIVISION]  # and more, are functions
+AS_LONG = frozenset(["asinh", "acosh", "hypot", "logaddexp", "nextafter", "power", "tan"])  # but of these
 DIVIDED = {1: 60, 2: 30, 4: 24, 8: 26}  # quotients and remainders of integers, by their bytes
 DIVIDED_BY_ONE = 14  # where the divisor is one number
 WIDENED = 1  # of an element that is made wider before it is reduced
@@ -44,7 +48,9 @@ STEP = 60  # of a scan along a row, each of which waits for the one before
 LANES = 16  # in whose time a scan along a row takes one step of a dear operator
 COLUMN = 3  # of a scan of columns side by side
 MOVED = 1  # of an element of a strip, which is stored, or loaded
-APART = 3  # of an element that lies some steps from the next, for each step beyond the first
+APART = 2  # of an element that lies some steps from the next, for each step: vectors of all are loaded and permuted
+REST = 16  # elements that take a turn more, of those that no vector and no half of one holds
+RUN = 2e-9  # seconds until a loop of vectors runs
 CELL = 1e-8  # seconds until the loops of a cell run
 ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 VECTOR = 64  # bytes of a vector
@@ -61,6 +67,8 @@ def additions(op: str, dtype: np.dtype, by_one: bool = False) -> tuple[float, st
     if is_prepared(op, dtype):
         own = DIVIDED_BY_ONE if by_one else DIVIDED[dtype.itemsize]
     times: float = own or ADDITIONS.get(row(op).price, ONE_BY_ONE)
+    if name == "float64" and DEAR <= times < ONE_BY_ONE and op not in AS_LONG and op != "take":
+        times *= LONGER
     if dtype in (FLOAT16, BFLOAT16):
         times, name = times + ROUNDING, "float32"
     base, share = PRICED_AS.get(name, (name, 1))
@@ -82,6 +90,8 @@ def work_of(
     if seams and not nest.is_line:
         between = math.prod([len(seams[d]) - 1 for d in (*nest.inside, nest.vector) if d in seams])
         seconds += nest.units * between * CELL * len(forms[0].passes)
+    elif not nest.is_line:
+        seconds += total / max(1, nest.runs.block) * RUN * len(forms[0].passes)
     return seconds, flops
 
 
@@ -109,9 +119,10 @@ def _lanes(form: Form, nest: Nest) -> int:
 
 def not_full(extent: int, lanes: int) -> float:
     """How many times as long an element takes in turns of `lanes` along `extent` elements as in full ones: behind the
-    last turn come one of half as many, and then one element after another."""
+    last turn come one of half as many, and ever smaller ones for the rest."""
     turns, left = divmod(extent, lanes)
-    return max(1.0, (turns + left // (lanes // 2) + left % (lanes // 2)) * lanes / max(1, extent))
+    halves, rest = divmod(left, lanes // 2)
+    return max(1.0, (turns + halves + (rest > 0) + rest // REST) * lanes / max(1, extent))
 
 
 def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
@@ -143,9 +154,8 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
 
 def _apart(n: Node, step: int, device: Device) -> float:
     """Seconds to load an element of `n` where the next lies `step` elements on."""
-    if step <= NEAR:
-        return APART * (step - 1) * _addition(n.dtype, device)
-    return device.element_seconds("transpose", {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64"))
+    alone = device.element_seconds("transpose", {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64"))
+    return min(alone, APART * step * _addition(n.dtype, device)) if step <= NEAR else alone
 
 
 def worked_on(n: Node) -> np.dtype:

@@ -1,7 +1,7 @@
 static void row_61907fdaaf97_chunk(void *const *arrays, long long chunk) {
     const float *restrict r0 = arrays[0];
     float *restrict w0 = arrays[1];
-    const long first = chunk * 4, last = first + 4;
+    const long first = chunk * 2, last = first + 2;
     for (long unit = first; unit < last; unit++) {
         const long j_begin = unit * 64;
         const long j_end = j_begin + 64 < 1000 ? j_begin + 64 : 1000;
@@ -40,7 +40,7 @@ static void row_61907fdaaf97_chunk(void *const *arrays, long long chunk) {
 void *row_61907fdaaf97(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
     void *const arrays[] = {given[0]->data, given[1]->data};
     void *const python = eqf_python.release();
-    eqf_run(row_61907fdaaf97_chunk, arrays, 4, 4);
+    eqf_run(row_61907fdaaf97_chunk, arrays, 8, 4);
     eqf_python.resume(python);
     return eqf_none();
 }
