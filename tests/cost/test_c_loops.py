@@ -99,3 +99,14 @@ def test_kernels_that_fetch_rows_ahead_compute_their_bodies(monkeypatch: pytest.
     kernels = [emitted("row", graph) for graph in graphs]
     assert sum("__builtin_prefetch" in kernel.text.source for kernel in kernels) >= 4
     judge(kernels, graphs, [data(graph) for graph in graphs])
+
+
+def test_a_sum_costs_its_steps_and_a_place_more_than_a_maximum() -> None:
+    x = read(0, (256, 1000))
+
+    def cost(op: str, axis: int) -> float:
+        return loops("reduce", body([x], reduced(op, x, axis))).compute
+
+    doubled = loops("map", body([x], add(x, x))).compute
+    assert min(cost("sum", -1), cost("sum", -2)) > 2 * doubled
+    assert cost("argmax", -1) > 3 * cost("max", -1) and cost("argmax", -1) > 2 * cost("argmax", -2)

@@ -41,6 +41,10 @@ AS_LONG = frozenset(["asinh", "acosh", "hypot", "logaddexp", "nextafter", "power
 DIVIDED = {1: 60, 2: 30, 4: 24, 8: 26}  # quotients and remainders of integers, by their bytes
 DIVIDED_BY_ONE = 14  # where the divisor is one number
 WIDENED = 1  # of an element that is made wider before it is reduced
+KEPT = 2  # of an element that joins a sum of its column, which is loaded and stored
+WAIT = 3  # of an element of a row that is reduced: one vector after another joins one sum
+SOUGHT = 9  # more, where it is that of a row
+FOLDED, FOUND = 3e-9, 3e-8  # seconds to make one result of a vector of them, and to find its place
 PLACE = 3  # of a reduction that finds one: values are kept until it is known
 ONE_BY_ONE = 250  # what is computed one element after another
 GATHERED = 30  # of any dtype
@@ -131,6 +135,7 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
     counts: dict[tuple[frozenset[int], bool], int] = {}
     varying, arrays, threads = form.varying, form.arrays, device.threads
     for turns, nodes, moved in _loops_of(form):
+        before, waits = seconds, [n for n in nodes if n.op in REDUCING and not nest.by_columns]
         seconds += turns * sum(_moved(n, nest, device) for n in moved)
         for n in nodes:
             op, args, loaded = n.op, n.args, is_load(n)
@@ -142,13 +147,18 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
             if not loaded:
                 flops += round(turns * count)
                 times, base = additions(op, worked_on(n), not varying[args[-1]])
-                if op in REDUCING and n.dtype.itemsize > args[0].dtype.itemsize:
-                    times += WIDENED
+                if op in REDUCING:
+                    times += WIDENED * _widens(n) + KEPT * nest.by_columns
+                    times += SOUGHT * (op in PLACES and not nest.by_columns)
                 if is_scan(n):
                     times = _of_scan(n, nest)
                 seconds += turns * count * times * threads / device.scalar_rate(base)
             elif n in arrays and (step := abs(nest.runs.step(arrays[n].access))) > 1:
                 seconds += turns * count * _apart(n, step, device) * threads
+        if waits:
+            _, base = additions("add", worked_on(waits[0]))
+            seconds = max(seconds, before + nest.elements * WAIT * threads / device.scalar_rate(base))
+            seconds += sum([n.type.size * (FOUND if n.op in PLACES else FOLDED) for n in waits])
     return seconds, flops
 
 
@@ -161,7 +171,12 @@ def _apart(n: Node, step: int, device: Device) -> float:
 def worked_on(n: Node) -> np.dtype:
     """The dtype of the values that `n` works on; where it makes wider ones of them, that of these."""
     dtype = n.args[row(n.op).values_from].dtype
-    return n.dtype if (n.op == "cast" or n.op in REDUCING) and n.dtype.itemsize > dtype.itemsize > 0 else dtype
+    return n.dtype if _widens(n) or (n.op == "cast" and n.dtype.itemsize > dtype.itemsize) else dtype
+
+
+def _widens(n: Node) -> bool:
+    """Is it a reduction of wider values than it reads?"""
+    return n.op in REDUCING - PLACES.keys() and n.dtype.itemsize > n.args[0].dtype.itemsize
 
 
 def _loops_of(form: Form) -> Iterator[tuple[float, Sequence[Node], Sequence[Node]]]:
