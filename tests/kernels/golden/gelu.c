@@ -5,7 +5,7 @@ static void map_64806d82ca23_chunk(void *const *arrays, long long chunk) {
     const float k2 = *(const float *)arrays[3];
     const float k3 = *(const float *)arrays[4];
     float *restrict w0 = arrays[5];
-    const long first = chunk * 33344, last = first + 33344 < 300000 ? first + 33344 : 300000;
+    const long first = chunk * 37504, last = first + 37504 < 300000 ? first + 37504 : 300000;
     #pragma omp simd
     for (long i = first; i < last; i++) {
         const float t0 = r0[i];
@@ -24,7 +24,7 @@ static void map_64806d82ca23_chunk(void *const *arrays, long long chunk) {
 void *map_64806d82ca23(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
     void *const arrays[] = {given[0]->data, given[1]->data, given[2]->data, given[3]->data, given[4]->data, given[5]->data};
     void *const python = eqf_python.release();
-    eqf_run(map_64806d82ca23_chunk, arrays, 9, 4);
+    eqf_run(map_64806d82ca23_chunk, arrays, 8, 4);
     eqf_python.resume(python);
     return eqf_none();
 }

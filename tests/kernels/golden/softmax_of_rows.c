@@ -1,7 +1,7 @@
 static void row_7ae0d99ef033_chunk(void *const *arrays, long long chunk) {
     const float *restrict r0 = arrays[0];
     float *restrict w0 = arrays[1];
-    const long first = chunk * 34, last = first + 34 < 300 ? first + 34 : 300;
+    const long first = chunk * 38, last = first + 38 < 300 ? first + 38 : 300;
     for (long i = first; i < last; i++) {
         float h0[1000];
         int a0_nan = 0;
@@ -41,7 +41,7 @@ static void row_7ae0d99ef033_chunk(void *const *arrays, long long chunk) {
 void *row_7ae0d99ef033(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
     void *const arrays[] = {given[0]->data, given[1]->data};
     void *const python = eqf_python.release();
-    eqf_run(row_7ae0d99ef033_chunk, arrays, 9, 4);
+    eqf_run(row_7ae0d99ef033_chunk, arrays, 8, 4);
     eqf_python.resume(python);
     return eqf_none();
 }
