@@ -20,10 +20,10 @@ class Sheet(NamedTuple):
     shared_block: int
 
 
-# Sources: NVIDIA data sheets and whitepapers; V100, A6000, 3090 Ti and A100 80 GB after Mu Li's transformers-benchmarks
-# as the article on tuning operator fusion quotes it, corrected; L2, SMs and shared memory of V100, A100, H100:
-# PMC10448217 table 3; B200 as read off a device: pytorch/ao PR 4002. The fp16 rate of 3090 Ti and 4090 is the one with
-# fp32 accumulation, half of the advertised one.
+# Sources: NVIDIA data sheets and whitepapers; V100, A6000, 3090 Ti and A100 80 GB after Mu Li's table in
+# transformers-benchmarks, corrected; L2, SMs and shared memory of V100, A100, H100: PMC10448217 table 3; B200 as read
+# off a device: pytorch/ao PR 4002. The fp16 rate of 3090 Ti and 4090 is the one with fp32 accumulation, half of the
+# advertised one.
 SHEETS = {
     "v100": Sheet(70, 16, 900, 15.7, 125, 0, 6, 80, 96, 96),
     "a6000": Sheet(86, 48, 768, 38.7, 155, 155, 6, 84, 100, 99),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
+from eqfuse.summary import count
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,6 @@ class Schedule:
         """What the schedule costs. `work`: the work of its operators as the search sums it, with what is computed again
         for several readers; None without it, where a schedule does not count its own."""
         return None
+
+    def __str__(self) -> str:
+        return count(self.calls, "call") if self.calls else "nothing to compute"

@@ -13,8 +13,10 @@ from typing import Any
 
 from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
+from eqfuse.cost.targets import is_compiled
 from eqfuse.egraph.space import Space
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds.product import narrowed
 from eqfuse.ops import Role, row
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.summary import KernelLine, SummarisedValue, Summary, costs, count, of_kernels, quantity
@@ -32,7 +34,9 @@ class KernelReport:
     predicted_seconds: float
     bound: str  # "memory" | "compute" | "launch"
     accesses_merged: int  # reads and writes of whole intermediate arrays that do not happen
-    peak_share: float  # predicted flops per second, as a share of the device's best rate for this kernel's dtype
+    peak_share: float  # predicted flops per second, as a share of the device's best rate for these operators
+    bandwidth_share: float  # predicted bytes per second, as a share of those of the memory that the bytes fit in
+    balance: float  # flops per byte of which arithmetic at that rate takes as long as that memory
 
     @property
     def bytes_moved(self) -> int:
@@ -73,6 +77,7 @@ class Report(SummarisedValue):
     seconds: Mapping[str, float]
     unfused_kernels: int
     unfused_bytes_moved: int
+    unfused_flops: int
     unfused_seconds: float
     memory_limit: int | None = None  # bytes, as asked for
     unlimited_seconds: float | None = None  # predicted, of the plan that does not keep the limit, if there is one
@@ -80,6 +85,15 @@ class Report(SummarisedValue):
     searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
     rolled: tuple[str, ...] = ()  # what became of many alike steps, and of chains of constants
+
+    @property
+    def intensity(self) -> float:
+        """Flops per byte of memory traffic."""
+        return self.flops / max(self.bytes_moved, 1)
+
+    @property
+    def unfused_intensity(self) -> float:
+        return self.unfused_flops / max(self.unfused_bytes_moved, 1)
 
     def summary(self) -> Summary:
         lines = [KernelLine(k.kind, k.ops, k.bytes_moved, k.predicted_seconds, k.bound) for k in self.kernels]
@@ -148,6 +162,7 @@ def _totals(plan: Plan, unfused_plan: Plan) -> dict[str, Any]:
         "time_ratio": _ratio(predicted, unfused_predicted),
         "unfused_kernels": len(unfused),
         "unfused_bytes_moved": unfused_moved,
+        "unfused_flops": sum(k.flops for k in unfused),
         "unfused_seconds": unfused_predicted,
     }
 
@@ -159,6 +174,8 @@ def running(plan: Plan) -> list[Kernel]:
 
 def _kernel_report(kernel: Kernel, device: Device) -> KernelReport:
     price, ops = kernel.price, kernel.body.computations
+    moved = price.bytes_read + price.bytes_written
+    memory, rate = device.memory_seconds(moved), _best_rate(ops, device) if ops else 0.0
     return KernelReport(
         kind=kernel.kind,
         ops=tuple(n.op for n in ops or kernel.body.operators),
@@ -168,7 +185,9 @@ def _kernel_report(kernel: Kernel, device: Device) -> KernelReport:
         predicted_seconds=price.seconds,
         bound=price.bound,
         accesses_merged=_accesses_merged(kernel.body),
-        peak_share=price.flops / price.seconds / _best_rate(ops, device) if ops and price.seconds else 0.0,
+        peak_share=price.flops / price.seconds / rate if rate and price.seconds else 0.0,
+        bandwidth_share=memory / price.seconds if price.seconds else 0.0,
+        balance=rate * memory / moved if moved else 0.0,
     )
 
 
@@ -192,10 +211,19 @@ def _best_rate(ops: Sequence[Node], device: Device) -> float:
     for n in ops:
         dtype = n.args[row(n.op).values_from].dtype.name
         if row(n.op).role is Role.CONTRACTION:
-            rates.append(device.contraction_flops(dtype))
+            rates.append(_product_rate(n, device))
         else:
             rates += [device.scalar_rate(dtype), 1 / (device.element_seconds(n.op, dtype) or math.inf)]
     return max(rates)
+
+
+def _product_rate(n: Node, device: Device) -> float:
+    """Of the fastest way to compute the product `n`: of its operands before they are widened, by tensor cores, or, in
+    loops of our own for a CPU, at the rate of float32."""
+    dtype = narrowed(n, device)[0].dtype
+    rate = device.contraction_flops(dtype.name)
+    in_loops = is_compiled(device) and not device.tiles_products and (dtype.kind in "biu" or dtype.itemsize == 2)
+    return max(rate, device.contraction_flops("float32")) if in_loops else rate
 
 
 def _fusion_rate(plan: Plan) -> float:

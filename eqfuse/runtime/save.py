@@ -23,7 +23,7 @@ from eqfuse.plan.report import Report
 from eqfuse.plan.text import write, write_report
 from eqfuse.rewrites import Law, admitted, book
 
-FORMAT = 6  # of the file: one that reads no older files has the next number
+FORMAT = 7  # of the file: one that reads no older files has the next number
 SMALL_BYTES = 64  # constants up to this size are written into the graph's text
 
 

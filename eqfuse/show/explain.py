@@ -74,17 +74,19 @@ class Explanation:
             table.add_column("measured", justify="right", no_wrap=True)
         for i, (kernel, shape) in enumerate(zip(self.report.kernels, self.shapes, strict=True)):
             cells = [str(i), kernel.kind, counted(kernel.ops), shape, f"{len(kernel.ops)} / {kernel.accesses_merged}"]
-            cells += [
-                quantity(kernel.bytes_moved, "B"),
-                quantity(kernel.flops),
-                f"{100 * kernel.peak_share:.0f}",
-                kernel.bound,
-            ]
+            cells += [quantity(kernel.bytes_moved, "B"), quantity(kernel.flops), self._peaks(i), kernel.bound]
             cells += [duration(kernel.predicted_seconds)]
             if self.measured is not None:
                 cells += [duration(self.measured[i])]
             table.add_row(*map(Text, cells))
         return table
+
+    def _peaks(self, number: int) -> str:
+        """How much a kernel has of the bandwidth, and of the rate of its operators, in percent."""
+        kernel = self.report.kernels[number]
+        seconds = kernel.predicted_seconds if self.measured is None else self.measured[number]
+        percent = 100 * kernel.predicted_seconds / seconds if seconds else 0.0
+        return f"{percent * kernel.bandwidth_share:.0f} / {percent * kernel.peak_share:.0f}"
 
     def _schedules(self) -> list[Text]:
         lines = [f"  {i}: {'; '.join(schedule.splitlines())}" for i, schedule in enumerate(self.schedules) if schedule]
@@ -112,13 +114,15 @@ class Explanation:
         gap = "" if r.optimality_gap is None else f"; at most {100 * r.optimality_gap:.1f} % from the optimum"
         lines = [
             "merged: operators in one kernel / reads and writes of whole arrays that it saves",
+            "% peak: of the bandwidth of the memory that the bytes fit in / of the best rate for these operators; "
+            f"{'predicted' if self.measured is None else 'measured'}",
             "Against one kernel per operator:",
             f"  {r.unfused_kernels} → {r.n_kernels} kernels, fusion rate {100 * r.fusion_rate:.0f} %",
             f"  {quantity(r.unfused_bytes_moved, 'B')} → {quantity(r.bytes_moved, 'B')} moved, "
-            f"memory saving {100 * r.memory_saving:.0f} %; temporaries {quantity(r.peak_bytes, 'B')}"
-            + self._limited(),
+            f"{r.unfused_intensity:.3g} → {r.intensity:.3g} flops a byte, memory saving {100 * r.memory_saving:.0f} %; "
+            f"temporaries {quantity(r.peak_bytes, 'B')}{self._limited()}",
             f"  {duration(r.unfused_seconds)} → {duration(r.predicted_seconds)} predicted, "
-            f"speed-up {r.speedup:.2f}× (time ratio {r.time_ratio:.2f})",
+            f"speed-up {r.speedup:.2f}× (time ratio {r.time_ratio:.2f}, {100 * (1 - r.time_ratio):.0f} % less)",
             f"Search: {r.egraph_nodes:,} e-graph nodes, stopped: {r.stop_reason}{gap}",
         ]
         if r.stop_reason in LIMITS:

@@ -41,7 +41,7 @@ def measured() -> Device:
     return calibrate.measure(quick=True)
 
 
-ARTICLE = {  # the article's own table: memory GB, GB/s, fp32 and fp16 Tflop/s
+ADVERTISED = {  # in tables on the web: memory GB, GB/s, fp32 and fp16 Tflop/s
     "a100": (80, 2039, 19.5, 312), "v100": (16, 900, 15.7, 125), "a6000": (48, 768, 38, 150),
     "3090ti": (24, 1008, 40, 160),
 }  # fmt: skip
@@ -66,12 +66,12 @@ def test_the_table_of_gpus_is_the_published_one() -> None:
         assert device(name.upper()).arch == f"sm_{row[0]}"
 
 
-def test_figures_are_those_of_the_article_but_for_its_corrections() -> None:
+def test_figures_are_the_advertised_ones_but_for_two_corrections() -> None:
     """GA102 computes fp16 with fp32 accumulation at half the advertised rate; the A6000 row is rounded."""
     ours = {name: (s.memory, s.bandwidth, s.fp32, s.fp16) for name, s in SHEETS.items()}
-    differing = {name for name, row in ARTICLE.items() if row != ours[name]}
+    differing = {name for name, row in ADVERTISED.items() if row != ours[name]}
     assert differing == {"a6000", "3090ti"}
-    assert 2 * SHEETS["3090ti"].fp16 == ARTICLE["3090ti"][3]
+    assert 2 * SHEETS["3090ti"].fp16 == ADVERTISED["3090ti"][3]
 
 
 def test_adding_a_scalar_on_a_3090_ti_runs_at_126_giga_elements_per_second() -> None:

@@ -1,4 +1,4 @@
-"""The report counts what the articles count: kernels, bytes, merged accesses, and the ratios against unfused."""
+"""The report counts kernels, bytes, merged accesses, shares of the peaks, and the ratios against unfused."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.suite import GRAPHS, Case
 from eqfuse.plan.plan import Kernel
 from eqfuse.runtime import disk_cache
 from eqfuse.show.explain import explain, why_not_fused
 from eqfuse.summary import duration, quantity
+from tests.support.some import some
 
 M, N, K = 64, 48, 32
 F32 = np.float32
@@ -74,6 +76,44 @@ def test_intensity_of_a_product() -> None:
     assert kernel.intensity == pytest.approx(2 * M * N * K / (4 * (M * K + K * N + M * N)))
 
 
+@pytest.mark.parametrize(("dtype", "rate"), [("float32", 19.5e12), ("float16", 312e12)])
+def test_the_balance_of_a_large_product_is_the_rate_over_the_bandwidth(dtype: str, rate: float) -> None:
+    """Of an A100 with 80 GB: 19.5 or 312 Tflop/s over 2,039 GB/s."""
+    square = ef.spec((8192, 8192), dtype)
+    (kernel,) = ef.compile(np.matmul, square, square, target="cuda:a100").report.kernels
+    assert kernel.balance == pytest.approx(rate / 2039e9, rel=0.3)
+    assert kernel.intensity > kernel.balance and kernel.bound == "compute"
+
+
+def test_a_product_of_widened_operands_has_no_more_than_the_rate_of_tensor_cores() -> None:
+    half = ef.spec((4096, 4096), np.float16)
+    (kernel,) = ef.compile(lambda a, b: a.astype(F32) @ b.astype(F32), half, half, target="cuda:a100").report.kernels
+    assert 0.9 < kernel.peak_share <= 1
+
+
+@pytest.mark.parametrize("target", ["numpy", "c", "cuda:a100"])
+@pytest.mark.parametrize("case", some(GRAPHS.values(), 4), ids=lambda case: case.id)
+def test_no_kernel_has_more_than_there_is(case: Case, target: str) -> None:
+    """Loops in C are priced at up to 1.06 times the rate of BLAS."""
+    function, types = case.program(small=False)
+    graph = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
+    for k in ef.compile(graph, target=target, extractor="greedy-priority", laws="none").report.kernels:
+        assert 0 <= k.peak_share <= 1.1 and 0 <= k.bandwidth_share <= 1.05, k
+        assert k.bound != "memory" or k.bandwidth_share > 0.9 * k.peak_share, k
+
+
+def test_a_kernel_that_is_bound_by_memory_has_nearly_all_its_bandwidth() -> None:
+    (kernel,) = ef.compile(lambda x: x + 2, ef.spec(1 << 26, F32), target="cuda:3090ti").report.kernels
+    assert kernel.bound == "memory" and kernel.intensity < kernel.balance
+    assert 0.9 < kernel.bandwidth_share <= 1
+
+
+def test_fusing_raises_the_intensity() -> None:
+    r = ef.compile(chain, ef.spec(1 << 22, F32), laws="none").report
+    assert r.unfused_flops == r.flops
+    assert r.unfused_intensity == pytest.approx(r.intensity / len(r.kernels[0].ops))
+
+
 def test_the_stages_and_the_search_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "find", lambda key, graph: None)  # another worker may have kept the plan
     r = ef.compile(chain, ef.spec(1000, F32)).report
@@ -97,6 +137,20 @@ def test_measured_times_are_a_column_on_request() -> None:
     program = ef.compile(chain, ef.spec(1000, F32))
     assert "measured" not in str(explain(program.report, program.plan))
     assert "1.5 ms" in str(explain(program.report, program.plan, measured=[1.5e-3] * program.report.n_kernels))
+
+
+def test_shares_of_the_peaks_are_those_of_measured_times_where_there_are_some() -> None:
+    program = ef.compile(chain, ef.spec(1 << 22, F32))
+    (kernel,) = program.report.kernels
+    shares = f"{100 * kernel.bandwidth_share:.0f} / {100 * kernel.peak_share:.0f}"
+    halves = f"{50 * kernel.bandwidth_share:.0f} / {50 * kernel.peak_share:.0f}"
+    assert f" {shares} " in str(explain(program.report, program.plan))
+    assert f" {halves} " in str(explain(program.report, program.plan, measured=[2 * kernel.predicted_seconds]))
+
+
+def test_a_kernel_without_elements_is_explained() -> None:
+    program = ef.compile(lambda x: x[:0] + 1, ef.spec((10, 10), F32), target="c")
+    assert "0: nothing to compute" in str(program.explain())
 
 
 def test_a_refusal_of_the_kinds_is_quoted() -> None:
