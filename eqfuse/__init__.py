@@ -18,6 +18,7 @@ _MODULES = {  # and the public names that each holds
     "extract.space_json": "load_space",
     "emit.onnx.model": "to_onnx",
     "errors": "EqfuseError LawError MemoryLimitError NanError ShapeError TargetUnavailable TraceError UnsupportedOp",
+    "frontends.numpy.callback": "pure_callback",
     "frontends.numpy.loops": "cond fori_loop scan while_loop",
     "frontends.numpy.trace": "spec trace",
     "frontends.onnx.model": "from_onnx",

@@ -17,6 +17,7 @@ from eqfuse.errors import (
     UnsupportedOp,
 )
 from eqfuse.extract.space_json import load_space
+from eqfuse.frontends.numpy.callback import pure_callback
 from eqfuse.frontends.numpy.loops import cond, fori_loop, scan, while_loop
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.frontends.onnx.model import from_onnx
@@ -77,7 +78,8 @@ __all__ = [
     "checkpoint", "checkpoint_policies", "compile", "cond", "conv", "custom_vjp", "debug_nans", "disable", "elu",
     "emit", "erf", "erfc", "exp", "extract", "fori_loop", "from_onnx", "gelu", "grad", "hessian", "jacfwd",
     "jacrev", "jit", "jvp", "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp",
-    "max_pool", "maximum", "meaning", "minimum", "parse", "relu", "relu6", "remat", "rms_norm", "saturate", "scan",
-    "set_num_threads", "sgd", "sigmoid", "silu", "softmax", "softplus", "spec", "split_vjp", "sqrt",
-    "stop_gradient", "tanh", "to_onnx", "trace", "train_step", "value_and_grad", "vjp", "where", "while_loop", "xp",
+    "max_pool", "maximum", "meaning", "minimum", "parse", "pure_callback", "relu", "relu6", "remat", "rms_norm",
+    "saturate", "scan", "set_num_threads", "sgd", "sigmoid", "silu", "softmax", "softplus", "spec", "split_vjp",
+    "sqrt", "stop_gradient", "tanh", "to_onnx", "trace", "train_step", "value_and_grad", "vjp", "where", "while_loop",
+    "xp",
 ]  # fmt: skip

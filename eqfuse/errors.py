@@ -75,7 +75,7 @@ def is_users(frame: FrameType) -> bool:
 
 @cache
 def _is_users_file(path: str) -> bool:
-    return not is_librarys_file(path) and not path.startswith((_OURS, *_BESIDE, "<frozen"))
+    return not is_librarys_file(path) and not path.startswith((_OURS, *_BESIDE, "<frozen", "<eqfuse "))
 
 
 def is_librarys_file(path: str) -> bool:

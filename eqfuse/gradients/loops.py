@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqfuse.gradients.expr import FLOAT32, NARROW, Expr, cast, filled, zeros
-from eqfuse.gradients.row import Changes, DerivativeRow
+from eqfuse.gradients.row import Changes, DerivativeRow, refused
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node, substitute, topological
 from eqfuse.ops.loops import places, results_of
 from eqfuse.ops.types import TensorType
@@ -277,4 +277,5 @@ ROWS: dict[str, DerivativeRow] = {
     "fori_loop": DerivativeRow(several=_fori_changes),
     "if_else": DerivativeRow(several=_choice_changes, transpose_several=_choice_transpose),
     "loop_result": DerivativeRow(part=_part),
+    "pure_callback": refused("a function that is called as it is has a derivative by ef.custom_vjp alone"),
 }

@@ -21,6 +21,7 @@ from numpy import asarray  # itself: while a function is traced, np.asarray is w
 from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError
 from eqfuse.ops import Role, row
+from eqfuse.ops.host_function import HostFunction
 from eqfuse.ops.index_map import IndexMap, Piece
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
@@ -215,6 +216,12 @@ class Graph(SummarisedValue):
         """Digest of the printed text: equal for structurally equal graphs, in every process."""
         return hashlib.blake2b(self._text(Literal.digest).encode(), digest_size=16).hexdigest()
 
+    @cached_property
+    def calls_python(self) -> bool:
+        """Does it call functions of the user's, which are code and in no file?"""
+        bodies = [a.graph for n in self.nodes for a in n.attrs if isinstance(a, Body)]
+        return any(n.op == "pure_callback" for n in self.nodes) or any(b.calls_python for b in bodies)
+
     @property
     def heading(self) -> str:
         """Names and types of the first inputs, and types of the first outputs."""
@@ -282,6 +289,8 @@ class Body:
 
 def attr_text(value: object) -> str:
     """An attribute as Python text that `ir.text.attr` reads; a `Body` has a name there."""
+    if isinstance(value, HostFunction):
+        return f"host_function({value.key!r}, {value.name!r})"
     return f'dtype("{value.name}")' if isinstance(value, np.dtype) else repr(value)
 
 

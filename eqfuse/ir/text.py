@@ -9,6 +9,7 @@ import numpy as np
 
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node
+from eqfuse.ops.host_function import host_function
 from eqfuse.ops.literal import literal_from_text
 from eqfuse.ops.types import tensor_type
 
@@ -60,4 +61,6 @@ def attr(text: ast.expr) -> Any:
     """Inverse of `ir.graph.attr_text`. ValueError where the text is no plain value."""
     if isinstance(text, ast.Call) and isinstance(text.func, ast.Name) and text.func.id == "dtype":
         return np.dtype(ast.literal_eval(text.args[0]))
+    if isinstance(text, ast.Call) and isinstance(text.func, ast.Name) and text.func.id == "host_function":
+        return host_function(*map(ast.literal_eval, text.args))
     return ast.literal_eval(text)

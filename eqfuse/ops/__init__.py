@@ -10,6 +10,7 @@ from eqfuse.ops import (
     contractions,
     elementwise,
     fft,
+    host_function,
     leaves,
     linalg,
     loops,
@@ -26,7 +27,7 @@ from eqfuse.ops.row import Op, Role
 
 FAMILIES = (
     leaves, elementwise, reductions, views, updates, contractions, windows, scans, sorting, statistics, signal, linalg,
-    fft, loops,
+    fft, loops, host_function,
 )  # fmt: skip
 TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS}
 _WITHIN = {op.name: op for op in (loops.STOPPED, *loops.CUSTOM)}

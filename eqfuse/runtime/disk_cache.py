@@ -40,8 +40,8 @@ _written = itertools.count()
 
 @dataclass(frozen=True)
 class PlanKey:
-    """Names a plan. `path` is None where a user's own law, kind or target takes part: code has no name that outlives
-    the process."""
+    """Names a plan. `path` is None where a user's own law, kind, target or function takes part: code has no
+    name that outlives the process."""
 
     values: tuple
     path: Path | None
@@ -56,7 +56,7 @@ def key(
     names = tuple(law.name for law in laws)
     path = None
     kinds = registered()
-    if not kinds and device.target in OURS and set(laws) <= set(admitted(book(), numerics)):
+    if not kinds and not graph.calls_python and device.target in OURS and set(laws) <= set(admitted(book(), numerics)):
         text = repr((_code(), graph.key, device.digest, numerics, names, extractor, budget, memory_limit, uncut))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
     return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit, uncut), path, device)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from eqfuse.dtypes import ADDED
+from eqfuse.errors import EqfuseError
 from eqfuse.frontends.signature_text import write_signature
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.machine.files import users_file, write_users_file
@@ -34,6 +35,10 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: st
     Of the `laws` it was chosen under the names are kept, and of a user's own ones nothing: they are code.
     """
     users_file(path)
+    if plan.graph.calls_python:
+        raise EqfuseError(
+            "the program calls a function of yours (ef.pure_callback), which is code: a file of a program holds none"
+        )
     graph, large = _without_large_constants(plan.graph)
     header = {
         "format": FORMAT,

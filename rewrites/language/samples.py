@@ -53,7 +53,7 @@ def own_dtypes(terms: Iterable[Term]) -> dict[str, np.dtype]:
 
 def sample_attr(op: str, name: str, types: list[TensorType], before: tuple, dtype: np.dtype, rng: random.Random) -> Any:
     """A value for attribute `name` of `op`, whose earlier attributes are `before`. Raises Decline where none exists."""
-    if op in LOOPS or op == "loop_result":  # no law is about them
+    if op in LOOPS or op in ("loop_result", "pure_callback"):  # no law is about them
         raise Decline
     if op == "const":
         return Literal(_constant(rng).astype(dtype))

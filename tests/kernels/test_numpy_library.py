@@ -13,6 +13,7 @@ from eqfuse.emit.cuda.scheduling.calls import calls_schedule
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const, node
 from eqfuse.ops import TABLE, Role
+from eqfuse.ops.host_function import HostFunction
 from eqfuse.ops.loops import LOOPS
 from eqfuse.testing.cupy_stand_in import StandInModule
 from tests.support.kernels import judge, read
@@ -20,6 +21,8 @@ from tests.support.kernels import judge, read
 V, W = read(0, (12,), np.float64), read(1, (12,), np.float64)
 X, A, B = read(0, (3, 4, 5), np.float64), read(0, (2, 3, 3), np.float64), read(1, (2, 3, 2), np.float64)
 T, I, Q = read(0, (5, 3), np.float64), read(1, (12,), np.int64), const([0.25, 0.5])  # noqa: E741
+SUM = HostFunction(lambda a: [a[0] + a[1]], sum, "sum", ())
+BOTH = HostFunction(lambda a: [a[0] + a[1], a[0] - a[1]], max, "both", ())
 RANGE = (-2.0, 2.0)
 CASES = {
     "bitcast": [((X,), (np.dtype(np.int64),))],
@@ -51,6 +54,7 @@ CASES = {
     "fft": [((X,), (5, -1, None)), ((X,), (6, -2, "ortho"))], "ifft": [((X,), (3, -1, None))],
     "rfft": [((X,), (5, -1, None))], "irfft": [((node("fft", (X,), (5, -1, None)),), (8, -1, "forward"))],
     "loop_result": [((read(0, (256,), np.uint8),), (64, "float64[3, 4]"))],
+    "pure_callback": [((V, W), (SUM, ("float64[12]",))), ((V, W), (BOTH, ("float64[12]", "float64[12]")))],
     "concat": [((X, X), (-2,))], "pad": [((X, const(1.5)), (((1, 0), (0, 2), (0, 0)),))],
 }  # fmt: skip
 

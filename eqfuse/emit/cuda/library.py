@@ -15,6 +15,7 @@ import numpy as np
 
 from eqfuse.emit.cuda.scheduling.host import HOST
 from eqfuse.ops import TABLE
+from eqfuse.ops.host_function import host_function
 
 LIBRARY_CALLS = {
     "sliding_window": "sliding_window({0}, {windows})",
@@ -88,7 +89,7 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
     return {
         "product": product, "packed": packed, "sliding_window": sliding_window, "alike": alike, "solve": solve,
         "median": median, "convolve": convolve, "correlate": correlate, "on_host": _on_host(cupy),
-        "scatter": _scatter(cupy),
+        "scatter": _scatter(cupy), "host_function": host_function,
     }  # fmt: skip
 
 

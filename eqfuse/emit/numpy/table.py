@@ -15,8 +15,10 @@ import numpy as np
 from eqfuse.ops import TABLE, Op, Role
 from eqfuse.ops.elementwise import UFUNCS, complex_array
 from eqfuse.ops.fft import TRANSFORMS
+from eqfuse.ops.host_function import host_function
 from eqfuse.ops.types import TensorType
 
+_IN_ATTRIBUTES = {"dtype": np.dtype, "host_function": host_function}  # what their text calls
 _windows = TABLE["sliding_window"].meaning
 
 
@@ -58,7 +60,7 @@ def _of_reduction(op: Op) -> NumpyRow:
 
 def _of_meaning(op: Op) -> NumpyRow:
     call = f"{op.name}({', '.join(['{all}', *(f'{{{name}!r}}' for name in op.attrs)])})"
-    return NumpyRow(f"copyto({{out}}, {call})", call, {op.name: op.meaning, "dtype": np.dtype}, by_meaning=True)
+    return NumpyRow(f"copyto({{out}}, {call})", call, {op.name: op.meaning} | _IN_ATTRIBUTES, by_meaning=True)
 
 
 def _of_transform(op: str) -> NumpyRow:

@@ -155,6 +155,7 @@ _CALLS: dict[str, Callable[[Node], int]] = {
     "conv": _conv, "window_max": _window, "window_sum": _window,
     **dict.fromkeys((
         "argsort", "argpartition", "lexsort", "searchsorted", "digitize", "bincount", "inv", "solve", "cholesky", "det",
+        "pure_callback",
         "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "pad", "convolve", "correlate",
     ), _result),
     **dict.fromkeys(("eigh", "svd", "eig", "eigvals"), lambda n: 2 * n.type.nbytes),

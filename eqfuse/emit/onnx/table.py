@@ -62,5 +62,6 @@ REFUSED = {
     **dict.fromkeys(("gcd", "lcm"), "ONNX has no arithmetic of divisors"),
     **dict.fromkeys(("partition", "argpartition", "lexsort", "searchsorted", "digitize", "isin", "convolve",
                      "correlate", "interp"), "ONNX has no such operator"),
+    "pure_callback": "a function of yours is code, and ONNX holds none",
     "erfc": "ONNX has erf alone, and 1 - erf(x) has no digits left where x is large",
 }  # fmt: skip

@@ -209,12 +209,15 @@ def _results(op: str, args: list[Node], attrs: tuple) -> list[Tracer]:
     types = results_of(op, [a.type for a in args], attrs)
     if not types:
         return []
-    loop = node(op, args, attrs)
-    if not args:  # it depends on nothing
-        loop = const(op_row(op).meaning(*attrs))
+    return taken_apart(node(op, args, attrs) if args else const(op_row(op).meaning(*attrs)), types)
+
+
+def taken_apart(packed: Node, types: Sequence[TensorType]) -> list[Tracer]:
+    """The results of `types` that the operator `packed` gives together."""
     if len(types) == 1:
-        return [wrap(loop)]
-    return [wrap(node("loop_result", (loop,), (place, str(t)))) for place, t in zip(places(types), types, strict=False)]
+        return [wrap(packed)]
+    offsets = zip(places(types), types, strict=False)
+    return [wrap(node("loop_result", (packed,), (place, str(t)))) for place, t in offsets]
 
 
 # ---- what the user gives

@@ -117,7 +117,10 @@ class Operators:
         "in static_argnames",
     )
     __float__ = _needs_value(
-        "float()", float, "Use NumPy functions (np.sqrt, not math.sqrt), or name the argument in static_argnames"
+        "float()",
+        float,
+        "Use NumPy functions (np.sqrt, not math.sqrt), name the argument in static_argnames, or call what needs the "
+        "value by ef.pure_callback",
     )
     __complex__ = _needs_value("complex()", complex, "Use .astype(complex)")
     __int__ = _needs_value("int()", int, "Use .astype, or name the argument in static_argnames")
@@ -129,8 +132,8 @@ class Operators:
         np.array,
         "Join traced arrays by np.stack or np.concatenate, write into np.array(k) instead of an array k that NumPy "
         "made, index one made outside as np.asarray(table)[i], write x.astype(np.float64) for np.float64(x) and f(x) "
-        "for np.vectorize(f)(x); a library that converts its arguments cannot be traced (ef.softmax, ef.gelu and "
-        "others stand in for scipy's)",
+        "for np.vectorize(f)(x); a library that converts its arguments cannot be traced: call it by "
+        "ef.pure_callback (ef.softmax, ef.gelu and others stand in for scipy's)",
     )
 
     def __array__(self: Any, *args: Any, **kwargs: Any) -> Any:
