@@ -20,13 +20,15 @@ def refuse_unknown(options: Mapping[str, Any]) -> None:
     named(options["extractor"])
     budget_of(options["budget"])
     limit_of(options["memory_limit"])
-    for name in ("verify", "wait", "graphs"):
-        if not isinstance(options[name], bool):
+    for name in ("verify", "wait", "graphs", "autotune"):
+        if not isinstance(options.get(name, False), bool):
             raise OptionError(f"{name} is {options[name]!r}: it takes True or False")
+    if options.get("autotune") and not options["wait"]:
+        raise OptionError("autotune=True times programs, which wait=False would not wait for: leave out one of them")
 
 
 def one_size(options: Mapping[str, Any], advice: str) -> None:
     """Raise for an option that no program of many sizes has."""
-    for name, default in (("memory_limit", None), ("wait", True)):
-        if options[name] is not default:
+    for name, default in (("memory_limit", None), ("wait", True), ("autotune", False)):
+        if options.get(name, default) is not default:
             raise EqfuseError(f"{name} holds for one size of the arguments: {advice}")

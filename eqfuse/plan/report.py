@@ -84,6 +84,7 @@ class Report(SummarisedValue):
     unlimited_bytes: int | None = None  # that a call of that plan holds
     searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
+    timed: Mapping[str, float] = field(default_factory=dict)  # programs that autotune has timed, and their seconds
     rolled: tuple[str, ...] = ()  # what became of many alike steps, and of chains of constants
 
     @property

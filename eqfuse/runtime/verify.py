@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,16 +18,9 @@ INTEGERS = (10, 2, 1)  # below which integers are drawn: as long as they are ind
 def verified(program: Program) -> Program:
     """`program` itself, after one run on random inputs that agrees with the evaluator; EqfuseError otherwise, and where
     the evaluator refuses all that were tried."""
-    rng = np.random.default_rng(0)
     graph = program.plan.graph
-    if _may_not_end(graph):
-        raise EqfuseError(
-            "verify runs the program on random inputs, for which a while loop may never end: compare its results with "
-            "ef.meaning(graph, *args) on arguments of yours"
-        )
     refused: Exception | None = None
-    for integers in INTEGERS:
-        arrays = [_random(rng, n.dtype, n.shape, integers) for n in graph.inputs]
+    for arrays in drawn_arguments(graph, "verify runs the program"):
         try:
             wanted = evaluate(graph, arrays)
         except (IndexError, ValueError, ArithmeticError) as error:
@@ -39,6 +32,18 @@ def verified(program: Program) -> Program:
         f"verify runs the program on random inputs, and they are refused ({refused}): compare its results with "
         "ef.meaning(graph, *args) on arguments of yours"
     )
+
+
+def drawn_arguments(graph: Graph, what: str) -> Iterator[list[np.ndarray]]:
+    """Random arrays for the inputs of `graph`, with ever smaller integers. EqfuseError, about `what` is done, where a
+    loop may not end."""
+    if _may_not_end(graph):
+        raise EqfuseError(
+            f"{what} on random inputs, for which a while loop may never end: compare programs on arguments of yours"
+        )
+    rng = np.random.default_rng(0)
+    for integers in INTEGERS:
+        yield [_random(rng, n.dtype, n.shape, integers) for n in graph.inputs]
 
 
 def _may_not_end(graph: Graph) -> bool:

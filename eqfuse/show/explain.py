@@ -141,6 +141,9 @@ class Explanation:
             more = f", and {len(fired) - 8} more" if len(fired) > 8 else ""
             taken = [f"{name} ×{count} {duration(r.law_seconds.get(name, 0.0))}" for name, count in fired[:8]]
             lines.append("Laws that matched: " + ", ".join(taken) + more)
+        if r.timed:
+            times = ", ".join(f"{label} {duration(s)}" for label, s in sorted(r.timed.items(), key=lambda kv: kv[1]))
+            lines.append(f"Timed on random inputs: {times}")
         if r.rolled:
             lines.append(f"Before the search: {'; '.join(r.rolled)}")
         if r.sizes:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from eqfuse.budget import Budget, Meter, budget_of
-from eqfuse.compiler import compile_graph
 from eqfuse.cost.device import Device
 from eqfuse.errors import ArgumentError
 from eqfuse.frontends.numpy.trace import trace
@@ -19,6 +18,7 @@ from eqfuse.runtime.program import Program
 from eqfuse.show.progress import patiently
 from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.symbolic_program import SymbolicProgram
+from eqfuse.specialise.tuning import compiled
 
 
 def compile(
@@ -33,6 +33,7 @@ def compile(
     verify: bool = False,
     wait: bool = True,
     graphs: bool = False,
+    autotune: bool = False,
     static_argnames: str | Iterable[str] = (),
     **example_kwargs: Any,
 ) -> Program:
@@ -50,24 +51,26 @@ def compile(
     compiles them, and results change by roundings when it is done. ``graphs=True``, on a GPU: from its second call on
     a stream a program starts its kernels all at once, as a CUDA graph. Results are new arrays all the same. A graph
     knows arrays by address: of arguments and results that keep having others, it works on copies, in memory it keeps.
+    ``autotune=True``: of what several searches choose, each within the budget, the program that is fastest on random
+    inputs; which one that is, is kept.
     """
     options: dict[str, Any] = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
         "memory_limit": memory_limit, "verify": verify, "wait": wait, "graphs": graphs,
     }  # fmt: skip
-    refuse_unknown(options)
+    refuse_unknown(options | {"autotune": autotune})
     if isinstance(fn_or_graph, Graph):
         if example_args or example_kwargs or static_argnames:
             raise ArgumentError("a graph has the types of its inputs: ef.compile takes no example arguments beside it")
-        return compile_graph(fn_or_graph, **options)
+        return compiled(fn_or_graph, None, autotune, options)
     if not callable(fn_or_graph):
         raise ArgumentError(f"ef.compile takes a function or a graph, not {fn_or_graph!r}")
     if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
-        one_size(options, "give specs without symbols")
+        one_size(options | {"autotune": autotune}, "give specs without symbols")
         call = FunctionCall(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
         return SymbolicProgram(call, options)
     meter = Meter(budget_of(budget))
     with patiently() as tell:
         tell("tracing")
         graph = trace(fn_or_graph, *example_args, static_argnames=static_argnames, **example_kwargs)
-        return compile_graph(graph, meter=meter, **options)
+        return compiled(graph, meter, autotune, options)

@@ -16,7 +16,6 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from eqfuse.budget import Meter, budget_of
-from eqfuse.compiler import compile_graph
 from eqfuse.errors import TraceError, user_level
 from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracing import current
@@ -29,6 +28,7 @@ from eqfuse.show.progress import patiently
 from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.disabled import is_disabled
 from eqfuse.specialise.groups import CallGroup, Dynamic
+from eqfuse.specialise.tuning import compiled
 from eqfuse.specialise.versions import CallKey, Version, Versions, changing
 from eqfuse.summary import ROWS, SummarisedValue, Summary, count
 
@@ -49,7 +49,8 @@ class JitFunction(SummarisedValue, Generic[P, R]):
     ) -> None:
         functools.update_wrapper(self, fn)
         self.fn = fn
-        self.options = options
+        self.options = {name: value for name, value in options.items() if name != "autotune"}
+        self._autotune = bool(options.get("autotune"))
         self.dynamic = dynamic
         self._static = static_names(static_argnames)
         self._parameters = parameters_of(fn)
@@ -154,7 +155,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
             with patiently() as tell:
                 tell("tracing")
                 graph = call.trace()
-                return Version(compile_graph(graph, meter=meter, **self.options), graph.signature, "")
+                return Version(compiled(graph, meter, self._autotune, self.options), graph.signature, "")
         alike = key.without_extents()
         group = self._groups.get(alike)
         if group is None:
@@ -226,6 +227,7 @@ def jit(
     verify: bool = ...,
     wait: bool = ...,
     graphs: bool = ...,
+    autotune: bool = ...,
 ) -> JitFunction[P, R]: ...
 
 
@@ -243,6 +245,7 @@ def jit(
     verify: bool = ...,
     wait: bool = ...,
     graphs: bool = ...,
+    autotune: bool = ...,
 ) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 
 
@@ -261,6 +264,7 @@ def jit(
     verify: bool = False,
     wait: bool = True,
     graphs: bool = False,
+    autotune: bool = False,
 ) -> Any:
     """Compile `fn` when it is first called with new shapes or dtypes; use as ``@ef.jit`` or ``@ef.jit(target=...)``.
 
@@ -270,7 +274,7 @@ def jit(
     """
     options = {
         "target": target, "numerics": numerics, "laws": laws, "extractor": extractor, "budget": budget,
-        "memory_limit": memory_limit, "verify": verify, "wait": wait, "graphs": graphs,
+        "memory_limit": memory_limit, "verify": verify, "wait": wait, "graphs": graphs, "autotune": autotune,
     }  # fmt: skip
     if not isinstance(dynamic, (bool, Mapping)):
         raise TraceError(f"dynamic is {dynamic!r}: it takes True, or a shape by argument, as in {{'x': ('n', 64)}}")

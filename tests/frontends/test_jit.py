@@ -41,7 +41,7 @@ def compiled(monkeypatch):
         calls.append((graph, options))
         return Evaluated(graph)
 
-    monkeypatch.setattr("eqfuse.specialise.jit.compile_graph", compile_graph)
+    monkeypatch.setattr("eqfuse.specialise.tuning.compile_graph", compile_graph)
     return calls
 
 
