@@ -25,6 +25,7 @@ from eqfuse.frontends.chunking.chunks import chunked, in_blocks
 from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.frontends.rolling.view_chains import views_met
 from eqfuse.ir.graph import Graph, check
+from eqfuse.ir.places import carried_over
 from eqfuse.ops.loops import LOOPS
 from eqfuse.plan.loops import completed, inner_graphs, step_seconds, turn_seconds, with_inner
 from eqfuse.plan.memory import Needs, limit_of
@@ -84,6 +85,7 @@ def compile_graph(
 
         def compiled_of(graph: Graph, uncut: bool = False, smaller: int = 1) -> Program:
             on = device if smaller == 1 else device.with_tiles(smaller)
+            graph = graph if graph.places else carried_over(graph, looped)
             return _compiled(graph, on, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
 
         # How much of the budget is left is asked when their turn comes: values in blocks need some of it too.
@@ -164,7 +166,7 @@ def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[La
     """`graph` as it is searched: its alike steps are loops, long chains of constants one constant, those of views a few
     views."""
     costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes), device.l2_bytes)
-    return constants_met(views_met(rolled(graph, costs, numerics == "strict")), laws)
+    return carried_over(constants_met(views_met(rolled(graph, costs, numerics == "strict")), laws), graph)
 
 
 def _compiled(

@@ -5,13 +5,14 @@ In: a `Space` and one `Cover` per distinct segment. Out: a `Plan`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.egraph.canonical import slice_of
 from eqfuse.egraph.proof import prove
-from eqfuse.egraph.segments import seams
+from eqfuse.egraph.segments import Use, seams
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
@@ -49,6 +50,8 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
         return len(types) - 1
 
     value: dict[Node, int] = {n: number(n.type) for n in graph.inputs}
+    place = {n: i for i, n in enumerate(graph.nodes)}
+    sources: dict[int, int] = {}
     for use in space.uses:
         segment, cover = covers[use.segment].grammar.segment, covers[use.segment]
         numbers: dict[int, int] = {}
@@ -65,13 +68,30 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
             reads = tuple(numbers[c] for c in step.reads)
             numbers |= {c: number(segment.classes[c].type) for c in step.writes}
             into.append(Kernel(step.kind, step.body, reads, tuple(numbers[c] for c in step.writes), step.price))
+        for n, class_id in _written(cover.grammar.segment, use):
+            if class_id in numbers:
+                sources.setdefault(numbers[class_id], place[n])
         for class_id, n in zip(cover.grammar.segment.roots, use.outputs, strict=True):
             value[n] = numbers[class_id]
     return Plan(
         graph, device, tuple(types), tuple(value[n] for n in graph.inputs), tuple(constants), tuple(setup),
         tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[n] for n in seams(graph, space.uses)),
-        _bound(space, covers), space.numerics,
+        _bound(space, covers), space.numerics, tuple(sources.items()),
     )  # fmt: skip
+
+
+def _written(segment: Segment, use: Use) -> Iterator[tuple[Node, int]]:
+    """The nodes of the program that a `use` of `segment` stands for, and their classes."""
+    pairs = [*zip(use.outputs, segment.graph.outputs, strict=True)]
+    seen: set[Node] = set(use.inputs)
+    while pairs:
+        n, like = pairs.pop()
+        if n in seen or (n.op, len(n.args)) != (like.op, len(like.args)):
+            continue
+        seen.add(n)
+        pairs += zip(n.args, like.args, strict=True)
+        if like in segment.origin:
+            yield n, segment.origin[like]
 
 
 def _slice(n: Node, value: dict[Node, int]) -> Kernel:

@@ -10,9 +10,10 @@ import hashlib
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import CodeType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,8 @@ from eqfuse.ops.index_map import IndexMap, Piece
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.summary import ROWS, SummarisedValue, Summary, count, cut, listed
+
+CodePlace = tuple[CodeType, int]  # as `errors.user_place` has it
 
 
 class Node:
@@ -185,12 +188,14 @@ class Graph(SummarisedValue):
     """A program: `inputs` (all of op ``input``, in calling order), `outputs`, and how they nest for the user.
 
     `rolled`: what became of alike steps and of chains of constants in it, in words; None where nobody looked for any.
+    `places`: where in the user's code its values were made, as far as that is known.
     """
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     signature: Signature | None = field(default=None, compare=False, repr=False)
     rolled: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    places: Mapping[Node, CodePlace] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

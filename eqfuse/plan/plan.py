@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import indent
 
 from eqfuse.cost.device import Device
@@ -64,7 +64,8 @@ class Plan(SummarisedValue):
     A kernel of kind ``view`` moves no data: its one output shares the memory of its one read. `waists` are the values
     that pass between the segments into which the graph was cut (`segments.seams`). `bound`: seconds that no choice
     among the extractor's candidates can beat by prediction, where that is known. `numerics`: the class
-    that its laws are of; kernels of an "approximate" plan need not round what they do not store.
+    that its laws are of; kernels of an "approximate" plan need not round what they do not store. `sources`: of
+    values that are the graph's own, their number and that of the node.
     """
 
     graph: Graph
@@ -78,6 +79,7 @@ class Plan(SummarisedValue):
     waists: tuple[int, ...] = ()
     bound: float | None = None
     numerics: str = "reassociate"
+    sources: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     @property
     def seconds(self) -> float:

@@ -45,6 +45,7 @@ def write(plan: Plan) -> str:
             "waists": plan.waists,
             "bound": plan.bound,
             "numerics": plan.numerics,
+            "sources": plan.sources,
             "bodies": [str(b) for b in bodies],
         }
     )
@@ -79,6 +80,7 @@ def read(text: str, graph: Graph, device: Device) -> Plan:
             waists=tuple(data["waists"]),
             bound=None if data["bound"] is None else float(data["bound"]),
             numerics=numerics_named(data["numerics"]),
+            sources=tuple((int(value), int(n)) for value, n in data["sources"]),
         )
         _check(plan)
         return plan

@@ -20,6 +20,7 @@ from eqfuse.kinds import classify
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import Report, running
 from eqfuse.show.attribution import NeededLaws
+from eqfuse.show.lines import kernel_lines
 from eqfuse.summary import count, counted, duration, quantity
 
 WIDTH = 118  # characters
@@ -37,6 +38,7 @@ class Explanation:
     rests: NeededLaws | None = None
     schedules: tuple[str, ...] = ()
     notes: str = ""
+    lines: tuple[str, ...] = ()
 
     def about(self, notes: str) -> Explanation:
         """The same, and `notes` below it."""
@@ -53,7 +55,8 @@ class Explanation:
 
     def __rich__(self) -> Group:
         notes = [Text(self.notes)] if self.notes else []
-        return Group(self._table(), *self._schedules(), *self._refusals(), *self._laws(), Text(self._totals()), *notes)
+        sections = (*self._lines(), *self._schedules(), *self._refusals(), *self._laws())
+        return Group(self._table(), *sections, Text(self._totals()), *notes)
 
     def _print(self, record: bool = False) -> Console:
         console = Console(file=io.StringIO(), width=WIDTH, record=record, color_system=None)
@@ -87,6 +90,10 @@ class Explanation:
         seconds = kernel.predicted_seconds if self.measured is None else self.measured[number]
         percent = 100 * kernel.predicted_seconds / seconds if seconds else 0.0
         return f"{percent * kernel.bandwidth_share:.0f} / {percent * kernel.peak_share:.0f}"
+
+    def _lines(self) -> list[Text]:
+        lines = [f"  {i}: {text}" for i, text in enumerate(self.lines) if text]
+        return [Text("\n".join(["Which lines they compute:", *lines]))] if lines else []
 
     def _schedules(self) -> list[Text]:
         lines = [f"  {i}: {'; '.join(schedule.splitlines())}" for i, schedule in enumerate(self.schedules) if schedule]
@@ -161,7 +168,8 @@ def explain(
     `schedules`."""
     shapes = tuple(counted([str(plan.types[v]) for v in k.writes]) for k in running(plan))
     times = None if measured is None else tuple(measured)
-    return Explanation(report, plan.device.name, shapes, tuple(why_not_fused(plan)), times, rests, tuple(schedules))
+    reasons, lines = tuple(why_not_fused(plan)), kernel_lines(plan)
+    return Explanation(report, plan.device.name, shapes, reasons, times, rests, tuple(schedules), lines=lines)
 
 
 def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:

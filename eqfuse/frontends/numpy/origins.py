@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import CodeType
 from typing import NamedTuple
 
-from eqfuse.ir.graph import Node, substitute, topological
-
-CodePlace = tuple[CodeType, int]
+from eqfuse.ir.graph import CodePlace, Node, substitute, topological
 
 
 class Origin(NamedTuple):
@@ -36,10 +33,6 @@ def noting() -> Iterator[dict[Node, Origin]]:
         yield origins
     finally:
         _noted.reset(token)
-
-
-def is_noting() -> bool:
-    return _noted.get() is not None
 
 
 def note_places(places: Mapping[Node, CodePlace | None], outputs: Sequence[Node]) -> None:

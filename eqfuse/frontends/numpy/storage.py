@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import TraceError
+from eqfuse.errors import TraceError, user_place
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.ir.graph import Node, node
+from eqfuse.ir.graph import CodePlace, Node, node
 from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, outline, reshaped
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges, apart
@@ -50,7 +50,7 @@ class Storage:
     to it.
     """
 
-    __slots__ = ("_base", "_writes", "version", "argument", "origin", "copies", "layout", "trace")
+    __slots__ = ("_base", "_writes", "_place", "version", "argument", "origin", "copies", "layout", "trace")
 
     def __init__(
         self, value: Node, argument: int | None = None, origin: Storage | None = None,
@@ -63,6 +63,7 @@ class Storage:
         self.origin: tuple[Storage, int] | None = None if origin is None else (origin, origin.version)
         self.copies: list[Storage] = []
         self._writes: list[tuple[Ranges, Node]] = []
+        self._place: CodePlace | None = None  # of the last write
         self.argument = argument
 
     @property
@@ -72,7 +73,13 @@ class Storage:
             ranges, values = zip(*self._writes, strict=True)
             self._base = tidy.slice_scatter(self._base, values, ranges)
             self._writes.clear()
+            self._note_place()
         return self._base
+
+    def _note_place(self) -> None:
+        trace = current()
+        if trace is not None and trace.places is not None:
+            trace.places.setdefault(self._base, self._place)
 
     def read(self, steps: Sequence[ViewStep]) -> Node:
         """The present value of the view `steps`."""
@@ -85,6 +92,7 @@ class Storage:
     def write(self, steps: Sequence[ViewStep], value: Node) -> None:
         """Let the view `steps` be `value`, which has its shape and the storage's dtype."""
         self.version += 1
+        self._place = user_place()
         steps = _taken_first(self.shape, steps)
         while steps:
             *rest, (op, attr) = steps
@@ -96,6 +104,7 @@ class Storage:
             steps = rest
         self._base = value
         self._writes.clear()
+        self._note_place()
 
     @property
     def shape(self) -> Shape:

@@ -10,6 +10,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -18,7 +19,7 @@ from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import EqfuseError, ShapeError, TraceError, users_line_of
 from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.number import Number
-from eqfuse.frontends.numpy.origins import is_noting, note_places
+from eqfuse.frontends.numpy.origins import note_places
 from eqfuse.frontends.numpy.outside import OutsideState, leaving_alone
 from eqfuse.frontends.numpy.placing import stand_ins
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
@@ -30,6 +31,7 @@ from eqfuse.frontends.numpy.tracing import Trace
 from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
+from eqfuse.ir.places import spread
 from eqfuse.ir.pytree import BOOL, LEAF, SCALAR, Static, Structure, flatten, unflatten
 from eqfuse.ir.signature import (
     CallSignature,
@@ -107,9 +109,10 @@ def trace(
     def attempt(outside: OutsideState) -> tuple[Graph, Trace]:
         with Trace() as run:
             with stand_ins(outside.reached), _explaining():
-                run.places = {} if is_noting() else None
+                run.places = {}
                 graph = _traced(run, fn, parameters, names, leaves, structure, fixed)
-                note_places(run.places or {}, graph.outputs)
+                graph = replace(graph, places=spread(run.places, graph.outputs))
+                note_places(run.places, graph.outputs)
             outside.settle()
         return graph, run
 
