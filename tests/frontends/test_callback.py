@@ -46,7 +46,7 @@ def test_a_function_that_cannot_be_traced_runs_within_a_program(target: str) -> 
 @pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
 def test_it_runs_on_the_host_of_a_gpu() -> None:
     plan = ef.extract(ef.saturate(ef.trace(around, X)), target="cuda:a100")
-    program = program_on(plan, EmulatedGpu())
+    program = program_on(plan, EmulatedGpu())  # type: ignore[arg-type]
     assert "on_host('pure_callback'" in program.source()
     np.testing.assert_allclose(program(X), around(X), rtol=1e-12)
 
@@ -185,7 +185,7 @@ def test_an_error_within_a_program_names_the_line_that_calls_it(target: str) -> 
 
 def test_arguments_of_its_own_are_checked_when_it_is_called() -> None:
     for f, text in (
-        (lambda x: ef.pure_callback(3, x, x), "takes a function first"),
+        (lambda x: ef.pure_callback(3, x, x), "takes a function first"),  # type: ignore[arg-type]
         (lambda x: ef.pure_callback(np.sin, 3, x), r"ef\.spec\(shape, dtype\)"),
         (lambda x: ef.pure_callback(np.sin, x, object()), r"arguments\[0\]"),
     ):

@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "sizes that change": (lambda: ef.jit(norm, dynamic=True, autotune=True), "one size"),
     "symbolic sizes": (lambda: ef.compile(norm, ef.spec(("n", 3)), autotune=True), "one size"),
     "a program that is not waited for": (lambda: ef.jit(norm, autotune=True, wait=False), "leave out one"),
-    "no bool": (lambda: ef.jit(norm, autotune="max"), "True or False"),
+    "no bool": (lambda: ef.jit(norm, autotune="max"), "True or False"),  # type: ignore[call-overload]
     "a loop that may not end": (
         lambda: ef.compile(lambda x: ef.while_loop(lambda c: c.sum() > 1, np.tanh, x), X, autotune=True), "never end"
     ),
