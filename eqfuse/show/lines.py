@@ -8,11 +8,13 @@ have not made new what it reads and writes, as far as that is a value of the pro
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from eqfuse.errors import line_number
-from eqfuse.ir.graph import Node
-from eqfuse.plan.plan import Kernel, Plan
+from eqfuse.ir.graph import CodePlace, Node
+from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import running
 from eqfuse.summary import cut
 
@@ -20,24 +22,38 @@ FILES, NAME = 3, 40  # that are named for one kernel, and characters of a name
 
 
 def kernel_lines(plan: Plan) -> tuple[str, ...]:
-    """``model.py:12, 14-16`` for each kernel, nothing where that is not known."""
+    """``model.py:12, 14–16`` for each kernel; of one that writes what laws have made, which kernels that is for."""
     if not plan.graph.places:
         return ()
+    base: dict[int, int] = {}  # of values that are views of others
+    for k in plan.kernels:
+        if k.is_view:
+            base |= dict.fromkeys(k.writes, base.get(k.reads[0], k.reads[0]))
     nodes = plan.graph.nodes
-    node_of = {value: nodes[i] for value, i in plan.sources}
-    stored = {*node_of.values(), *plan.graph.inputs}
-    return tuple([_lines(plan, k, node_of, stored) for k in running(plan)])
+    own: dict[int, list[Node]] = defaultdict(list)
+    for value, i in plan.sources:
+        own[base.get(value, value)].append(nodes[i])
+    readers: dict[int, list[str]] = defaultdict(list)
+    for number, k in enumerate(running(plan)):
+        for value in {base.get(v, v) for v in k.reads}:
+            readers[value].append(str(number))
+    stored = {*plan.graph.inputs, *(n for each in own.values() for n in each)}
+    texts = []
+    for k in running(plan):
+        made_for = dict.fromkeys(number for v in k.writes for number in readers[v])
+        lines = _lines([n for v in k.writes for n in own[v]], stored, plan.graph.places)
+        texts.append(lines or (f"what laws have made for {', '.join(made_for)}" if made_for else ""))
+    return tuple(texts)
 
 
-def _lines(plan: Plan, kernel: Kernel, node_of: dict[int, Node], stored: set[Node]) -> str:
-    places = plan.graph.places
-    assert places is not None
-    stack = [node_of[v] for v in kernel.writes if v in node_of]
-    own, seen = {*stack}, set()
+def _lines(written: Sequence[Node], stored: set[Node], places: Mapping[Node, CodePlace]) -> str:
+    """Of what lies between the `written` nodes and the `stored` ones below them."""
+    stack, seen = [*written], set()
+    begun = {*written}
     lines: dict[str, set[int]] = {}
     while stack:
         n = stack.pop()
-        if n in seen or not n.args or (n in stored and n not in own):
+        if n in seen or not n.args or (n in stored and n not in begun):
             continue
         seen.add(n)
         stack += n.args

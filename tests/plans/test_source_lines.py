@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.suite import GRAPHS, Case
 from eqfuse.runtime import disk_cache
 from eqfuse.show.lines import kernel_lines
+from tests.support.some import some
 
 X = np.random.default_rng(0).normal(size=(60, 80))
 HERE = Path(__file__).name
@@ -58,6 +60,14 @@ def test_lines_whose_operators_laws_have_replaced_are_there() -> None:
     operators = [op for k in program.report.kernels for op in k.ops]
     assert operators != [n.op for n in ef.trace(rewritten, X).operators], "laws have changed nothing"
     assert lines_of(rewritten, X, target="numpy") == ["1 2 3", "4"]
+
+
+@pytest.mark.parametrize("case", some(GRAPHS.values(), 5), ids=lambda case: case.id)
+def test_every_kernel_has_lines_or_is_for_one_that_has(case: Case) -> None:
+    function, types = case.program(small=True)
+    plan = ef.compile(function, *[ef.spec(t.shape, t.dtype) for t in types], target="cuda:a100").plan
+    texts = kernel_lines(plan)
+    assert all(texts) and any(".py:" in text for text in texts)
 
 
 def stepped(x: Any) -> Any:
