@@ -17,7 +17,7 @@ import numpy as np
 from eqfuse.errors import DtypeError, EqfuseError, ShapeError
 from eqfuse.ops.loops import packed, packed_type
 from eqfuse.ops.row import Op, PriceClass, Role, Types, no_flops
-from eqfuse.ops.types import TensorType, tensor_type
+from eqfuse.ops.types import TensorType
 
 
 class HostFunction:
@@ -90,7 +90,7 @@ def _read_only(array: np.ndarray) -> Any:
 
 
 def result_types(attrs: tuple) -> list[TensorType]:
-    return [tensor_type(text) for text in attrs[1]]
+    return [TensorType(np.dtype(name), shape) for name, shape in attrs[1]]
 
 
 def _type(_types: Types, attrs: tuple) -> TensorType:

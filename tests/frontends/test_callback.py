@@ -145,6 +145,7 @@ def test_sizes_may_change() -> None:
     f = ef.jit(dynamic=True)(lambda x: ef.pure_callback(np.sin, x, x) + 1)
     for n in (3, 5, 400):
         np.testing.assert_allclose(f(np.ones(n)), np.sin(np.ones(n)) + 1)
+    assert "2 sizes transferred" in str(f)
 
 
 def test_a_rule_gives_it_a_gradient_and_without_one_it_is_refused() -> None:

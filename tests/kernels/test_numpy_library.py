@@ -54,7 +54,7 @@ CASES = {
     "fft": [((X,), (5, -1, None)), ((X,), (6, -2, "ortho"))], "ifft": [((X,), (3, -1, None))],
     "rfft": [((X,), (5, -1, None))], "irfft": [((node("fft", (X,), (5, -1, None)),), (8, -1, "forward"))],
     "loop_result": [((read(0, (256,), np.uint8),), (64, "float64[3, 4]"))],
-    "pure_callback": [((V, W), (SUM, ("float64[12]",))), ((V, W), (BOTH, ("float64[12]", "float64[12]")))],
+    "pure_callback": [((V, W), (SUM, (("float64", (12,)),))), ((V, W), (BOTH, (("float64", (12,)),) * 2))],
     "concat": [((X, X), (-2,))], "pad": [((X, const(1.5)), (((1, 0), (0, 2), (0, 0)),))],
 }  # fmt: skip
 

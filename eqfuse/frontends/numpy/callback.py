@@ -52,7 +52,7 @@ def pure_callback(callback: Callable[..., Any], result: Any, *args: Any, **kwarg
         values = [np.array(v)[()] for v in function.results([np.asarray(v) for v in arguments.values], types)]
         return unflatten(returns, values)
     nodes = [v.node for v in arguments.values] or [const(False)]  # a kernel reads something
-    called = node("pure_callback", nodes, (function, tuple(map(str, types))))
+    called = node("pure_callback", nodes, (function, tuple((t.dtype.name, t.shape) for t in types)))
     return unflatten(returns, taken_apart(called, types))
 
 
