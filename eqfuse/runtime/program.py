@@ -6,25 +6,31 @@ In: a `Plan`. Out: `Program`, called like the function it came from. Its report 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from eqfuse.cost.targets import package
 from eqfuse.emit.executable import Executable
 from eqfuse.emit.onnx.model import to_onnx
 from eqfuse.errors import EqfuseError
+from eqfuse.ir.evaluate import evaluate
 from eqfuse.machine.files import users_file
+from eqfuse.ops.loops import LOOPS
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
 from eqfuse.rewrites import Law
 from eqfuse.runtime.save import save
+from eqfuse.runtime.timing import in_turn
 from eqfuse.show.attribution import NeededLaws, rests_on
 from eqfuse.show.draw import draw_plan
 from eqfuse.show.explain import Explanation, explain
 from eqfuse.summary import SummarisedValue, Summary, costs, count, cut, of_kernels, quantity
 
 DRAWN = 16  # kernels that a notebook shows as a drawing
+LONG, LARGE = 1.0, 1 << 30  # seconds, and bytes of all values, up to which NumPy is timed beside a program
 
 
 class Program(SummarisedValue):
@@ -84,13 +90,33 @@ class Program(SummarisedValue):
         return self.executable.source()
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
-        """Why the program looks as it does, and the laws it rests on; with arguments, each kernel is timed on them too.
+        """Why the program looks as it does, and the laws it rests on; with arguments, each kernel is timed on them, and
+        the whole beside NumPy.
 
         Finding the laws takes up to some seconds, once (see `eqfuse/show/attribution.py`).
         """
-        measured = self.kernel_seconds(*args, **kwargs) if args or kwargs else None
-        explanation = explain(self.report, self.plan, measured, self.rests_on, self.executable.schedules())
+        measured, against = None, None
+        if args or kwargs:
+            arrays = self._arrays(args, kwargs)
+            measured, against = self.executable.kernel_seconds(arrays), self._against_numpy(arrays)
+        explanation = explain(self.report, self.plan, measured, self.rests_on, self.executable.schedules(), against)
         return explanation.about(self.executable.notes())
+
+    def _against_numpy(self, arrays: Sequence[Any]) -> tuple[float, float] | None:
+        """Median seconds of the operators as NumPy calls, one by one, and of the program, timed in turn; None on a GPU,
+        of loops, and where NumPy would take long, or much memory."""
+        graph = self.plan.graph
+        large = sum(n.type.nbytes for n in graph.operators) > LARGE or self.report.unfused_seconds > LONG
+        if large or self.plan.device.kind == "gpu" or any(n.op in LOOPS for n in graph.nodes):
+            return None
+        with np.errstate(all="ignore"):
+            numpy, own = in_turn([partial(evaluate, graph, arrays), partial(self.run, arrays)])
+        return numpy, own
+
+    def _arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
+        """What a call with these arguments gives the graph."""
+        signature = self.plan.graph.signature
+        return args if signature is None else signature.feed(signature.flatten(args, kwargs)).arrays
 
     @cached_property
     def rests_on(self) -> NeededLaws | None:
@@ -99,9 +125,7 @@ class Program(SummarisedValue):
 
     def kernel_seconds(self, *args: Any, **kwargs: Any) -> list[float]:
         """Median seconds of each kernel that is no view, in order, on these arguments."""
-        signature = self.plan.graph.signature
-        arrays = args if signature is None else signature.feed(signature.flatten(args, kwargs)).arrays
-        return self.executable.kernel_seconds(arrays)
+        return self.executable.kernel_seconds(self._arrays(args, kwargs))
 
     def summary(self) -> Summary:
         return self._summary(f"{type(self).__name__} {self.plan.graph.heading}")

@@ -39,6 +39,7 @@ class Explanation:
     schedules: tuple[str, ...] = ()
     notes: str = ""
     lines: tuple[str, ...] = ()
+    against: tuple[float, float] | None = None
 
     def about(self, notes: str) -> Explanation:
         """The same, and `notes` below it."""
@@ -116,6 +117,13 @@ class Explanation:
         costs = "" if longer is None else f", {longer:.2f}× the time without that limit"
         return f" of at most {quantity(r.memory_limit, 'B')}{costs}"
 
+    def _against(self) -> list[str]:
+        if self.against is None:
+            return []
+        numpy, own = self.against
+        faster = f"speed-up {numpy / own:.2f}×, {100 * (1 - own / numpy):.0f} % less"
+        return [f"  {duration(numpy)} in NumPy, call by call → {duration(own)} measured in turn, {faster}"]
+
     def _totals(self) -> str:
         r = self.report
         gap = "" if r.optimality_gap is None else f"; at most {100 * r.optimality_gap:.1f} % from the optimum"
@@ -130,6 +138,7 @@ class Explanation:
             f"temporaries {quantity(r.peak_bytes, 'B')}{self._limited()}",
             f"  {duration(r.unfused_seconds)} → {duration(r.predicted_seconds)} predicted, "
             f"speed-up {r.speedup:.2f}× (time ratio {r.time_ratio:.2f}, {100 * (1 - r.time_ratio):.0f} % less)",
+            *self._against(),
             f"Search: {r.egraph_nodes:,} e-graph nodes, stopped: {r.stop_reason}{gap}",
         ]
         if r.stop_reason in LIMITS:
@@ -162,14 +171,14 @@ class Explanation:
 
 def explain(
     report: Report, plan: Plan, measured: Sequence[float] | None = None, rests: NeededLaws | None = None,
-    schedules: Sequence[str] = (),
+    schedules: Sequence[str] = (), against: tuple[float, float] | None = None,
 ) -> Explanation:  # fmt: skip
     """The explanation of `plan`. For each kernel that is no view, in order: seconds in `measured`, how it runs in
-    `schedules`."""
+    `schedules`. `against`: the seconds of NumPy, call by call, and of the program."""
     shapes = tuple(counted([str(plan.types[v]) for v in k.writes]) for k in running(plan))
     times = None if measured is None else tuple(measured)
     reasons, lines = tuple(why_not_fused(plan)), kernel_lines(plan)
-    return Explanation(report, plan.device.name, shapes, reasons, times, rests, tuple(schedules), lines=lines)
+    return Explanation(report, plan.device.name, shapes, reasons, times, rests, tuple(schedules), "", lines, against)
 
 
 def why_not_fused(plan: Plan) -> list[tuple[int, int, str]]:

@@ -8,13 +8,11 @@ compile makes that one alone.
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,13 +30,12 @@ from eqfuse.plan.memory import limit_of
 from eqfuse.rewrites.own import usable
 from eqfuse.runtime import disk_cache
 from eqfuse.runtime.program import Program
+from eqfuse.runtime.timing import in_turn
 from eqfuse.runtime.verify import drawn_arguments, verified
 
 OTHERS = ("fusion-only", "algebra-first", "greedy-materialise", "greedy-priority+algebra", "unfused")
 HOPELESS = 2.0  # times as long as the shortest by prediction: such a program is not timed
 CLEARLY = 0.97  # of the time of the program that prices choose, below which another takes its place
-SECONDS, LEAST, MOST = 1.0, 5, 50  # of all runs together, once each has had the least number of turns
-TURN = 1e-3  # seconds that a turn takes at least
 SUFFIX, FILES, BYTES = ".fastest", 1024, 1 << 22
 
 
@@ -126,24 +123,7 @@ def _timed(graph: Graph, programs: Sequence[Program], watch: Watch) -> list[floa
 def _in_turn(programs: Sequence[Program], arrays: Sequence[np.ndarray], watch: Watch) -> list[float]:
     if any(p.plan.device.kind == "gpu" for p in programs):  # a call would copy the arguments there
         return [sum(p.executable.kernel_seconds(arrays)) for p in programs]
-    calls = [max(1, round(TURN / max(_seconds(p, arrays, 1) for _ in range(2)))) for p in programs]
-    logs: list[list[float]] = [[] for _ in programs]
-    end = time.perf_counter() + SECONDS
-    for number in range(MOST):
-        if number >= LEAST and time.perf_counter() > end:
-            break
-        if number % LEAST == 0:
-            watch.look()
-        for program, count, log in zip(programs, calls, logs, strict=True):
-            log.append(_seconds(program, arrays, count))
-    return [median(log) for log in logs]
-
-
-def _seconds(program: Program, arrays: Sequence[np.ndarray], calls: int) -> float:
-    started = time.perf_counter()
-    for _ in range(calls):
-        program.run(arrays)
-    return max(time.perf_counter() - started, 1e-9) / calls
+    return in_turn([partial(p.run, arrays) for p in programs], watch.look)
 
 
 # ---- kept

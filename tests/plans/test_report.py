@@ -148,6 +148,21 @@ def test_shares_of_the_peaks_are_those_of_measured_times_where_there_are_some() 
     assert f" {halves} " in str(explain(program.report, program.plan, measured=[2 * kernel.predicted_seconds]))
 
 
+def test_with_arguments_the_program_is_timed_beside_numpy() -> None:
+    x = np.ones((300, 300), F32)
+    program = ef.compile(chain, x)
+    assert "in NumPy, call by call" in str(program.explain(x))
+    assert "in NumPy, call by call" not in str(program.explain())
+    loop = ef.compile(lambda x: ef.fori_loop(0, 3, lambda i, c: np.tanh(c), x), x)
+    assert "in NumPy, call by call" not in str(loop.explain(x)), "its steps would be counted, not timed"
+
+
+def test_a_comparison_has_speed_up_and_what_is_less() -> None:
+    program = ef.compile(chain, ef.spec(1000, F32))
+    text = str(explain(program.report, program.plan, against=(4e-3, 1e-3)))
+    assert "4 ms in NumPy, call by call → 1 ms measured in turn, speed-up 4.00×, 75 % less" in text
+
+
 def test_a_kernel_without_elements_is_explained() -> None:
     program = ef.compile(lambda x: x[:0] + 1, ef.spec((10, 10), F32), target="c")
     assert "0: nothing to compute" in str(program.explain())
