@@ -141,7 +141,7 @@ class Operators:
         if caller.co_qualname.startswith("vectorize.") and caller.co_filename == _VECTORIZE.co_filename:
             raise TraceError(
                 "np.vectorize(f) calls f for one element after another. Call f itself, which may take whole arrays as "
-                "it is; where it branches, write np.where(condition, a, b)"
+                "it is; where it branches, write np.where(condition, a, b), or call np.vectorize(f) by ef.pure_callback"
             )
         return self._as_ndarray(*args, **kwargs)
 
