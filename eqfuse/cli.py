@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     optimize.add_argument("model", type=Path, metavar="MODEL.onnx")
     optimize.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the fused model to FILE, .onnx")
     optimize.add_argument("--explain", action="store_true", help="print why kernels were not fused, and the laws used")
+    optimize.add_argument("--autotune", action="store_true", help="time what several searches choose; keep the fastest")
     optimize.add_argument(
         "--size", action="append", default=[], metavar="NAME=N",
         help="a number for a symbolic size of the model, or, N,M,…, the whole shape of an input; may be repeated",
@@ -98,16 +99,17 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _optimize(options: argparse.Namespace) -> int:
-    from eqfuse.compiler import compile_graph
     from eqfuse.frontends.onnx.model import from_onnx
     from eqfuse.machine.files import users_file
     from eqfuse.show.explain import explain
+    from eqfuse.specialise.compile import compile
 
     if options.output is not None:
         if options.output.suffix != ".onnx":
             raise EqfuseError(f"the fused model is ONNX: give -o a name that ends in .onnx, not {options.output}")
         users_file(options.output)
-    program = compile_graph(from_onnx(options.model, **dict(map(_size, options.size))))
+    graph = from_onnx(options.model, **dict(map(_size, options.size)))
+    program = compile(graph, autotune=options.autotune)
     brief = explain(program.report, program.plan, schedules=program.executable.schedules())
     shown = program.explain() if options.explain else replace(brief, not_fused=())
     print(shown, end="")

@@ -9,6 +9,8 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cli import main
+from eqfuse.machine.quiet import Look
+from eqfuse.specialise import tuning
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 pytestmark = pytest.mark.outside
@@ -38,6 +40,15 @@ def test_a_model_is_fused_and_written(model: Path, capsys: pytest.CaptureFixture
     np.testing.assert_allclose(ef.meaning(after, *arrays), ef.meaning(before, *arrays), rtol=1e-5, atol=1e-6)
     functions = {f.name for f in onnx.load(out).functions}
     assert {n.op_type for n in onnx.load(out).graph.node} == functions
+
+
+def test_autotune_prints_what_was_timed(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQFUSE_CACHE_DIR", str(model.parent))
+    monkeypatch.setattr(tuning, "together", lambda threads: Look(0.01, 1.0))
+    assert main(["optimize", str(model), "--size", "batch=4", "--autotune"]) == 0
+    assert "Timed on random inputs: " in capsys.readouterr().out
 
 
 def test_explain_names_the_laws_it_rests_on(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,10 +43,17 @@ def test_a_function_that_cannot_be_traced_runs_within_a_program(target: str) -> 
     assert program.report.n_kernels == 3
 
 
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+EMULATED = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+
+
+def on_a_gpu(f: Callable[[Any], Any]) -> ef.Program:
+    plan = ef.extract(ef.saturate(ef.trace(f, X)), target="cuda:a100")
+    return program_on(plan, EmulatedGpu())  # type: ignore[arg-type]
+
+
+@EMULATED
 def test_it_runs_on_the_host_of_a_gpu() -> None:
-    plan = ef.extract(ef.saturate(ef.trace(around, X)), target="cuda:a100")
-    program = program_on(plan, EmulatedGpu())  # type: ignore[arg-type]
+    program = on_a_gpu(around)
     assert "on_host('pure_callback'" in program.source()
     np.testing.assert_allclose(program(X), around(X), rtol=1e-12)
 
@@ -69,6 +76,13 @@ def test_arguments_and_results_nest_and_strings_stay_strings(target: str) -> Non
         got, wanted = program(X, X[0], shift), nested(X, X[0], shift)
         np.testing.assert_allclose(got[0], wanted[0], rtol=1e-12)
         assert got[1] == wanted[1] == 7 and got[1].dtype == np.int64
+
+
+@EMULATED
+def test_several_results_come_from_the_host() -> None:
+    both = lambda x: ef.pure_callback(lambda a: (a + 1, a.sum()), (x, ef.spec(())), x * 2)  # noqa: E731
+    for got, wanted in zip(on_a_gpu(both)(X), both(X), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
 def test_the_same_call_is_made_once_and_one_whose_result_nobody_uses_not_at_all() -> None:
@@ -125,6 +139,13 @@ def test_loops_and_branches_call_it(name: str, target: str) -> None:
     got, wanted = ef.compile(LOOPS[name], X, target=target)(X), LOOPS[name](X)
     for g, w in zip(got, wanted, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-12)
+
+
+@EMULATED
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_and_branches_on_a_gpu_call_it(name: str) -> None:
+    for got, wanted in zip(on_a_gpu(LOOPS[name])(X), LOOPS[name](X), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
