@@ -36,7 +36,7 @@ class KernelReport:
     accesses_merged: int  # reads and writes of whole intermediate arrays that do not happen
     peak_share: float  # predicted flops per second, as a share of the device's best rate for these operators
     bandwidth_share: float  # predicted bytes per second, as a share of those of the memory that the bytes fit in
-    balance: float  # flops per byte of which arithmetic at that rate takes as long as that memory
+    balance: float  # flops per byte at which that rate and that bandwidth take equally long
 
     @property
     def bytes_moved(self) -> int:
