@@ -82,6 +82,17 @@ def test_the_answer_is_kept_for_later_processes(clock: Clock) -> None:
     assert second.plan == first.plan and second.report.timed == first.report.timed
 
 
+def test_what_was_faster_by_chance_alone_is_not_chosen(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = iter([most_kernels, fewest_kernels])
+
+    def drifting(calls: list[Any], look: Callable[[], None]) -> list[float]:
+        clock.seconds = next(rounds)
+        return clock.in_turn(calls, look)
+
+    monkeypatch.setattr(tuning, "in_turn", drifting)
+    assert tuned().report.n_kernels == 1
+
+
 def test_nearly_as_fast_is_not_faster(clock: Clock) -> None:
     clock.seconds = lambda program: 1.0 if program.report.n_kernels == 1 else 0.99
     assert tuned().report.n_kernels == 1
