@@ -152,7 +152,7 @@ def _taking_turns(axes: int) -> Callable[[TensorType, Slices], tuple[int, ...] |
         taken = [[range(*r) for r in ranges] for ranges in slices]
         for chosen in combinations(range(x.rank), axes):
             by = [each if a in chosen else 1 for a in range(x.rank)]
-            turns = [[*map(range, at, x.shape, by)] for at in product(*map(range, by))]
+            turns = [[*map(range, starts, x.shape, by)] for starts in product(*map(range, by))]
             if x.size and all(n % b == 0 for n, b in zip(x.shape, by, strict=True)) and taken == turns:
                 return chosen
         return None

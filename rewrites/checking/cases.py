@@ -281,10 +281,10 @@ class _CaseDraw:
             extent = types[0].shape[axis]
             return (*self.piece[:axis], (min(after, extent), extent, step), *self.piece[axis + 1 :])
         if name == "slices" and self.turns:
-            firsts = [*product(*map(range, self.turns))]
+            starts = [*product(*map(range, self.turns))]
             if self.rng.random() < 0.3:
-                self.rng.shuffle(firsts)
-            return tuple([tuple(zip(at, types[0].shape, self.turns, strict=True)) for at in firsts])
+                self.rng.shuffle(starts)
+            return tuple([tuple(zip(s, types[0].shape, self.turns, strict=True)) for s in starts])
         if name == "dtype" and self.rng.random() < 0.3:
             return self.dtype
         if op == "broadcast_to" and types[0].rank == 0 and self.of_images:
