@@ -93,7 +93,7 @@ def _element_work(
     loops = element_work(op, attrs, out, types, device, literal)
     dtype = types[0].dtype.name
     if row(op).price is PriceClass.LINEAR_ALGEBRA:
-        n = max(FEWEST_ROWS, min(types[0].shape[-2:]))
+        n = max(FEWEST_ROWS, *types[0].shape[-2:])
         return replace(loops, seconds=loops.seconds * (1 + (SHORT_MATRICES.get(op, SHORT_MATRIX) / n) ** 2))
     if op in UNPACKED and dtype in PRICED_AS:  # no faster for two elements at once
         each = device.element_seconds(op, PRICED_AS[dtype][0])

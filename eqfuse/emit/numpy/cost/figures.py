@@ -34,7 +34,7 @@ SPILL = 1.2  # times as long where the rows between them overflow level 2: 4096x
 DOT_FROM, DOT_TO = 32, 8192  # elements of a row that a tile sums as a dot product; OpenBLAS splits longer ones
 
 # Linear algebra: LAPACK walks rows and columns; of short ones it spends most of its time on what surrounds them
-SHORT_MATRIX = 15  # rows of a square matrix that takes twice as long as its operations; of n, (15 / n)**2 times more
+SHORT_MATRIX = 15  # rows or columns of a matrix that takes twice what its operations do; of n, (15 / n)**2 times more
 SHORT_MATRICES = {"eigh": 24, "eigvalsh": 28, "svdvals": 21, "cond": 21, "qr": 12}  # on two cores of a Xeon
 FEWEST_ROWS = 3  # one and two rows are solved at once
 
