@@ -8,7 +8,7 @@ symmetric (Hermitian), and so are its change and its gradient, as in JAX.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from eqfuse.gradients.expr import (
 )
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint, refused
 from eqfuse.ir.graph import Node, const, node
-from eqfuse.ops.linalg import PARTS
+from eqfuse.ops.linalg import PARTS, lower_half
 from eqfuse.ops.types import TensorType
 
 
@@ -55,6 +55,11 @@ def _unit(like: Expr) -> Expr:
 def _diagonal(x: Expr) -> Expr:
     """The diagonals of square matrices."""
     return reshape(total(x * _unit(x), [-1]), x.shape[:-1])
+
+
+def _diagonal_of_product(a: Expr, b: Expr) -> Expr:
+    """The diagonals of ``h(a) @ b``, without the rest."""
+    return reshape(total(conj(a) * b, [-2]), (*b.shape[:-2], b.shape[-1]))
 
 
 def _row(x: Expr) -> Expr:
@@ -105,29 +110,58 @@ def _inverse_tangent(n: Node, d: Changes) -> Node | None:
     return None if d[0] is None else (-(Expr(n) @ Expr(d[0]) @ Expr(n))).node
 
 
+def _inverse_triangle_tangent(n: Node, d: Changes) -> Node | None:
+    if d[0] is None:
+        return None
+    lower = Expr(d[0]) * _matrix(np.tri(n.shape[-1]), Expr(n))
+    return (-(Expr(n) @ lower @ Expr(n))).node
+
+
 def _inverse(a: Expr) -> Expr:
     return Expr(node("inv", (a.node,)))
 
 
-def _change_of_log(n: Node, change: Node) -> Expr:
+def _inverse_triangle(lower: Expr) -> Expr:
+    return Expr(node("inv_triangular", (lower.node,)))
+
+
+# ---- determinants
+
+
+def _change_of_log(inverse: Expr, change: Node) -> Expr:
     """What the logarithm of the determinant changes by: the trace of the inverse times the change of the matrix."""
-    products = swapped(_inverse(Expr(n.args[0]))) * Expr(change)
+    products = swapped(inverse) * Expr(change)
     return reshape(total(products, [-2, -1]), products.shape[:-2])
 
 
-def _det_tangent(n: Node, d: Changes) -> Node | None:
-    return None if d[0] is None else (Expr(n) * _change_of_log(n, d[0])).node
+def _changes_of_slogdet(inverse: Expr, sign: Expr, change: Node) -> list[Expr]:
+    of_log = _change_of_log(inverse, change)
+    if sign.dtype.kind != "c":
+        return [zeros(sign.node), of_log]
+    part = real(of_log)
+    return [sign * complex_of(zeros(part.node), imag(of_log)), part]
 
 
-def _slogdet_tangent(n: Node, d: Changes) -> Node | None:
+def _inv_slogdet_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
-    sign, _ = _parts(n)
-    change = _change_of_log(n, d[0])
-    if n.dtype.kind != "c":
-        return _packed([zeros(sign.node), change], n)
-    part = real(change)
-    return _packed([sign * complex_of(zeros(part.node), imag(change)), part], n)
+    inverse, sign, _ = _parts(n)
+    return _packed([-(inverse @ Expr(d[0]) @ inverse), *_changes_of_slogdet(inverse, sign, d[0])], n)
+
+
+def _det_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
+    """The value is that of the factors of which the inverse, which the derivative needs, is made."""
+    assert d[0] is not None
+    inverse, sign, log = _parts(node("inv_slogdet", n.args))
+    return [(Expr(n) * _change_of_log(inverse, d[0])).node], {n: (sign * f("exp", log)).node}
+
+
+def _slogdet_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
+    assert d[0] is not None
+    whole = node("inv_slogdet", n.args)
+    inverse, sign, _ = _parts(whole)
+    instead = tidy.slice_(whole, [(inverse.node.type.size, whole.type.size, 1)])
+    return [_packed(_changes_of_slogdet(inverse, sign, d[0]), n)], {n: instead}
 
 
 def _cholesky_tangent(n: Node, d: Changes) -> Node | None:
@@ -135,12 +169,27 @@ def _cholesky_tangent(n: Node, d: Changes) -> Node | None:
         return None
     upper = n.attr("upper")
     factor = h(Expr(n)) if upper else Expr(n)
-    inverse = _inverse(factor)  # used twice: dearer than one solution, and cheaper than two
-    inner = inverse @ _symmetric(Expr(d[0])) @ h(inverse)
-    order = factor.shape[-1]
-    halved = _matrix(np.tri(order, k=-1) + np.eye(order) / 2, factor)
-    change = factor @ (h(inner) * halved)
+    change = Expr(node("cholesky_change", (factor.node, d[0])))
     return (h(change) if upper else change).node
+
+
+def _cholesky_change(n: Node) -> Node:
+    factor, change = map(Expr, n.args)
+    inverse, halved = _inverse_triangle(factor), _matrix(lower_half(n), factor)
+    return (factor @ (halved * (inverse @ _symmetric(change) @ h(inverse)))).node
+
+
+def _cholesky_cotangent(n: Node) -> Node:
+    factor, cotangent = map(Expr, n.args)
+    inverse, halved = _inverse_triangle(factor), _matrix(lower_half(n), factor)
+    return _symmetric(swapped(inverse) @ (halved * (swapped(factor) @ cotangent)) @ conj(inverse)).node
+
+
+def _of_factor(op: str) -> Callable[[Node, int, Expr], Expr]:
+    def transpose(n: Node, _position: int, ct: Expr) -> Expr:
+        return Expr(node(op, (n.args[0], ct.node)))
+
+    return transpose
 
 
 # ---- eigenvalues and singular values
@@ -165,7 +214,7 @@ def _eigvalsh_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | N
     """The values are those that come with the vectors, which the derivative needs."""
     assert d[0] is not None
     values, vectors = _parts(node("eigh", n.args, n.attrs))
-    return [real(_diagonal(h(vectors) @ _symmetric(Expr(d[0])) @ vectors)).node], {n: real(values).node}
+    return [real(_diagonal_of_product(vectors, _symmetric(Expr(d[0])) @ vectors)).node], {n: real(values).node}
 
 
 def _eigvals_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
@@ -204,7 +253,7 @@ def _svd_tangent(n: Node, d: Changes) -> Node | None:
 def _svdvals_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
     assert d[0] is not None
     u, values, vh = _parts(node("svd", n.args, (False,)))
-    return [real(_diagonal(h(u) @ Expr(d[0]) @ h(vh))).node], {n: real(values).node}
+    return [real(_diagonal_of_product(u, Expr(d[0]) @ h(vh))).node], {n: real(values).node}
 
 
 def _qr_tangent(n: Node, d: Changes) -> Node | None:
@@ -214,7 +263,7 @@ def _qr_tangent(n: Node, d: Changes) -> Node | None:
     if n.attr("mode") == "raw" or rows < columns or (n.attr("mode") == "complete" and rows != columns):
         raise NoDerivative("it has one where no more columns than rows are factored by mode='reduced'")
     q, r = _parts(n)
-    scaled = swapped(_solve(swapped(r), swapped(Expr(d[0]))))
+    scaled = Expr(d[0]) @ swapped(_inverse_triangle(swapped(r)))
     turned = h(q) @ scaled
     lower = turned * _matrix(np.tri(columns, k=-1), turned)
     rotation = lower - h(lower)
@@ -261,8 +310,14 @@ ROWS: dict[str, DerivativeRow] = {
     "solve": DerivativeRow(_solve_tangent, transpose=_solve_transpose, linear=(1,)),
     "inv": DerivativeRow(_inverse_tangent),
     "cholesky": DerivativeRow(_cholesky_tangent),
-    "det": DerivativeRow(_det_tangent),
-    "slogdet": DerivativeRow(_slogdet_tangent),
+    "cholesky_change": DerivativeRow(formula=_cholesky_change, transpose=_of_factor("cholesky_cotangent"), linear=(1,)),
+    "cholesky_cotangent": DerivativeRow(
+        formula=_cholesky_cotangent, transpose=_of_factor("cholesky_change"), linear=(1,)
+    ),
+    "inv_triangular": DerivativeRow(_inverse_triangle_tangent),
+    "inv_slogdet": DerivativeRow(_inv_slogdet_tangent),
+    "det": DerivativeRow(several=_det_changes),
+    "slogdet": DerivativeRow(several=_slogdet_changes),
     "eigh": DerivativeRow(_eigh_tangent),
     "eigvalsh": DerivativeRow(several=_eigvalsh_changes),
     "eig": refused("vectors have no one length and phase; np.linalg.eigvals and np.linalg.eigh have one"),

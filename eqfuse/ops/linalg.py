@@ -64,6 +64,11 @@ def slogdet_parts(types: Types, _attrs: tuple) -> list[Shape]:
     return [batch, batch]
 
 
+def inv_slogdet_parts(types: Types, _attrs: tuple) -> list[Shape]:
+    batch, n, _ = _matrices("inv_slogdet", types)
+    return [(*batch, n, n), batch, batch]
+
+
 def qr_parts(types: Types, attrs: tuple) -> list[Shape]:
     batch, m, n = _matrices("qr", types, square=False)
     k, (mode,) = min(m, n), attrs
@@ -84,7 +89,7 @@ def lstsq_parts(types: Types, _attrs: tuple) -> list[Shape]:
 
 PARTS: dict[str, Callable[[Types, tuple], list[Shape]]] = {
     "svd": svd_parts, "eigh": eigh_parts, "eig": eigh_parts, "slogdet": slogdet_parts, "qr": qr_parts,
-    "lstsq": lstsq_parts,
+    "lstsq": lstsq_parts, "inv_slogdet": inv_slogdet_parts,
 }  # fmt: skip
 
 
@@ -105,6 +110,17 @@ def _square(op: str) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, _attrs: tuple) -> TensorType:
         _matrices(op, types)
         return types[0]
+
+    return rule
+
+
+def _with_factor(op: str) -> Callable[[Types, tuple], TensorType]:
+    """Of a matrix that goes with a triangular factor of its shape."""
+
+    def rule(types: Types, _attrs: tuple) -> TensorType:
+        _matrices(op, types)
+        need(types[0] == types[1], op, types, "the arguments must have one type")
+        return types[1]
 
     return rule
 
@@ -156,8 +172,39 @@ def _do_slogdet(a: np.ndarray) -> np.ndarray:
     return packed(*np.linalg.slogdet(a))
 
 
+def _do_inv_triangular(a: np.ndarray) -> np.ndarray:
+    """Of the lower triangle. Pivots would leave rounding errors in the other one."""
+    return np.tril(np.linalg.inv(np.tril(a)))
+
+
+def _do_inv_slogdet(a: np.ndarray) -> np.ndarray:
+    return packed(np.linalg.inv(a), *np.linalg.slogdet(a))
+
+
 def _do_cholesky(a: np.ndarray, upper: bool) -> np.ndarray:
     return np.linalg.cholesky(a, upper=upper)
+
+
+def lower_half(like: Any) -> np.ndarray:
+    """1 below the diagonal, 1/2 on it, 0 above."""
+    order = like.shape[-1]
+    return (np.tri(order, k=-1) + np.eye(order) / 2).astype(like.dtype)
+
+
+def _hermitian(a: np.ndarray) -> np.ndarray:
+    return (a + a.mT.conj()) / 2
+
+
+def _do_cholesky_change(factor: np.ndarray, change: np.ndarray) -> np.ndarray:
+    """What the lower `factor` of a matrix changes by where the matrix changes by the Hermitian part of `change`."""
+    inverse = _do_inv_triangular(factor)
+    return factor @ (lower_half(factor) * (inverse @ _hermitian(change) @ inverse.mT.conj()))
+
+
+def _do_cholesky_cotangent(factor: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
+    """The transpose of that, in `change`."""
+    inverse = _do_inv_triangular(factor)
+    return _hermitian(inverse.mT @ (lower_half(factor) * (factor.mT @ cotangent)) @ inverse.conj())
 
 
 def _do_cond(a: np.ndarray, order: str) -> np.ndarray:
@@ -193,7 +240,11 @@ _PRICE = PriceClass.LINEAR_ALGEBRA
 ROWS = [
     Op("solve", _L, 2, (), _like_solve, np.linalg.solve, _solve_flops, _PRICE),
     Op("inv", _L, 1, (), _square("inv"), np.linalg.inv, _cubic(2), _PRICE),
+    Op("inv_triangular", _L, 1, (), _square("inv_triangular"), _do_inv_triangular, _cubic(1 / 3), _PRICE),
+    Op("inv_slogdet", _L, 1, (), _packed_rule("inv_slogdet"), _do_inv_slogdet, _cubic(2), _PRICE),
     Op("cholesky", _L, 1, ("upper",), _square("cholesky"), _do_cholesky, _cubic(1 / 3), _PRICE),
+    Op("cholesky_change", _L, 2, (), _with_factor("cholesky_change"), _do_cholesky_change, _cubic(19 / 3), _PRICE),
+    Op("cholesky_cotangent", _L, 2, (), _with_factor("cholesky_cotangent"), _do_cholesky_cotangent, _cubic(1), _PRICE),
     Op("det", _L, 1, (), _per_matrix("det", False, True, False), np.linalg.det, _cubic(2 / 3), _PRICE),
     Op("slogdet", _L, 1, (), _packed_rule("slogdet"), _do_slogdet, _cubic(2 / 3), _PRICE),
     Op("eigh", _L, 1, ("triangle",), _packed_rule("eigh"), _do_eigh, _cubic(10 / 3), _PRICE),

@@ -13,7 +13,8 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.gradients.linalg import ROWS
-from tests.support.derivatives import difference
+from eqfuse.ops import TABLE, row
+from tests.support.derivatives import difference, tangent
 
 
 def h(x: Any) -> Any:
@@ -69,8 +70,12 @@ CASES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
 }
 
 
+# operators that gradients alone are made of, and how many arguments they take
+INNER = {"inv_triangular": 1, "inv_slogdet": 1, "cholesky_change": 2, "cholesky_cotangent": 2}
+
+
 def test_every_operator_of_linear_algebra_has_a_case() -> None:
-    assert {op for op, row in ROWS.items() if not row.refuses} == CASES.keys() | {"full_rank"}
+    assert {op for op, row in ROWS.items() if not row.refuses} == CASES.keys() | INNER.keys() | {"full_rank"}
 
 
 # the eigenvalues of real matrices have no one dtype
@@ -95,6 +100,43 @@ def test_the_gradient_is_that_of(op: str, dtype: str) -> None:
         gradient = ef.grad(loss)(a)
         wanted = difference(loss, [a], [step])
         np.testing.assert_allclose((gradient * step).sum().real, wanted, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("op", sorted(CASES.keys() - {"eigvals"}))  # vectors have no derivative
+def test_the_gradient_changes_as_its_differences_say(op: str) -> None:
+    def loss(a: Any) -> Any:
+        return weighed(CASES[op][0](a))
+
+    rng, gradient = np.random.default_rng(5), ef.grad(loss)
+    a, step = rng.normal(size=(3, 3)) + 2 * np.eye(3), rng.normal(size=(3, 3))
+    change = ef.jvp(gradient, (a,), (step,))[1]
+    np.testing.assert_allclose(change, difference(gradient, [a], [step], 1e-4), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(ef.grad(lambda a: (gradient(a) * step).sum().real)(a), change, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("op", INNER)
+def test_what_gradients_are_made_of_changes_as_its_row_says(op: str) -> None:
+    rng = np.random.default_rng(2)
+    xs = [rng.normal(size=SQUARE) + 3 * np.eye(4) for _ in range(INNER[op])]
+    for position in range(INNER[op]):
+        steps = [rng.normal(size=SQUARE) if i == position else None for i in range(INNER[op])]
+        if op.startswith("cholesky"):
+            xs[0], steps[0] = np.tril(xs[0]), None if steps[0] is None else np.tril(steps[0])
+        wanted = difference(TABLE[op].meaning, xs, steps)
+        np.testing.assert_allclose(tangent(op, xs, steps), wanted, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_value_and_gradient_take_at_most_four_times_the_operations_of_cubic_order(op: str) -> None:
+    def operations(function: Any) -> int:
+        nodes = ef.trace(function, ef.spec((60, 60), "complex128" if op == "eigvals" else "float64")).operators
+        costly = [n for n in nodes if n.op in ROWS or n.op == "matmul"]
+        return sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in costly)
+
+    def loss(a: Any) -> Any:
+        return weighed(CASES[op][0](a))
+
+    assert round(operations(ef.value_and_grad(loss)) / operations(loss), 1) <= 4
 
 
 @pytest.mark.parametrize("op, dtype", [("eigvalsh", float), ("eigvals", complex), ("svdvals", float)])

@@ -52,6 +52,7 @@ CASES: dict[str, list[tuple[list[Any], tuple]]] = {
        for op in ("fft", "ifft", "rfft")},
     "irfft": [([(3, 2, "c")], (n, -2, norm)) for n, norm in ((4, None), (2, "forward"), (4, "forward"))],
     "solve": [([np.array([[1.0, 1], [0, 2]]), (2, 3)], ()), ([np.array([[[2.0]], [[1]]]), (1, 1)], ())],
+    **{op: [([np.array([[1.0, 0], [3, 2]]), (2, 2)], ())] for op in ("cholesky_change", "cholesky_cotangent")},
     "full_rank": [([(3,), np.array(2)], (2,))],
     "matmul": [([(2, 3), (3, 4)], ()), ([(5, 2, 3), (3, 4)], ()), ([(2, 3), (5, 3, 4)], ()),
                ([(5, 1, 2, 3), (4, 3, 1)], ()), ([(2, 0), (0, 3)], ()), ([(0, 2, 3), (3, 1)], ())],

@@ -25,6 +25,7 @@ V, W, Y = (read(i, (N,), np.float64) for i in range(3))
 X, Z = read(0, (20, 40, 50), np.float64), read(0, (20, 40, 50), np.complex128)
 A, B, T = read(0, (8, 40, 40), np.float64), read(1, (8, 40, 30), np.float64), read(0, (200, 30), np.float64)
 I, C, Q = read(0, (N,), np.int64), read(0, (4, 30, 30), np.complex128), const([0.25, 0.5])  # noqa: E741
+D = read(0, (160, 160), np.float64)
 SPD = const(np.broadcast_to(np.eye(40) + 1, (8, 40, 40)).copy())
 IMAGE, FILTERS = read(0, (2, 8, 40, 40)), read(1, (16, 8, 3, 3))
 PLAIN = ((0, 0), (0, 0))
@@ -45,7 +46,10 @@ CASES: list[tuple[str, tuple[Node, ...], tuple]] = [
     ("histogram", (V,), ((5,), (None,), False, False)), ("histogram", (V, W), ((4,), ((-2.0, 2.0),), True, True)),
     ("bincount", (I,), (9,)), ("convolve", (V, const(np.ones(50))), ("same",)),
     ("interp", (V, const(np.arange(-2.0, 3)), const(np.arange(5.0))), (None,)), ("interp", (V, W, Y), (1.5,)),
-    *((op, (A,), ()) for op in ("inv", "det", "slogdet", "svdvals")), ("solve", (A, B), ()),
+    *((op, (A,), ()) for op in ("inv", "det", "slogdet", "svdvals", "inv_slogdet", "inv_triangular")),
+    *((op, (D,), ()) for op in ("inv_slogdet", "inv_triangular")),
+    *((op, (a, read(1, a.shape, a.dtype)), ()) for op in ("cholesky_change", "cholesky_cotangent") for a in (A, D)),
+    ("solve", (A, B), ()),
     ("cholesky", (SPD,), (False,)), ("eigh", (A,), ("L",)), ("eigvalsh", (A,), ("U",)), ("svd", (T,), (True,)),
     ("svd", (A,), (False,)), ("eig", (C,), ()), ("eigvals", (C,), ()), ("cond", (A,), ("1",)),
     *(("qr", (T,), (mode,)) for mode in ("reduced", "complete", "raw")),

@@ -27,6 +27,8 @@ LIBRARY_CALLS = {
     "median": "median({0}, {axes}, False)", "nanmedian": "median({0}, {axes}, True)",
     "convolve": "convolve({0}, {1}, {mode!r})", "correlate": "correlate({0}, {1}, {mode!r})",
     "solve": "solve({0}, {1})", "inv": "cupy.linalg.inv({0})", "det": "cupy.linalg.det({0})",
+    "inv_triangular": "inv_triangular({0})",
+    "inv_slogdet": "packed(cupy.linalg.inv({0}), *cupy.linalg.slogdet({0}))",
     "slogdet": "packed(*cupy.linalg.slogdet({0}))", "eigh": "packed(*cupy.linalg.eigh({0}, {triangle!r}))",
     "eigvalsh": "cupy.linalg.eigvalsh({0}, {triangle!r})", "svd": "packed(*cupy.linalg.svd({0}, {full_matrices}))",
     "svdvals": "cupy.linalg.svd({0}, compute_uv=False)", "qr": "packed(*cupy.linalg.qr({0}, {mode!r}))",
@@ -64,6 +66,11 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
         whole = (cupy.broadcast_to(m, batch + m.shape[-2:]) for m in (a, b))
         return cupy.linalg.solve(*whole)
 
+    def inv_triangular(a: Any) -> Any:
+        order = cupy.arange(a.shape[-1])
+        above = order[:, None] < order
+        return cupy.where(above, 0, cupy.linalg.inv(cupy.where(above, 0, a))).astype(a.dtype)
+
     def median(x: Any, axes: tuple[int, ...], ignore: bool) -> Any:
         """The middle of sorted values, NaNs last; with `ignore`, of those before them. CuPy's takes a NaN for the
         largest number, which lies below infinity."""
@@ -88,8 +95,8 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
 
     return {
         "product": product, "packed": packed, "sliding_window": sliding_window, "alike": alike, "solve": solve,
-        "median": median, "convolve": convolve, "correlate": correlate, "on_host": _on_host(cupy),
-        "scatter": _scatter(cupy), "host_function": host_function,
+        "inv_triangular": inv_triangular, "median": median, "convolve": convolve, "correlate": correlate,
+        "on_host": _on_host(cupy), "scatter": _scatter(cupy), "host_function": host_function,
     }  # fmt: skip
 
 

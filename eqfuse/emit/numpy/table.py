@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.emit.numpy.cholesky import cholesky_change, cholesky_cotangent
+from eqfuse.emit.numpy.inverses import inv_slogdet, inv_triangular
 from eqfuse.ops import TABLE, Op, Role
 from eqfuse.ops.elementwise import UFUNCS, complex_array
 from eqfuse.ops.fft import TRANSFORMS
@@ -140,6 +142,11 @@ CALLS: dict[str, NumpyRow] = {
     "sort": NumpyRow("sort({out}, {0}, {axis}, {stable})", names={"sort": _fill_sorted}),
     "partition": NumpyRow("partition({out}, {0}, {axis}, {kth})", names={"partition": _fill_parted}),
     **{name: _of_transform(name) for name in TRANSFORMS},
+    "inv_triangular": NumpyRow("inv_triangular({0}, {out})", names={"inv_triangular": inv_triangular}),
+    "cholesky_change": NumpyRow("cholesky_change({all}, {out})", names={"cholesky_change": cholesky_change}),
+    "cholesky_cotangent": NumpyRow("cholesky_cotangent({all}, {out})",
+                                   names={"cholesky_cotangent": cholesky_cotangent}),
+    "inv_slogdet": NumpyRow("inv_slogdet({0}, {out})", names={"inv_slogdet": inv_slogdet}),
     **{name: replace(_of_meaning(TABLE[name]), own_array=True) for name in ("convolve", "correlate")},
     "slice_scatter": NumpyRow(),  # `library.slice_scatter`
     "scatter": NumpyRow(),  # `library.scatter`

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from eqfuse.emit.numpy.cholesky import BLOCK
+from eqfuse.emit.numpy.inverses import FACTORED, SMALL, WHOLE
 from eqfuse.emit.numpy.ops import folded, one_product
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.view_strides import contiguous
@@ -150,6 +152,29 @@ def _padded(n: Node) -> int:
     return lead * math.prod(extents) * x.dtype.itemsize
 
 
+def _inv_triangular(n: Node) -> int:
+    """NumPy's calls on a stack; LAPACK's copy of one matrix; or a product of halves."""
+    order = n.shape[-1]
+    if order <= SMALL:
+        return 3 * n.type.nbytes
+    return n.dtype.itemsize * order**2 if order <= WHOLE else max(n.type.nbytes // 4, n.dtype.itemsize * 2 * WHOLE**2)
+
+
+def _cholesky_cotangent(n: Node) -> int:
+    """By the formula three products and two sums; else the parts, of which a quarter is updated at a time, some blocks,
+    and conjugates of numbers that have any."""
+    order, conjugates = n.shape[-1], n.dtype.kind == "c"
+    if order <= BLOCK:
+        return (5 + conjugates) * n.type.nbytes
+    return n.type.nbytes * (5 + 8 * conjugates) // 4 + 6 * (n.type.nbytes // order**2) * BLOCK**2
+
+
+def _inv_slogdet(n: Node) -> int:
+    """NumPy's inverse; or LAPACK's factors, their product, and what the inverse of a triangle takes."""
+    order = n.args[0].shape[-1]
+    return n.type.nbytes if order <= FACTORED else n.dtype.itemsize * order**2 * 9 // 4
+
+
 _CALLS: dict[str, Callable[[Node], int]] = {
     "fmod": _fmod, "matmul": _product, "take": _take, "argmax": _argmax, "argmin": _argmax,
     "conv": _conv, "window_max": _window, "window_sum": _window,
@@ -158,6 +183,9 @@ _CALLS: dict[str, Callable[[Node], int]] = {
         "pure_callback",
         "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "pad", "convolve", "correlate",
     ), _result),
+    "inv_triangular": _inv_triangular, "inv_slogdet": _inv_slogdet,
+    "cholesky_change": lambda n: max(3 * n.type.nbytes, 2 * n.type.nbytes + 16 * n.shape[-1] ** 2),
+    "cholesky_cotangent": _cholesky_cotangent,
     **dict.fromkeys(("eigh", "svd", "eig", "eigvals"), lambda n: 2 * n.type.nbytes),
     "qr": lambda n: (3 if n.attr("mode") == "raw" else 2) * n.type.nbytes,
     "cond": lambda n: 2 * _operand(n),

@@ -1,0 +1,60 @@
+"""Inverses of triangles and changes of their factors do what the operators mean, on either side of every order at which
+another way is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from eqfuse.emit.numpy import cholesky, inverses
+from eqfuse.ops import TABLE
+
+CALLS: dict[str, Callable[..., None]] = {
+    "inv_triangular": inverses.inv_triangular, "inv_slogdet": inverses.inv_slogdet,
+    "cholesky_change": cholesky.cholesky_change, "cholesky_cotangent": cholesky.cholesky_cotangent,
+}  # fmt: skip
+BORDERS = {
+    "inv_triangular": [inverses.SMALL, inverses.WHOLE, 2 * inverses.WHOLE],
+    "inv_slogdet": [inverses.FACTORED, 3 * inverses.WHOLE],
+    "cholesky_change": [5], "cholesky_cotangent": [cholesky.BLOCK, 2 * cholesky.BLOCK + 5],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("op", CALLS)
+def test_every_order_gives_what_the_operator_means(op: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for order in {1, *BORDERS[op], *(b + 1 for b in BORDERS[op])}:
+        for stack in ((), (2, 3) if order < 50 else (2,), (0,)):
+            xs = []
+            for _ in range(2 if op.startswith("cholesky") else 1):
+                x = rng.normal(size=(*stack, order, order)) + 1j * rng.normal(size=(*stack, order, order))
+                xs.append((x if dtype[0] == "c" else x.real).astype(dtype))
+            if op.startswith("cholesky"):
+                xs[0] = np.tril(xs[0])
+            if op != "inv_slogdet":
+                xs[0] += 2 * np.sqrt(order) * np.eye(order, dtype=dtype)
+            wanted = TABLE[op].meaning(*xs)
+            for given in (xs, [np.swapaxes(np.swapaxes(x, -1, -2).copy(), -1, -2) for x in xs]):
+                out = np.full_like(wanted, np.nan)
+                CALLS[op](*given, out)
+                within = 1e-2 if op == "inv_slogdet" else 1e-4  # random matrices may be near to singular ones
+                within = within if dtype in ("float32", "complex64") else within * 1e-8
+                np.testing.assert_allclose(out, wanted, rtol=0, atol=within * np.abs(wanted).max(initial=1))
+            if op != "inv_slogdet" and op.startswith("inv"):
+                assert not np.triu(out, 1).any()
+
+
+@pytest.mark.parametrize("order", [4, 40, 100])
+@pytest.mark.parametrize("op", ["inv_triangular", "inv_slogdet"])
+def test_singular_matrices_are_refused_and_nan_is_not(op: str, order: int) -> None:
+    a = np.tril(np.ones((order, order)))
+    out = np.empty_like(TABLE[op].meaning(a))
+    a[order // 2, order // 2] = np.nan
+    CALLS[op](a, out)
+    assert np.isnan(out).any()
+    a[order // 2] = 0
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        CALLS[op](a, out)
