@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqfuse.frontends.numpy.origins import body_inputs
 from eqfuse.gradients.expr import FLOAT32, NARROW, Expr, cast, filled, zeros
 from eqfuse.gradients.row import Changes, DerivativeRow, refused
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node, substitute, topological
@@ -32,7 +33,7 @@ def results(n: Node) -> list[Node]:
     return [node("loop_result", (n,), (place, str(t))) for place, t in zip(places(types), types, strict=False)]
 
 
-def _part(n: Node) -> int:
+def part(n: Node) -> int:
     """Which result of the loop a `loop_result` is."""
     loop = n.args[0]
     types = results_of(loop.op, [a.type for a in loop.args], loop.attrs)
@@ -41,8 +42,9 @@ def _part(n: Node) -> int:
 
 def _body(outputs: Sequence[Node], **inputs: Sequence[Node]) -> Body:
     """The graph of `outputs` over `inputs`, which are named by their kind and number, in this order."""
-    new = {old: input_node(f"{kind} {i}", old.type) for kind, group in inputs.items() for i, old in enumerate(group)}
-    return Body(Graph(tuple(new.values()), substitute(outputs, new)))
+    named = {old: f"{kind} {i}" for kind, group in inputs.items() for i, old in enumerate(group)}
+    new = body_inputs(named.values(), [old.type for old in named])
+    return Body(Graph(tuple(new), substitute(outputs, dict(zip(named, new, strict=True)))))
 
 
 def _changing(inputs: Sequence[Node]) -> list[Node]:
@@ -276,6 +278,6 @@ ROWS: dict[str, DerivativeRow] = {
     "while_loop": DerivativeRow(several=_while_changes),
     "fori_loop": DerivativeRow(several=_fori_changes),
     "if_else": DerivativeRow(several=_choice_changes, transpose_several=_choice_transpose),
-    "loop_result": DerivativeRow(part=_part),
+    "loop_result": DerivativeRow(part=part),
     "pure_callback": refused("a function that is called as it is has a derivative by ef.custom_vjp alone"),
 }

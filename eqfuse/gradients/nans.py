@@ -1,24 +1,28 @@
 """`ef.debug_nans`: names the operator, and the user's line, that made the first NaN of a call.
 
 In: a call whose results hold a NaN. Out: NanError. The function is traced once more, and evaluated operator by
-operator.
+operator; of a loop that makes the NaN, step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import NanError, line_of
-from eqfuse.frontends.numpy.origins import Origin, noting
+from eqfuse.frontends.numpy.origins import Origin, Origins, noting
 from eqfuse.frontends.numpy.trace import trace
+from eqfuse.gradients.loops import part
 from eqfuse.ir.evaluate import every_value
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Body, Graph, Node, values_of
 from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ops import row
+from eqfuse.ops.loops import LOOPS
 
 _active: ContextVar[bool] = ContextVar("_active", default=False)
 
@@ -76,9 +80,9 @@ def _blame(fn: Callable[..., Any], static: Iterable[str], args: tuple[Any, ...],
     assert signature is not None
     with np.errstate(all="ignore"):
         values = every_value(graph, signature.feed(signature.flatten(args, kwargs)).arrays)
-    first = _first(graph, values, origins)
+        first = _first(graph.outputs, values, origins)
     if first is not None:
-        raise NanError(_said(first, values[first], origins.get(first, Origin(None))))
+        raise NanError(first.said())
     if any(_is_nan(values[n]) for n in graph.outputs):
         return  # it is an argument's
     raise NanError(
@@ -87,29 +91,112 @@ def _blame(fn: Callable[..., Any], static: Iterable[str], args: tuple[Any, ...],
     )
 
 
-def _first(graph: Graph, values: dict[Node, Any], origins: dict[Node, Origin]) -> Node | None:
-    """A node that makes the NaN of a result of what is none, of the forward pass where there is one."""
-    makes, seen = [], set()
-    stack = list(graph.outputs)
+@dataclass(frozen=True)
+class _First:
+    """The node that makes the first NaN, its `value`, and the steps of the loops around it, innermost first."""
+
+    node: Node
+    value: Any
+    origin: Origin
+    steps: tuple[tuple[str, Origin], ...] = ()
+
+    def said(self) -> str:
+        n, (place, operator) = self.node, self.origin
+        op = n.args[0].op if n.op == "loop_result" else n.op
+        at = "" if n.shape == () else f" at {tuple(map(int, np.argwhere(np.isnan(self.value))[0]))}"
+        within = "" if operator is None else f", in the derivative of {operator}"
+        text = f"{op} makes the first NaN, of {n.type}{at}{within}" + "".join(f", {step}" for step, _ in self.steps)
+        places = [("made" if operator is None else "differentiated", place)]
+        places += [("run", origin.place) for _, origin in self.steps]
+        return text + "".join(f"\n  {what} at {line_of(place)}" for what, place in places if place is not None)
+
+
+def _first(outputs: Sequence[Node], values: dict[Node, Any], origins: Origins) -> _First | None:
+    """What makes the NaN of one of `outputs` of what is none, of the forward pass where there is one."""
+
+    def origin(n: Node) -> Origin:
+        return origins.of(n) or Origin(None)
+
+    nans = _nans(outputs, values)
+    makes = [n for n in nans if n.args and not any(a in nans for a in _arguments(n))]
+    first = min(makes, key=lambda n: origin(n).operator is not None, default=None)
+    if first is None:
+        return None
+    loop = first.args[0] if first.op == "loop_result" else first
+    inner = None
+    if loop.op in LOOPS:
+        inner = _within(loop, 0 if loop is first else part(first), values, origins)
+    return inner or _First(first, values[first], origin(first))
+
+
+def _nans(outputs: Iterable[Node], values: dict[Node, Any]) -> dict[Node, None]:
+    """The NaNs of which those of `outputs` are made, and these."""
+    seen: dict[Node, None] = {}
+    stack = [*outputs]
     while stack:
         n = stack.pop()
-        if n in seen or not _is_nan(values[n]):
-            continue
-        seen.add(n)
-        stack += _arguments(n)
-        if n.args and not any(_is_nan(values[a]) for a in _arguments(n)):
-            makes.append(n)
-    return min(makes, key=lambda n: origins.get(n, Origin(None)).operator is not None, default=None)
+        if n not in seen and _is_nan(values[n]):
+            seen[n] = None
+            stack += _arguments(n)
+    return seen
 
 
 def _arguments(n: Node) -> tuple[Node, ...]:
     return n.args[0].args if n.op == "loop_result" else n.args
 
 
-def _said(n: Node, value: Any, origin: Origin) -> str:
-    op = n.args[0].op if n.op == "loop_result" else n.op
-    place = "" if n.shape == () else f" at {tuple(map(int, np.argwhere(np.isnan(value))[0]))}"
-    within = "" if origin.operator is None else f", in the derivative of {origin.operator}"
-    line = "" if origin.place is None else f"\n  {'made' if origin.operator is None else 'differentiated'} at "
-    text = f"{op} makes the first NaN, of {n.type}{place}{within}"
-    return text + (line + line_of(origin.place) if origin.place else "")
+class _Watched:
+    """A body that notes of each of its results the step in which it was a NaN first, and what that step read."""
+
+    def __init__(self, body: Body) -> None:
+        self.body, self.gives = body, body.gives
+        self.steps = 0
+        self.first: dict[int, tuple[int, tuple[Any, ...]]] = {}
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        results = self.body(*arrays)
+        for i, value in enumerate(results):
+            if i not in self.first and _is_nan(value):
+                self.first[i] = self.steps, arrays
+        self.steps += 1
+        return results
+
+
+def _within(loop: Node, result: int, values: dict[Node, Any], origins: Origins) -> _First | None:
+    """What makes the first NaN of the `result` of a loop or a choice, whose arguments are none; by its steps, from that
+    with the NaN back to those with the carries of which it was made."""
+    bodies = [_Watched(a) if isinstance(a, Body) else a for a in loop.attrs]
+    row(loop.op).meaning(*(values[a] for a in loop.args), *bodies)
+    body = next(b for b in bodies if isinstance(b, _Watched) and result in b.first)
+    before = body.steps
+    while body.first.get(result, (before, ()))[0] < before:
+        before, arrays = body.first[result]
+        graph = body.body.graph
+        inside = values_of(graph, dict(zip(graph.inputs, arrays, strict=True)))
+        found = _first([graph.outputs[result]], inside, _placed(origins, graph, loop))
+        if found is not None:
+            step = (_step(loop, before, arrays), origins.of(loop) or Origin(None))
+            return replace(found, steps=(*found.steps, step))
+        carries = graph.inputs[loop.op in ("scan", "fori_loop") :][: len(graph.outputs)]
+        nans = _nans([graph.outputs[result]], inside)
+        result = next((i for i, carry in enumerate(carries) if carry in nans), -1)
+    return None
+
+
+def _placed(origins: Origins, graph: Graph, loop: Node) -> Origins:
+    """`origins`, where nodes of a body without one have that of what is made of them; else that of the loop."""
+    whole = origins.of(loop)
+    for n in reversed(graph.nodes):
+        origin = origins.of(n) or whole
+        if origin is not None:
+            origins.noted[n] = origin
+            for a in n.args:
+                if origins.of(a) is None:
+                    origins.noted[a] = origin
+    return origins
+
+
+def _step(loop: Node, step: int, arrays: Sequence[Any]) -> str:
+    if loop.op == "if_else":
+        return "in a branch of if_else"
+    return f"in step {step} of while_loop" if loop.op == "while_loop" else f"at index {int(arrays[0])} of {loop.op}"

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
@@ -84,12 +85,18 @@ class Node:
 
     def over(self, args: Iterable[Node]) -> Node:
         """The same operator, with the same attributes, over other arguments."""
-        return node(self.op, args, self.attrs)
+        new = node(self.op, args, self.attrs)
+        noted = made_over.get()
+        if noted is not None and new is not self:
+            noted.setdefault(new, self)
+        return new
 
     def __repr__(self) -> str:
         return f"<{self.op} {self.type}>"
 
 
+# which node each was made of by `over`, for those who ask for it
+made_over: ContextVar[dict[Node, Node] | None] = ContextVar("made_over", default=None)
 _interned: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
 _lock = threading.RLock()
 

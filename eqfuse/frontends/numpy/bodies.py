@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Sequence
 
+from eqfuse.frontends.numpy.origins import body_inputs
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import Trace, current
 from eqfuse.ir.graph import Body, Graph, Node, input_node, topological
@@ -50,7 +51,8 @@ def closed(
     That is what depends on no input; or, for a branch, which must not be computed where it is not taken, what is
     `captured` alone. What is computed `again` is part of the body, whatever it depends on.
     """
-    named = {n: input_node(name, n.type) for name, n in inputs}
+    stands = body_inputs([name for name, _ in inputs], [n.type for _, n in inputs])
+    named = {n: stand for (_, n), stand in zip(inputs, stands, strict=True)}
     outputs = [o for each in results for o in each]
     stops = _outside(outputs, named) if captured is None else {*captured} | _leaves(outputs)
     stops -= named.keys() | {*again}
@@ -59,7 +61,7 @@ def closed(
 
     def inside(n: Node) -> Node:
         if n not in inner_nodes:
-            inner_nodes[n] = shared[n] = input_node(f"shared {len(shared)}", n.type)
+            (inner_nodes[n],) = (shared[n],) = body_inputs([f"shared {len(shared)}"], [n.type])
         return inner_nodes[n]
 
     for n in _above(outputs, stops | named.keys()):

@@ -51,7 +51,7 @@ class Trace:
         inner.what = what
         inner.around, inner.values, inner.written, inner.layouts = self, self.values, self.written, self.layouts
         inner.constants, inner.draws, inner.numbers = self.constants, self.draws, self.numbers
-        inner.rules = self.rules
+        inner.rules, inner.places = self.rules, self.places
         return inner
 
     @property
