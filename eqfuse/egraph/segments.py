@@ -12,21 +12,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate, takewhile
 
-from eqfuse.egraph.alike import look, operators, runs
+from eqfuse.egraph.alike import FEWEST, look, operators, runs
 from eqfuse.egraph.canonical import canonical, slice_of
 from eqfuse.ir.graph import Graph, Node, constants, topological
 from eqfuse.ops import Role, row
 from eqfuse.rewrites.procedures.shared_operands import SharedProducts, shared_products
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
-MANY = 150  # operators to be searched, from which on steps that differ in extents are looked for
+MANY, LARGE = 150, 1500  # operators to be searched, from which on steps that differ in extents, or layers, are pieces
 FEWER = 2  # times fewer operators are to be searched, for each such step to be a piece
-LONGEST_STEP = 64  # operators of a step on a few numbers
+LONGEST_STEP, LONGEST_LAYER = 64, 200  # operators of a step on a few numbers, and of a layer
 SMALL_BYTES = 1024  # at most of each of its values
 CACHED_BYTES = 16 << 10  # at most of each value of steps that are cut two by two: a core's nearest cache holds them
 NEAR = 200  # operators apart that two readers of a value may be and still be computed together
@@ -62,11 +62,9 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
 
 def _by_steps(order: _OrderedOperators, default: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
     """The steps of loops as pieces, where far fewer operators are to be searched then; else `default`."""
-    for ends_of in (
-        order.ends_of_steps,
-        partial(order.ends_of_small_steps, SMALL_BYTES),
-        partial(order.ends_of_small_steps, CACHED_BYTES, 2),
-    ):
+    ways: list[Callable[[], list[int]]] = [order.ends_of_steps, partial(order.ends_of_small_steps, SMALL_BYTES)]
+    ways += [partial(order.ends_of_small_steps, CACHED_BYTES, 2)]
+    for ends_of in ways + [order.ends_of_layers] * (operators(default[0]) > LARGE):
         ends = ends_of()
         by_steps = _distinct(order.pieces(ends), sliced=False) if ends else default
         if operators(by_steps[0]) <= operators(default[0]) // FEWER:
@@ -205,17 +203,32 @@ class _OrderedOperators:
     def ends_of_small_steps(self, most: int, fewest: int = 1) -> list[int]:
         """Where to cut between some steps, `fewest` or more, of a loop on values of `most` bytes: to store these costs
         next to nothing. Steps that need no more than the step before them may all be one kernel."""
-        numbers: dict[Hashable, int] = {}
-        looks = [numbers.setdefault(look(n), len(numbers)) for n in self.operators]
         small = [n.type.nbytes <= most for n in self.operators]
         live = self._live()
         ends: list[int] = []
-        for first, period, turns in runs(looks, LONGEST_STEP):
+        for first, period, turns in runs(self._looks, LONGEST_STEP):
             if self._takes_more(first + period, period) and all(small[first : first + period * turns]):
                 phase = min(range(period), key=lambda start: sum(live[first + start : first + period * turns : period]))
                 apart = period * max(fewest, SEGMENT_OPERATORS // 2 // period)
-                ends += range(first + phase, min(first + period * turns, len(looks) - 1), apart)
+                ends += range(first + phase, min(first + period * turns, len(small) - 1), apart)
         return ends
+
+    def ends_of_layers(self) -> list[int]:
+        """Where to cut between alike layers of a program too large to be searched as one, so that the next layer reads
+        the fewest values of the last. What others read is stored then, even where it might be computed again."""
+        ends: list[int] = []
+        for first, period, turns in runs(self._looks, LONGEST_LAYER, FEWEST):
+            middle = self.operators[first + period * (turns // 2 - 1) :]
+            reads = [{a for m in middle[i + period : i + 2 * period] for a in self.reads[m]} for i in range(period)]
+            phase = min(range(period), key=lambda i: len(reads[i].intersection(middle[i : i + period])))
+            apart = period * max(1, SEGMENT_OPERATORS // 2 // period)
+            ends += range(first + (phase - 1) % period, min(first + period * turns, len(self.operators) - 1), apart)
+        return ends
+
+    @cached_property
+    def _looks(self) -> list[int]:
+        numbers: dict[Hashable, int] = {}
+        return [numbers.setdefault(look(n), len(numbers)) for n in self.operators]
 
     def _takes_more(self, start: int, period: int) -> bool:
         """Does the step of `period` operators at `start` take elements of arrays, or values older than the last one?"""

@@ -68,25 +68,23 @@ class LiveRange:
     first: int
     last: int
 
-    def meets(self, other: LiveRange) -> bool:
-        return self.first <= other.last and other.first <= self.last
-
 
 def place(lives: Sequence[LiveRange]) -> tuple[dict[int, int], int]:
     """An offset per value, and the bytes of the whole arena."""
-    placed: list[tuple[int, int, LiveRange]] = []  # start, stop
+    placed: list[tuple[int, int, int, int]] = []  # where it begins and ends, and its first and last step
     offsets: dict[int, int] = {}
     large = [life for life in lives if life.nbytes > SMALL_BYTES]
     for life in sorted(large, key=lambda v: (-v.nbytes, v.first, v.value)):
         start = 0
-        for low, high in sorted((s, e) for s, e, other in placed if other.meets(life)):
+        first, last = life.first, life.last
+        for low, high in sorted([(s, e) for s, e, begun, ended in placed if begun <= last and first <= ended]):
             if start + life.nbytes <= low:
                 break
             start = max(start, high)
         end = start + -(-life.nbytes // ALIGNMENT) * ALIGNMENT
-        placed.append((start, end, life))
+        placed.append((start, end, first, last))
         offsets[life.value] = start
-    end = max((end for _, end, _ in placed), default=0)
+    end = max((place[1] for place in placed), default=0)
     for life in lives:
         if life.nbytes <= SMALL_BYTES:
             offsets[life.value] = end

@@ -94,6 +94,20 @@ def residual(blocks: int, channels: int, size: int) -> Graph:
     return ef.trace(program, ef.spec((2, channels, size, size), np.float32), [(weight, weight)] * blocks)
 
 
+def trained(layers: int, rows: int, width: int) -> Graph:
+    """A step of training, whose backward pass reads what each layer made."""
+
+    def loss(weights: Any, x: Any) -> Any:
+        for up, down in weights:
+            h = normalised(x) @ up
+            x = x + (h / (1 + np.exp(-h))) @ down
+        return (x * x).mean()
+
+    weights = [(np.ones((width, width)), np.ones((width, width)))] * layers
+    adam = ef.adam()
+    return ef.trace(ef.train_step(loss, adam), weights, adam.init(weights), np.ones((rows, width)))
+
+
 def pointwise(steps: int) -> Graph:
     def program(z: Any, c: Any) -> Any:
         for _ in range(steps):
@@ -152,6 +166,19 @@ def test_the_steps_of_a_loop_over_an_array_are_one_segment_though_several_values
     assert len(uses) >= 6
     assert len(pieces) <= 4  # the first steps start from zeros, the last one has nothing behind it
     assert max(len(use.outputs) for use in uses) > 1
+
+
+def test_layers_of_a_long_step_of_training_and_their_backward_passes_are_few_segments():
+    graph, longer = trained(28, 64, 64), trained(32, 64, 64)
+    pieces, uses = segments(graph)
+    assert sum(len(piece.operators) for piece in pieces) < len(graph.operators) / 10
+    assert len(uses) > 100  # a layer forward, a layer back, the update of an array
+    assert len(segments(longer)[0]) == len(pieces)
+    layers = [len(use.outputs) for use in uses[2:25]]
+    assert max(layers) < 8 and len(set(layers)) == 1, "more crosses the cuts than the backward pass reads"
+    arrays = [np.abs(a) for a in random_arrays(graph)]
+    for got, wanted in zip(run(graph, arrays), evaluate(graph, arrays), strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("graph", [network(5), recurrent(6, 2, 3), transformer(3, 4, 6, True)], ids=str)
