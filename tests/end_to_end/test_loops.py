@@ -64,8 +64,31 @@ def test_many_random_loops_are_compiled_to_the_same(part: int) -> None:
 )
 def test_a_loop_runs_on_a_gpu(name):
     fn, plain, args, exact = LOOPED[name]
-    compiled = ef.compile(fn, *args, target="cuda:h100")
+    compiled, before = ef.compile(fn, *args, target="cuda:h100"), [np.copy(a) for a in args]
     assert_same(program_on(compiled.plan, EmulatedGpu())(*args), plain(*args), exact)
+    for array, kept in zip(args, before, strict=True):
+        np.testing.assert_array_equal(array, kept)
+
+
+@emulated
+def test_loops_on_a_gpu_count_from_where_they_begin_and_go_backwards_where_they_are_told():
+    def program(x, n):
+        known = ef.fori_loop(5, 8, lambda i, v: v * 3 + i, x)
+        counted = ef.fori_loop(n - 3, n, lambda i, v: v * 2 + i, x)
+        filled = ef.fori_loop(n - 3, n, lambda i, v: placed(v, i, v[i] * 2 + i), x)
+        rows = np.stack([x, x * 2, x * 5])
+        return known, counted, filled, ef.scan(lambda c, r: (c * 2 + r, c), x, rows, reverse=True)
+
+    def placed(v, i, value):
+        v[i] = value
+        return v
+
+    x, n = np.arange(1.0, 9.0), np.int64(7)
+    wanted = program(x.copy(), n)
+    program_on_gpu = program_on(ef.compile(program, x, n, target="cuda:h100").plan, EmulatedGpu())
+    for _ in range(2):
+        assert_same(program_on_gpu(x, n), wanted)
+    np.testing.assert_array_equal(x, np.arange(1.0, 9.0))
 
 
 @pytest.mark.parametrize("target", ["numpy", "cuda:h100"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -19,7 +20,7 @@ from eqfuse.emit.c.device import compiled
 from eqfuse.frontends.chunking import chunks
 from eqfuse.frontends.chunking.blocks import BlockLoops
 from eqfuse.frontends.chunking.chunks import chunked
-from eqfuse.frontends.chunking.regions import Users, region
+from eqfuse.frontends.chunking.regions import Users, is_view, region
 from eqfuse.frontends.chunking.splits import AxisSplit, resized, splits
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, input_node
@@ -144,6 +145,31 @@ def test_random_programs_in_blocks_compute_the_same(seed: int) -> None:
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9 * max(1, np.abs(w).max()))
 
 
+@pytest.mark.parametrize("seed", some(range(100, 140), 8))
+def test_a_region_computes_once_what_it_keeps_and_cuts_each_value_along_one_axis(seed: int) -> None:
+    graph, _ = random_graph(np.random.default_rng(seed), operators=14, extents=(3, 4, 6))
+    users = Users(graph)
+    for large, n in product(sorted({n.type.nbytes for n in graph.operators}), graph.operators):
+        for r in filter(None, (region(users, n, axis, large - 1) for axis in range(len(n.shape)))):
+            times = Counter(m for k in range(r.loops) for m in r.needed(k))
+            assert all(times[m] == 1 for m in r.kept | r.joined)
+            assert all(times[m] == 1 for m in r.members if r.is_small(m) and not is_view(m))
+            seen = {m for m in r.members if is_view(m)} - {*graph.outputs}
+            assert not any(m in r.kept and all(u in r.members for u in users.readers[m]) for m in seen)
+            for m in r.members | r.joined:
+                cut_at = zip(m.args, r.how[m].args, strict=True)
+                assert all(axis is None or r.axis[a] == axis for a, axis in cut_at)
+            assert all(m.shape[r.axis[m]] % r.units == 0 for m in r.members)
+            for k in range(r.loops):
+                assert not {a for a, axis in r.rows(k) if a in r.needed(k) and r.axis[a] == axis}
+
+
+def test_sums_of_16_bit_floats_over_blocks_are_rounded_once() -> None:
+    x = np.ones((1, 4096), np.float16)  # one by one they would not come beyond 2048
+    for variant in in_blocks(ef.trace(lambda x: (x * 1).sum(1), x), x.nbytes // 2):
+        assert evaluate(variant, [x]) == (4096,)
+
+
 def turned(rng: np.random.Generator, x: Any, w: Any) -> Any:
     """A sum over random products, whose operands are often one array, as it is and transposed."""
     values = [x, w, x.T @ w]
@@ -196,7 +222,10 @@ def test_what_blocks_give_is_joined_in_every_dtype(dtype: str) -> None:
     def reductions(x: Any) -> Any:
         y = x * x
         both = y.sum(1), y.prod(1)
-        return both if dtype == "complex64" else (*both, y.max(1), y.min(1), y.any(1), y.all(1))
+        if dtype == "complex64":
+            return both
+        below = y if dtype == "bool" else -1 - y
+        return *both, below.max(1), y.min(1), y.any(1), y.all(1)
 
     graph = ef.trace(reductions, x)
     for variant in in_blocks(graph, x.nbytes // 2):

@@ -37,6 +37,19 @@ def test_a_vectorised_loop_is_within_two_units_of_the_last_place(case: tuple[str
 
 
 @needs_compiler
+@pytest.mark.parametrize("dtype", vector_math.SUFFIXES)
+def test_a_nan_in_any_argument_and_every_pair_of_special_values_gives_what_libm_gives(dtype: str) -> None:
+    for name in vector_math.ARGUMENTS:
+        subject = FunctionSubject(name, dtype)
+        special = next(samples(subject.dtype, subject.arguments, 0))
+        tried = [special]
+        for place in range(subject.arguments):
+            tried.append(tuple(np.full_like(x, np.nan) if i == place else x for i, x in enumerate(special)))
+        error = subject.worst(subject.ours, tried)
+        assert error.ulps <= ULPS, (name, error)
+
+
+@needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("name, dtype", TRIED_WHOLE)
 def test_one_float32_in_1021_is_within_two_units(name: str, dtype: str) -> None:
