@@ -145,25 +145,6 @@ def test_random_programs_in_blocks_compute_the_same(seed: int) -> None:
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-9 * max(1, np.abs(w).max()))
 
 
-@pytest.mark.parametrize("seed", some(range(100, 140), 8))
-def test_a_region_computes_once_what_it_keeps_and_cuts_each_value_along_one_axis(seed: int) -> None:
-    graph, _ = random_graph(np.random.default_rng(seed), operators=14, extents=(3, 4, 6))
-    users = Users(graph)
-    for large, n in product(sorted({n.type.nbytes for n in graph.operators}), graph.operators):
-        for r in filter(None, (region(users, n, axis, large - 1) for axis in range(len(n.shape)))):
-            times = Counter(m for k in range(r.loops) for m in r.needed(k))
-            assert all(times[m] == 1 for m in r.kept | r.joined)
-            assert all(times[m] == 1 for m in r.members if r.is_small(m) and not is_view(m))
-            seen = {m for m in r.members if is_view(m)} - {*graph.outputs}
-            assert not any(m in r.kept and all(u in r.members for u in users.readers[m]) for m in seen)
-            for m in r.members | r.joined:
-                cut_at = zip(m.args, r.how[m].args, strict=True)
-                assert all(axis is None or r.axis[a] == axis for a, axis in cut_at)
-            assert all(m.shape[r.axis[m]] % r.units == 0 for m in r.members)
-            for k in range(r.loops):
-                assert not {a for a, axis in r.rows(k) if a in r.needed(k) and r.axis[a] == axis}
-
-
 def test_sums_of_16_bit_floats_over_blocks_are_rounded_once() -> None:
     x = np.ones((1, 4096), np.float16)  # one by one they would not come beyond 2048
     for variant in in_blocks(ef.trace(lambda x: (x * 1).sum(1), x), x.nbytes // 2):
@@ -200,6 +181,47 @@ def small(t: Training) -> Training:
     if t.name == "conv, batch norm":
         return replace(t, shapes=((4, 3, 3, 3), (4,), (4,), (4, 5), (6, 3, 4, 4), (6, 5)))
     return replace(t, shapes=tuple([tuple([min(n, 6) for n in shape]) for shape in t.shapes]))
+
+
+@pytest.mark.parametrize("seed", some(range(100, 140), 4))
+def test_a_region_computes_once_what_it_keeps_and_keeps_what_is_read_whole(seed: int) -> None:
+    x, w = np.random.default_rng(seed).normal(size=(2, 4, 4))
+    gradients = ef.trace(ef.grad(lambda x, w: turned(np.random.default_rng(seed), x, w), (0, 1)), x, w)
+    training = small(TRAINING[seed % len(TRAINING)])
+    step = ef.value_and_grad(loss_of(training), tuple(range(training.count)))
+    random, _ = random_graph(np.random.default_rng(seed), operators=14, extents=(3, 4, 6))
+    for graph in (random, gradients, ef.trace(step, *training.arguments())):
+        regions_hold(graph)
+
+
+def behind(users: Users, n: Node) -> Iterator[Node]:
+    """Who reads `n`, or a view of it."""
+    for u in users.readers[n]:
+        yield u
+        if is_view(u):
+            yield from behind(users, u)
+
+
+def regions_hold(graph: Graph) -> None:
+    users = Users(graph)
+    for large, n in product(sorted({n.type.nbytes for n in graph.operators}), graph.operators):
+        for r in filter(None, (region(users, n, axis, large - 1) for axis in range(len(n.shape)))):
+            times = Counter(m for k in range(r.loops) for m in r.needed(k))
+            assert all(times[m] == 1 for m in r.kept | r.joined)
+            for m in r.members:
+                later = {u for u in behind(users, m) if u in r.members | r.joined and r.level[u] > r.level[m]}
+                assert m in r.kept or is_view(m) or not (later and r.is_small(m)), "it is computed again"
+            for m in r.kept - {*graph.outputs}:
+                cut_readers = [u for u in users.readers[m] if u in r.members | r.joined]
+                by_block = all(r.by_block(u, i) for u in cut_readers for i, a in enumerate(u.args) if a is m)
+                assert not (is_view(m) and by_block and len(cut_readers) == len(users.readers[m]))
+            for m in r.members | r.joined:
+                whole = [a for i, a in enumerate(m.args) if not r.by_block(m, i)]
+                assert all(a in r.kept and r.level[a] < r.level[m] for a in whole if a in r.members)
+                assert m not in r.joined or all(r.how[m].args[m.args.index(a)] is None for a in whole)
+            assert all(m.shape[r.axis[m]] % r.units == 0 for m in r.members)
+            for k in range(r.loops):
+                assert not {a for a, axis in r.rows(k) if a in r.needed(k) and r.axis[a] == axis}
 
 
 @pytest.mark.parametrize("training", some([small(t) for t in TRAINING], 2), ids=lambda t: t.name)

@@ -235,6 +235,17 @@ def test_cotangents_of_narrow_floats_are_added_up_in_float32(dtype: str) -> None
     gradient = ef.grad(lambda x: np.sum((x * ones).astype(np.float32)))(x)
     assert gradient.dtype == dtype and abs(float(gradient) - 2000) < 2
 
+    def read_in_every_step(x: Any) -> Any:
+        return ef.scan(lambda c, r: (c, (x * r).astype(np.float32)), np.zeros((), dtype), ones[:6000])[1].sum()
+
+    gradient = ef.grad(read_in_every_step)(x)
+    assert gradient.dtype == dtype and abs(float(gradient) - 600) < 1
+
+    def read_thrice(x: Any) -> Any:
+        return sum((x * factor).astype(np.float32) for factor in np.array([2048, 1, 1.0009765625], dtype))
+
+    assert ef.grad(read_thrice)(x) == np.array(2050.0009765625, dtype)  # 2048 + 1 is 2048 in float16
+
 
 def test_what_is_stopped_counts_as_a_constant_for_derivatives_of_every_order() -> None:
     def f(x: Any) -> Any:

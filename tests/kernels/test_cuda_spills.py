@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import ml_dtypes
@@ -66,6 +67,29 @@ def test_rows_of_usual_lengths_spill_no_register(arch, lengths):
     """Each architecture compiles the rows of one dtype: the registers they take differ by little."""
     dtype = {"sm_80": np.float32, "sm_90": ml_dtypes.bfloat16}[arch]
     assert not spilled(kernels(dtype, lengths), arch)
+
+
+def fullest(shapes: Iterable[tuple[int, int]], dtype: type, axis: int) -> list[CudaKernel]:
+    """Of kernels with blocks of one layout and size, on rows of these shapes, the one whose threads hold the most."""
+    kernels: dict[tuple, tuple[int, CudaKernel]] = {}
+    for shape in shapes:
+        x = read(0, shape, dtype)
+        for build in (layer_norm, softmax):
+            cuda = emit_kernel(Kernel("row", Graph((x,), (build(x, axis),)), (), (), PRICE), device("h100"))
+            rows, held = cuda.schedule.rows, len(cuda.schedule.held) * cuda.schedule.items
+            key = build, rows.layout, math.prod(cuda.block)
+            if held > kernels.get(key, (0,))[0]:
+                kernels[key] = held, cuda
+    return [cuda for _, cuda in kernels.values()]
+
+
+@pytest.mark.parametrize("axis, dtype", [(-1, np.float32), (-1, ml_dtypes.bfloat16), (-2, np.float32)])
+def test_threads_that_hold_as_much_of_a_row_as_they_may_spill_none_of_it(axis: int, dtype: type) -> None:
+    lengths = [n << k for k in range(5, 13) for n in (12, 14, 15, 16)]
+    shapes = [(256, n) if axis == -1 else (n, 4096) for n in lengths if axis == -1 or n <= 16_384]
+    kernels = fullest(shapes, dtype, axis)
+    assert len(kernels) >= 4
+    assert not spilled(kernels, "sm_90")
 
 
 def test_a_row_as_long_as_registers_hold_is_read_once_and_a_longer_one_again():
