@@ -103,9 +103,9 @@ class _First:
     def said(self) -> str:
         n, (place, operator) = self.node, self.origin
         op = n.args[0].op if n.op == "loop_result" else n.op
-        at = "" if n.shape == () else f" at {tuple(map(int, np.argwhere(np.isnan(self.value))[0]))}"
+        index = "" if n.shape == () else f" at {tuple(map(int, np.argwhere(np.isnan(self.value))[0]))}"
         within = "" if operator is None else f", in the derivative of {operator}"
-        text = f"{op} makes the first NaN, of {n.type}{at}{within}" + "".join(f", {step}" for step, _ in self.steps)
+        text = f"{op} makes the first NaN, of {n.type}{index}{within}" + "".join(f", {step}" for step, _ in self.steps)
         places = [("made" if operator is None else "differentiated", place)]
         places += [("run", origin.place) for _, origin in self.steps]
         return text + "".join(f"\n  {what} at {line_of(place)}" for what, place in places if place is not None)
@@ -115,7 +115,7 @@ def _first(outputs: Sequence[Node], values: dict[Node, Any], origins: Origins) -
     """What makes the NaN of one of `outputs` of what is none, of the forward pass where there is one."""
 
     def origin(n: Node) -> Origin:
-        return origins.of(n) or Origin(None)
+        return origins.origin_of(n) or Origin(None)
 
     nans = _nans(outputs, values)
     makes = [n for n in nans if n.args and not any(a in nans for a in _arguments(n))]
@@ -145,7 +145,7 @@ def _arguments(n: Node) -> tuple[Node, ...]:
     return n.args[0].args if n.op == "loop_result" else n.args
 
 
-class _Watched:
+class _BodyWatch:
     """A body that notes of each of its results the step in which it was a NaN first, and what that step read."""
 
     def __init__(self, body: Body) -> None:
@@ -165,18 +165,18 @@ class _Watched:
 def _within(loop: Node, result: int, values: dict[Node, Any], origins: Origins) -> _First | None:
     """What makes the first NaN of the `result` of a loop or a choice, whose arguments are none; by its steps, from that
     with the NaN back to those with the carries of which it was made."""
-    bodies = [_Watched(a) if isinstance(a, Body) else a for a in loop.attrs]
+    bodies = [_BodyWatch(a) if isinstance(a, Body) else a for a in loop.attrs]
     row(loop.op).meaning(*(values[a] for a in loop.args), *bodies)
-    body = next(b for b in bodies if isinstance(b, _Watched) and result in b.first)
+    body = next(b for b in bodies if isinstance(b, _BodyWatch) and result in b.first)
     before = body.steps
     while body.first.get(result, (before, ()))[0] < before:
         before, arrays = body.first[result]
         graph = body.body.graph
         inside = values_of(graph, dict(zip(graph.inputs, arrays, strict=True)))
-        found = _first([graph.outputs[result]], inside, _placed(origins, graph, loop))
-        if found is not None:
-            step = (_step(loop, before, arrays), origins.of(loop) or Origin(None))
-            return replace(found, steps=(*found.steps, step))
+        inner = _first([graph.outputs[result]], inside, _placed(origins, graph, loop))
+        if inner is not None:
+            step = (_step(loop, before, arrays), origins.origin_of(loop) or Origin(None))
+            return replace(inner, steps=(*inner.steps, step))
         carries = graph.inputs[loop.op in ("scan", "fori_loop") :][: len(graph.outputs)]
         nans = _nans([graph.outputs[result]], inside)
         result = next((i for i, carry in enumerate(carries) if carry in nans), -1)
@@ -185,13 +185,13 @@ def _within(loop: Node, result: int, values: dict[Node, Any], origins: Origins) 
 
 def _placed(origins: Origins, graph: Graph, loop: Node) -> Origins:
     """`origins`, where nodes of a body without one have that of what is made of them; else that of the loop."""
-    whole = origins.of(loop)
+    whole = origins.origin_of(loop)
     for n in reversed(graph.nodes):
-        origin = origins.of(n) or whole
+        origin = origins.origin_of(n) or whole
         if origin is not None:
             origins.noted[n] = origin
             for a in n.args:
-                if origins.of(a) is None:
+                if origins.origin_of(a) is None:
                     origins.noted[a] = origin
     return origins
 

@@ -32,10 +32,10 @@ class Origins:
     def note(self, n: Node, origin: Origin) -> None:
         """Notes the `origin` of `n`, unless one is known, or `n` was made of a derivative's value."""
         if n not in self.noted:
-            before = self.of(n)
+            before = self.origin_of(n)
             self.noted[n] = origin if before is None or before.operator is None else before
 
-    def of(self, n: Node) -> Origin | None:
+    def origin_of(self, n: Node) -> Origin | None:
         """The origin of `n`, or of what it was made of."""
         seen: set[Node] = set()
         while n not in self.noted:
@@ -93,7 +93,7 @@ def note_derived(source: Node, derivatives: Iterable[Node | None], program: Iter
     origins = _origins.get()
     if origins is None:
         return
-    origin = origins.of(source) or Origin(None)
+    origin = origins.origin_of(source) or Origin(None)
     stops = set(program)
     stack = [m for m in derivatives if m is not None]
     while stack:
