@@ -220,6 +220,8 @@ def regions_hold(graph: Graph) -> None:
                 assert all(a in r.kept and r.level[a] < r.level[m] for a in whole if a in r.members)
                 assert m not in r.joined or all(r.how[m].args[m.args.index(a)] is None for a in whole)
             assert all(m.shape[r.axis[m]] % r.units == 0 for m in r.members)
+            held = [m for m in graph.operators if m in r.kept or not (m in r.members or is_view(m))]
+            assert r.stored == sum(m.type.nbytes for m in held if m.type.nbytes >= large and m not in graph.outputs)
             for k in range(r.loops):
                 assert not {a for a, axis in r.rows(k) if a in r.needed(k) and r.axis[a] == axis}
 

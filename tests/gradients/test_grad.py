@@ -242,9 +242,13 @@ def test_cotangents_of_narrow_floats_are_added_up_in_float32(dtype: str) -> None
     assert gradient.dtype == dtype and abs(float(gradient) - 600) < 1
 
     def read_thrice(x: Any) -> Any:
-        return sum((x * factor).astype(np.float32) for factor in np.array([2048, 1, 1.0009765625], dtype))
+        return sum((x * factor).astype(np.float32) for factor in np.array([1, 2048, 0.75], dtype))
 
-    assert ef.grad(read_thrice)(x) == np.array(2050.0009765625, dtype)  # 2048 + 1 is 2048 in float16
+    assert ef.grad(read_thrice)(x) == np.array(2049.75, dtype)  # 2048 + 1 is 2048 in float16, where this is 2050
+
+    columns = np.array([1.0, 2.0], dtype)  # NumPy adds float16 one by one across the axis that lies side by side
+    gradient = ef.grad(lambda x: np.sum((x * ones[:, None]).astype(np.float32)))(columns)
+    assert gradient.dtype == dtype and np.abs(gradient.astype(np.float64) - 2000).max() < 2
 
 
 def test_what_is_stopped_counts_as_a_constant_for_derivatives_of_every_order() -> None:
