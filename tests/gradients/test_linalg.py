@@ -161,3 +161,13 @@ def test_the_triangular_factor_has_the_derivative_of_its_lower_and_upper_form() 
         step = hermitian(np.arange(9.0).reshape(3, 3))
         wanted = difference(lambda a, u=is_upper: weighed(np.linalg.cholesky(a, upper=u)), [a], [step])
         np.testing.assert_allclose((gradient * step).sum(), wanted, rtol=1e-8)
+
+
+def test_a_singular_vector_has_a_gradient_though_another_value_is_zero() -> None:
+    def first(a: Any) -> Any:
+        u = np.linalg.svd(a, full_matrices=False)[0][:, 0]
+        return (u * u[0] * np.arange(1.0, 4)).sum()  # (whatever its sign)
+
+    a, step = np.zeros((3, 2)), np.random.default_rng(0).normal(size=(3, 2))
+    a[0, 0] = 2
+    np.testing.assert_allclose((ef.grad(first)(a) * step).sum(), difference(first, [a], [step]), rtol=1e-7)
