@@ -94,8 +94,8 @@ def test_a_product_of_widened_operands_has_no_more_than_the_rate_of_tensor_cores
 @pytest.mark.parametrize("target", ["numpy", "c", "cuda:a100"])
 @pytest.mark.parametrize("case", some(GRAPHS.values(), 4), ids=lambda case: case.id)
 def test_no_kernel_has_more_than_there_is(case: Case, target: str) -> None:
-    """Loops in C are priced at up to 1.06 times the rate of BLAS, and bandwidths are those of copies: a byte that is only
-    read takes two thirds of the time, and fewer such bytes lie in a nearer cache."""
+    """Loops in C are priced at up to 1.06 times the rate of BLAS, and bandwidths are those of copies: bytes that are
+    only read take two thirds of the time, and may lie in a nearer cache."""
     function, types = case.program(small=False)
     graph = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
     for k in ef.compile(graph, target=target, extractor="greedy-priority", laws="none").report.kernels:
