@@ -109,7 +109,7 @@ def test_scans_without_a_row_are_left_to_numpy() -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", SCANS)
+@pytest.mark.parametrize("case", ["S1", "S2", "S3", "S4", "S5"])
 def test_programs_that_scan_are_one_kernel_for_each_axis(case: str) -> None:
     program, types = SCANS[case].build(**{name: min(n, 300) for name, n in SCANS[case].full.items()})
     arrays = [np.random.default_rng(0).normal(size=t.shape).astype(t.dtype) for t in types]

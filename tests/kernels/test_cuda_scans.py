@@ -155,8 +155,8 @@ def test_kernels_that_scan_spill_no_registers(arch):
 
 
 def test_programs_that_scan_are_one_kernel_for_each_axis():
-    for name, case in SCANS.items():
-        function, types = case.build(**case.full)
+    for name in ("S1", "S2", "S3", "S4", "S5"):
+        function, types = SCANS[name].build(**SCANS[name].full)
         program = ef.compile(function, *[ef.spec(t.shape, t.dtype) for t in types], target="cuda:h200")
         assert program.report.n_kernels == (2 if name == "S4" else 1), name
         assert "cupy" not in program.source()

@@ -20,7 +20,7 @@ from eqfuse.plan.plan import Kernel
 
 UNCOUNTED = (
     "divmod", "min", "max", "slice", "range", "iter", "every", "empty", "broadcast_to", "flip", "sliding_window",
-    "as_strided", "blocks_of", "fill", "dtype",
+    "as_strided", "blocks_of", "fill", "dtype", "host_function",
 )  # fmt: skip  # what makes arrays, and views of them, without looking at elements
 METHODS = ("reduce", "accumulate", "reduceat", "at")
 
