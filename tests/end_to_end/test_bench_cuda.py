@@ -35,6 +35,7 @@ def test_a_dry_run_measures_and_judges_cases_and_shows_the_table_last(
     assert "GB/s" in shown
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_fails_and_so_does_a_case_that_cannot_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -220,10 +220,15 @@ def test_a_program_that_calls_one_is_in_no_file(monkeypatch: pytest.MonkeyPatch,
     graph = ef.trace(around, X)
     assert ef.parse(str(graph)) == graph and "'counted'" in str(graph)
     monkeypatch.setattr(disk_cache, "write_atomically", lambda *_: pytest.fail("a plan was written"))
-    program = ef.compile(around, X)
-    for write in (program.save, program.to_onnx):
-        with pytest.raises(ef.EqfuseError, match="function of yours"):
-            write(tmp_path / "program.onnx")
+    with pytest.raises(ef.EqfuseError, match="function of yours"):
+        ef.compile(around, X).save(tmp_path / "program")
+
+
+@pytest.mark.outside
+def test_a_program_that_calls_one_is_no_onnx_model(tmp_path: Any) -> None:
+    pytest.importorskip("onnx")
+    with pytest.raises(ef.EqfuseError, match="function of yours"):
+        ef.compile(around, X).to_onnx(tmp_path / "program.onnx")
 
 
 def test_text_of_another_process_gives_a_function_that_is_not_called() -> None:

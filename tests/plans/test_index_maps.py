@@ -16,6 +16,7 @@ from eqfuse.ir.evaluate import evaluate
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C
 from tests.support.random_graphs import run_plan, scrambled
+from tests.support.some import some
 
 F = np.float32
 
@@ -197,7 +198,7 @@ def test_borders_in_space_that_are_written_one_after_another_are_no_library_call
 
 
 @pytest.mark.parametrize("target", ["numpy", pytest.param("c", marks=needs_compiler)])
-@pytest.mark.parametrize("shape", [(23,), (3, 4), (5, 3, 40), (4, 4, 4, 4)], ids=str)
+@pytest.mark.parametrize("shape", some([(5, 3, 40), (23,), (3, 4), (4, 4, 4, 4)], 4), ids=str)
 @pytest.mark.parametrize("ends", ["kept", "copied"])
 def test_borders_are_what_numpy_writes(ends, shape, target):
     u = np.random.default_rng(len(shape)).standard_normal(shape).astype(F)

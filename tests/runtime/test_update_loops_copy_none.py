@@ -17,6 +17,7 @@ from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.c_target import C
 from tests.support.gpu import program_on
 from tests.support.loops import assert_same
+from tests.support.some import some
 
 TARGETS = {"numpy": DEVICES["cpu"], "c": C} | ({} if cudasim.available() else {"cuda": DEVICES["h100"]})
 
@@ -204,7 +205,7 @@ def written_by_steps(plan: ef.Plan) -> int:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("fn", UPDATED, ids=lambda fn: fn.__name__.strip("_").replace("_", " "))
+@pytest.mark.parametrize("fn", some(UPDATED, 3), ids=lambda fn: fn.__name__.strip("_").replace("_", " "))
 def test_a_step_of_an_update_loop_writes_no_more_than_rows(fn: Callable[[Any], Any], target: str) -> None:
     x = np.random.default_rng(0).normal(size=(70, 300))
     kept = x.copy()
