@@ -109,7 +109,7 @@ def test_a_rolled_program_is_exported_to_onnx_as_a_loop(tmp_path):
 
 @pytest.mark.slow
 def test_a_limit_of_memory_holds_for_rolled_programs():
-    fn, args = monte_carlo(250)
+    fn, args = monte_carlo(150)
     limit = 12 * args[1].nbytes
     program = ef.compile(fn, *args, target=CPU, memory_limit=limit)
     assert loops(program) and program.peak_bytes <= limit

@@ -164,7 +164,7 @@ def turned(rng: np.random.Generator, x: Any, w: Any) -> Any:
     return values[-1].sum() + (values[-2] ** 2).sum()
 
 
-@pytest.mark.parametrize("seed", some(range(40), 8))
+@pytest.mark.parametrize("seed", some(range(24), 6))
 def test_gradients_of_products_of_an_array_with_itself_are_the_same_in_blocks(seed: int) -> None:
     x, w = np.random.default_rng(seed).normal(size=(2, 4, 4))
     graph = ef.trace(ef.grad(lambda x, w: turned(np.random.default_rng(seed), x, w), (0, 1)), x, w)

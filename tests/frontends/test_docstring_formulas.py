@@ -217,7 +217,7 @@ def both(names: list[str], numerics: str) -> None:
         np.testing.assert_allclose(g, w, rtol=1e-11, atol=1e-11, err_msg=names[i // 2])
 
 
-@pytest.mark.parametrize("part_of", some(product(range(0, len(FORMULAS), 16), NUMERICS), 7))
+@pytest.mark.parametrize("part_of", some([*product(range(0, len(FORMULAS), 16), NUMERICS)][::2], 4))
 def test_compiled_together_both_spellings_give_numpys_numbers(part_of: tuple[int, str]) -> None:
     part, numerics = part_of
     both(list(FORMULAS)[part : part + 16], numerics)

@@ -158,5 +158,5 @@ def compiled(reference: Callable[..., Any], *arrays: np.ndarray) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_compiled_reference_gives_numpys_numbers(table: list[Any], kind: str, dtype: str) -> None:
-    """One sample in four in one dtype or another."""
-    judge(table, kind, dtype, compiled, step=4 * len(DTYPES))
+    """One sample in eight in one dtype or another."""
+    judge(table, kind, dtype, compiled, step=8 * len(DTYPES))

@@ -68,7 +68,7 @@ def test_greedy_fusion_without_maps_stores_what_they_read() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("id", "where"), list(zip(INTERPLAY, cycle(DEVICE), strict=False)))
+@pytest.mark.parametrize(("id", "where"), list(zip([*INTERPLAY][::2], cycle(DEVICE))))
 def test_the_plan_is_never_costlier_than_greedy_ones(id: str, where: str) -> None:
     space = ef.saturate(full_graph(id))
     joint = ef.extract(space, target=DEVICE[where]).seconds

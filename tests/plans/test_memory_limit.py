@@ -47,7 +47,6 @@ NETWORKS: dict[str, Callable[[], TrainingStep]] = {
     "chain": chain, "perceptron": perceptron, "attention block": attention_block,
 }  # fmt: skip
 MOST = ["chain", pytest.param("perceptron", marks=pytest.mark.slow)]
-ALL = [*MOST, pytest.param("attention block", marks=pytest.mark.slow)]
 
 
 def compiled(name: str, limit: float | None = None) -> Program:
@@ -108,7 +107,7 @@ def test_training_steps_can_do_with_six_tenths_of_their_memory(name: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", MOST)
 def test_a_refusal_gives_the_least_peak_which_can_be_had(name: str) -> None:
     with pytest.raises(ef.MemoryLimitError, match=f"memory_limit={least(name)} or more"):
         compiled(name, least(name) - 1)

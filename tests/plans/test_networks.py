@@ -57,7 +57,7 @@ def shallow(network: Network) -> Graph:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("id", "gpu"), list(zip(NETWORKS, cycle(["a100", "h200"]), strict=False)))
+@pytest.mark.parametrize(("id", "gpu"), list(zip([*NETWORKS][::2], cycle(["a100", "h200"]))))
 def test_the_plan_is_never_costlier_than_the_best_greedy_one_with_or_without_algebra(id: str, gpu: str) -> None:
     plans = choices(saturate(shallow(NETWORKS[id])), device(gpu))
     joint = plans.ablation("joint").seconds

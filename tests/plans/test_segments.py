@@ -282,7 +282,6 @@ STACKS = {
     "recurrent": lambda: recurrent(8, 64, 256),
     "small recurrent": lambda: recurrent(4, 4, 8),
     "before": lambda: transformer(3, 512, 512, True),
-    "after": lambda: transformer(4, 512, 512, False),
     "residual": lambda: residual(4, 64, 56),
     "borders": lambda: bordered(9, 512),
 }

@@ -305,7 +305,7 @@ def test_steps_of_statements_in_any_order_compute_what_pythons_loop_computes(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(LOOPS, STEPS, st.sampled_from(SEEN))
 def test_steps_of_statements_in_any_order_compute_it_in_c(loop: str, statements: list[Statement], seen: str) -> None:
     check("c", loop, [statements], seen)
@@ -313,7 +313,7 @@ def test_steps_of_statements_in_any_order_compute_it_in_c(loop: str, statements:
 
 @pytest.mark.slow
 @emulated
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(LOOPS, STEPS, st.sampled_from(SEEN))
 def test_steps_of_statements_in_any_order_compute_it_on_a_gpu(
     loop: str, statements: list[Statement], seen: str

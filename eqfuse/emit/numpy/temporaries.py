@@ -153,11 +153,11 @@ def _padded(n: Node) -> int:
 
 
 def _inv_triangular(n: Node) -> int:
-    """NumPy's calls on a stack; LAPACK's copy of one matrix; or a product of halves."""
+    """NumPy's calls on a stack; LAPACK's copy of one matrix; or a product of halves, and NumPy's copy of its place."""
     order = n.shape[-1]
     if order <= SMALL:
         return 3 * n.type.nbytes
-    return n.dtype.itemsize * order**2 if order <= WHOLE else max(n.type.nbytes // 4, n.dtype.itemsize * 2 * WHOLE**2)
+    return n.dtype.itemsize * order**2 if order <= WHOLE else max(n.type.nbytes // 2, n.dtype.itemsize * 2 * WHOLE**2)
 
 
 def _cholesky_cotangent(n: Node) -> int:
@@ -184,7 +184,7 @@ _CALLS: dict[str, Callable[[Node], int]] = {
         "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "pad", "convolve", "correlate",
     ), _result),
     "inv_triangular": _inv_triangular, "inv_slogdet": _inv_slogdet,
-    "cholesky_change": lambda n: max(3 * n.type.nbytes, 2 * n.type.nbytes + 16 * n.shape[-1] ** 2),
+    "cholesky_change": lambda n: 3 * n.type.nbytes + 16 * n.shape[-1] ** 2,
     "cholesky_cotangent": _cholesky_cotangent,
     **dict.fromkeys(("eigh", "svd", "eig", "eigvals"), lambda n: 2 * n.type.nbytes),
     "qr": lambda n: (3 if n.attr("mode") == "raw" else 2) * n.type.nbytes,
