@@ -132,7 +132,7 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
         if s.failure is not None:
             tally.failures.append(s.failure)
     if tally.cases and not any(s.dtype == s.computed == FLOAT16 for s in swept):
-        halves = _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases // 2)
+        halves = _more(lambda: drawn(law, rng, dtype=FLOAT16), lambda: tally.halves, cases)
         tries += _added(tally, halves, rng)
     worst = min(tally.failures, key=_simplicity, default=None)
     return CheckReport(
