@@ -52,7 +52,7 @@ def memory_of(caches: Caches, threads: int, quick: bool) -> tuple[Levels, Levels
     if hasattr(os, "sysconf"):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     capacities = [caches.l2] + ([caches.l3] if caches.l3 > caches.l2 * threads else []) + [memory]
-    while len(capacities) > 2 and 16 * capacities[0] * threads < capacities[1]:
+    while not quick and len(capacities) > 2 and 16 * capacities[0] * threads < capacities[1]:
         capacities.insert(1, capacities[1] // 4)
     far = min(2 * caches.l3, 256 << 20) if quick else min(4 * caches.l3, 1 << 30)
     far = max(far, 64 << 20)
