@@ -98,12 +98,12 @@ def test_a_product_of_widened_operands_has_no_more_than_the_rate_of_tensor_cores
 @pytest.mark.parametrize("case", some(GRAPHS.values(), 4), ids=lambda case: case.id)
 def test_no_kernel_has_more_than_there_is(case: Case, target: str) -> None:
     """Loops in C are priced at up to 1.06 times the rate of BLAS, and bandwidths are those of copies: bytes that are
-    only read take two thirds of the time, and may lie in a nearer cache."""
+    only read take two thirds of the time."""
     function, types = case.program(small=False)
     graph = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
     profile = {"numpy": DEVICES["cpu"], "c": C, "cuda:a100": DEVICES["a100"]}[target]  # the same on every machine
     for k in ef.compile(graph, target=profile, extractor="greedy-priority", laws="none").report.kernels:
-        assert 0 <= k.peak_share <= 1.1 and 0 <= k.bandwidth_share <= (4 if target == "c" else 1.05), k
+        assert 0 <= k.peak_share <= 1.1 and 0 <= k.bandwidth_share <= (1.55 if target == "c" else 1.05), k
         assert k.bound != "memory" or k.bandwidth_share > 0.9 * k.peak_share, k
 
 
