@@ -13,8 +13,11 @@ from eqfuse.budget import Budget
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.rewrites import admitted, select
-from tests.laws.taso_substitutions import EQUALITIES, F, Substitution
+from tests.laws.taso_axioms import AXIOMS
+from tests.laws.taso_substitutions import SUBSTITUTIONS, F, Substitution
 from tests.support.some import some
+
+EQUALITIES = [*SUBSTITUTIONS, *AXIOMS]
 
 
 def outputs(value: Any) -> tuple[Any, ...]:

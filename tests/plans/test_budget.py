@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 import subprocess
 import sys
 import time
@@ -26,24 +25,16 @@ from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
-from eqfuse.extract.candidates.cuts import Cut
-from eqfuse.extract.candidates.enumerate import Candidates
-from eqfuse.extract.candidates.grammar import Grammar
-from eqfuse.extract.candidates.prices import Prices
-from eqfuse.extract.covers.area_flow import cheapest
 from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.covers.nearest import NEAR
-from eqfuse.extract.flow import extract
 from eqfuse.extract.memory.timeline import SegmentMemory, TimelineStep
 from eqfuse.ir.pytree import flatten
-from eqfuse.kinds.kind import Kind
 from eqfuse.rewrites import select
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 from eqfuse.runtime import disk_cache
 from eqfuse.show import progress
 from eqfuse.specialise import compile as of_functions
 from eqfuse.specialise.calls import FunctionCall
-from tests.support.c_target import C
 
 
 class Clock:
@@ -347,86 +338,3 @@ def test_a_short_compile_says_nothing(caplog: pytest.LogCaptureFixture, capsys: 
     with caplog.at_level(logging.DEBUG, "eqfuse"):
         ef.compile(ef.trace(np.exp, ef.spec((3,))), target="numpy")
     assert not caplog.records and capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("target", ["cpu", "a100"])
-def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 30)).segments
-    joined = asked = longest = 0
-    join = Grammar._join
-
-    def counted(*args: Any) -> Any:
-        nonlocal joined
-        joined += 1
-        return join(*args)
-
-    class Asked(Allowance):
-        def spent(self) -> str | None:
-            nonlocal asked, longest
-            longest, asked = max(longest, joined - asked), joined
-            return None
-
-    monkeypatch.setattr(Grammar, "_join", counted)
-    extract(segment, DEVICES[target], allowance := Asked())
-    allowance.spent()  # and after the last question
-    assert longest < 4 * len(segment.classes) < joined / 2, "joins between two questions"
-
-
-@pytest.mark.slow
-def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_that_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 220)).segments
-    count = 0
-    schedule = Kind.schedule
-
-    def counted(*args: Any) -> Any:
-        nonlocal count
-        count += 1
-        return schedule(*args)
-
-    monkeypatch.setattr(Kind, "schedule", counted)
-    schedules = {}
-    for late in (False, True):
-        grammar = Grammar(segment, C)
-        grammar.prices.decide(math.inf)  # of calls so long that schedules are made
-        candidates = Candidates(grammar, {})
-        if late:
-            grammar.allowance = Allowance(until=0)
-        count = 0
-        cover = cheapest(candidates)
-        assert cover is not None
-        assert len(cover.choice) <= len(segment.classes)
-        schedules[late] = count
-    assert schedules[True] <= len(segment.classes) and 4 * schedules[True] < schedules[False]
-
-
-def test_a_result_that_is_a_view_costs_a_cover_nothing_before_its_schedule_is_made_either() -> None:
-    graph = ef.trace(lambda x: np.exp(x).T, ef.spec((500, 700), np.float32))
-    (segment,) = ef.saturate(graph).segments
-    grammar = Grammar(segment, C)
-    grammar.prices.decide(math.inf)  # of calls so long that schedules are made
-    cover = cheapest(Candidates(grammar, {}))
-    assert cover is not None and any(cut.state.is_view for cut in cover.choice.values())
-
-
-@pytest.mark.slow
-def test_kernels_that_save_nothing_by_their_states_are_merged_without_schedules(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 25)).segments
-    several = 0
-    priced = Prices.kernel
-
-    def counted(self: Prices, cuts: tuple[Cut, ...], *rest: Any) -> Any:
-        nonlocal several
-        several += len(cuts) > 1
-        return priced(self, cuts, *rest)
-
-    monkeypatch.setattr(Prices, "kernel", counted)
-    extract(segment, C)
-    assert several
-    several = 0
-    monkeypatch.setattr(Group, "rough", property(lambda group: len(group.cuts) - 1.0))
-    extract(segment, C)
-    assert not several
