@@ -13,7 +13,7 @@ from typing import Any
 
 from eqfuse.budget import Budget, Meter, budget_of
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import device_for, is_compiled, package, runs_meanwhile
+from eqfuse.cost.targets import device_for, holds_tiles, package, runs_meanwhile
 from eqfuse.egraph.saturate import saturated
 from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import Space
@@ -89,7 +89,7 @@ def compile_graph(
             return _compiled(graph, on, numerics, chosen, extractor, meter.anew(), limit, uncut=uncut)
 
         # How much of the budget is left is asked when their turn comes: values in blocks need some of it too.
-        tiles = (n for n in SMALLER if not is_compiled(device) and meter.allowance.left > meter.budget.seconds / 4)
+        tiles = (n for n in SMALLER if holds_tiles(device) and meter.allowance.left > meter.budget.seconds / 4)
         program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit, tiles)
         if one_size and extractor == "flow":
             program = _read_once(compiled_of, program, looped)

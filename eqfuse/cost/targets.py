@@ -102,7 +102,9 @@ class Target:
     one it makes those of all. `meanwhile`: the target on which a program may run while its kernels are compiled.
     `in_place`: updates of a loop's carries write where these lie. `copies_overlap`: a copy is right where what it reads
     and what it writes overlap. `reads_blocks`: what kernels read again from main memory may be read once, block by
-    block, by a loop over blocks that stay in a cache."""
+    block, by a loop over blocks that stay in a cache. `holds_tiles`: a kernel holds a tile of each of its values in
+    memory, which takes less where tiles are smaller. `copies_operands`: kernels copy the operands of products, and of
+    windows, block by block, and may compute them on the way."""
 
     package: str
     names: tuple[str, ...]
@@ -114,13 +116,15 @@ class Target:
     in_place: bool = False
     copies_overlap: bool = False
     reads_blocks: bool = False
+    holds_tiles: bool = False
+    copies_operands: bool = False
 
 
 TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost", in_place=True,
-                    copies_overlap=True, reads_blocks=True),
+                    copies_overlap=True, reads_blocks=True, holds_tiles=True),
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
-                meanwhile="numpy", in_place=True, copies_overlap=True, reads_blocks=True),
+                meanwhile="numpy", in_place=True, copies_overlap=True, reads_blocks=True, copies_operands=True),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True),
 }
 OURS = frozenset(TARGETS)
@@ -175,6 +179,16 @@ def copies_overlap(device: Device) -> bool:
 def reads_blocks(device: Device) -> bool:
     """May programs for `device` read large arguments block by block, so that what reads them again finds them near?"""
     return _row(device.target).reads_blocks
+
+
+def holds_tiles(device: Device) -> bool:
+    """Do kernels for `device` hold a tile of each of their values in memory?"""
+    return _row(device.target).holds_tiles
+
+
+def copies_operands(device: Device) -> bool:
+    """Do kernels for `device` copy the operands of products block by block, and compute them on the way?"""
+    return _row(device.target).copies_operands
 
 
 def runs_meanwhile(device: Device) -> str:

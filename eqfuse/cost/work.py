@@ -138,5 +138,5 @@ def touches(op: str, attrs: tuple, source: TensorType, out: TensorType) -> int:
         kept = uncovered(source.shape, row(op).attr(attrs, "slices"))
         return sum(math.prod(extents_of(ranges)) for ranges in kept) * source.dtype.itemsize
     (axis,) = attrs
-    run = source.dtype.itemsize * (math.prod(source.shape[axis:][1:]) if op == "take" else 1)
+    run = source.dtype.itemsize * (1 if row(op).by_element else math.prod(source.shape[axis:][1:]))
     return out.nbytes // run * max(run, LINE) if run else 0

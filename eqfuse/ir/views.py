@@ -20,6 +20,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.index_map import moves_units
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.updates import Ranges
+from eqfuse.ops.views import extents_of
 
 REPEATS = 16  # nodes made for each of a body, beyond which its work is repeated so often that no tiles make up for it
 
@@ -59,14 +60,7 @@ def _pushed_over(n: Node, args: Sequence[Node], left: _NodesLeft) -> Node:
         return _without_broadcasts(n, args)
     if n.op == "concat":
         return joined(args, n.attr("axis"))
-    if n.op == "pad":
-        return _padded(n, args[0], args[1], left)
-    if n.op == "slice_scatter":
-        base, *values = args
-        for value, ranges in zip(values, n.attr("slices"), strict=True):
-            base = _replaced(base, value, ranges, left)
-        return base
-    return n.over(args)
+    return n.over(args) if row(n.op).pieces is None else _laid_over(n, args, left)
 
 
 def may_be_pushed(n: Node) -> bool:
@@ -76,7 +70,7 @@ def may_be_pushed(n: Node) -> bool:
         return computes(n.args[0])
     if role is Role.ELEMENTWISE:
         return any(a.op == "broadcast_to" for a in n.args) and _without_broadcasts(n, n.args) is not n
-    return n.op in ("pad", "slice_scatter")
+    return row(n.op).pieces is not None and n.op != "concat"
 
 
 def leaf_chain(n: Node) -> tuple[Node, tuple[Node, ...]]:
@@ -163,21 +157,23 @@ def _on_pieces(view: Node, whole: Shape, concat: Node, left: _NodesLeft) -> Node
     return joined([_taken(v, p, left) for p, v in parts], axis)
 
 
-def _padded(n: Node, source: Node, value: Node, left: _NodesLeft) -> Node:
-    """`source` with pieces of `value` around it, along one axis after the other."""
-    for a, widths in enumerate(n.attr("widths")):
-        beside = []
-        for width in widths:
-            wanted = node("broadcast_to", (value,), ((*source.shape[:a], width, *source.shape[a + 1 :]),))
-            beside.append(_taken(wanted, value, left) if computes(value) else wanted)
-        source = joined([beside[0], source, beside[1]], a - n.type.rank)
-    return source
+def _laid_over(n: Node, args: Sequence[Node], left: _NodesLeft) -> Node:
+    """`n`, whose pieces lie over one another, as concatenations of `args`: the last piece is all that others leave."""
+    *pieces, (ground, _, _) = n.pieces
+    base = args[ground]
+    if base.shape != n.shape:
+        wanted = node("broadcast_to", (base,), (n.shape,))
+        base = _taken(wanted, base, left) if computes(base) else wanted
+    for argument, ranges, _ in reversed(pieces):
+        base = _replaced(base, args[argument], ranges, left)
+    return base
 
 
 def _replaced(base: Node, value: Node, ranges: Ranges, left: _NodesLeft) -> Node:
-    """`base` with `value` where the slice `ranges`, which has no steps, is: joined along one axis after the other."""
+    """`base` with `value` where the slice `ranges`, which has no steps, is: joined along one axis after the other, the
+    last one at last, as compiled loops then have the fewest texts."""
     whole = [(0, extent, 1) for extent in base.shape]
-    axis = next((a for a, cut in enumerate(ranges) if (*cut,) != whole[a]), None)
+    axis = next((a for a in reversed(range(len(ranges))) if (*ranges[a],) != whole[a]), None)
     if axis is None:
         return value
 
@@ -242,6 +238,8 @@ def _view(op: str, leaf: Node, attr: tuple) -> Node:
         return const(row(op).meaning(leaf.literal.array, attr))
     if op == "reshape" and leaf.op == "reshape":
         leaf = leaf.args[0]
+    if op == "slice" and leaf.op == "broadcast_to" and leaf.args[0].type.size == 1:
+        return node("broadcast_to", leaf.args, (extents_of(attr),))
     if op == leaf.op == "slice":
         leaf, attr = leaf.args[0], _slice_of_slice(leaf.attr("ranges"), attr)
     if op in ("reshape", "broadcast_to") and leaf.shape == attr:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eqfuse.cost.targets import is_compiled
+from eqfuse.cost.targets import copies_operands
 from eqfuse.kinds import row
 from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
 from eqfuse.kinds.product import WIDEST_ROWS, call_is_dearer, has_template, on_tensor_cores, product_of
@@ -72,7 +72,7 @@ def _product(call: Call) -> State | str | None:
 
 def _copies_right(call: Call) -> bool:
     """Do kernels of the target copy right operands, and may compute them on the way?"""
-    return call.row.name == "matmul" and is_compiled(call.device) and not call.device.tiles_products
+    return call.row.name == "matmul" and copies_operands(call.device)
 
 
 def _narrow(call: Call) -> str:

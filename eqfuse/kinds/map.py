@@ -80,7 +80,7 @@ def _gathered(call: Call) -> State | str | None:
 
 def _in_tiles(call: Call, source: State, places: State) -> bool:
     """Can tiles gather? They take whole rows of an array, or elements along its last axis."""
-    axis = -len(source.shape) if call.row.name == "take" else -1
+    axis = -1 if call.row.by_element else -len(source.shape)
     lies = source.strides == contiguous(source.shape) and places.at_leaf
     return lies and call.attr("axis") == axis and bool(places.shape) and math.prod(source.shape) > 0
 

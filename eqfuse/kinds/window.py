@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.cost.targets import is_compiled
+from eqfuse.cost.targets import copies_operands
 from eqfuse.kinds import contract
 from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
 from eqfuse.kinds.state import Call, State
@@ -30,8 +30,8 @@ def accept(call: Call) -> State | str | None:
 
 def _is_convolution(before: State, call: Call) -> bool:
     """May the kernel compute it for its windows?"""
-    compiled = is_compiled(call.device) and not call.device.tiles_products
-    return compiled and before.kind == contract.NAME and not before.panel and before.shape == before.space
+    whole = not before.panel and before.shape == before.space
+    return copies_operands(call.device) and before.kind == contract.NAME and whole
 
 
 KIND = Kind(NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS}, emitters=EMITTERS, colour="#b79ae8")

@@ -104,7 +104,7 @@ def keeps_order(places: IndexMap | None) -> bool:
     if places is None:
         return True
     terms = [place.terms for place in places if place.terms]
-    axes = [axis for ((axis, step),) in terms if step == 1]
+    axes = [each[0][0] for each in terms if len(each) == 1 and each[0][1] == 1]
     return len(axes) == len(terms) and axes == sorted(axes)
 
 

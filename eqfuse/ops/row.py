@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,8 @@ class Op:
     pieces: Callable[[tuple[Shape, ...], tuple], tuple[Piece, ...]] | None = None
     # of a view, from the shape of its argument and its attributes; None where no sums of indices express the view
     index_map: Callable[[Shape, tuple], IndexMap | None] | None = None
+    repeats: bool = False  # of a view: several of its elements may be one element of the argument
+    by_element: bool = False  # of a gather: every element has an index of its own, and not every row along an axis
     partial: bool = False  # it may need a part of an argument; so may all that `maps`
     own_dtypes: tuple[np.dtype | None, ...] = ()  # see `own_dtype`
 
@@ -118,7 +121,7 @@ class Op:
         indices, exponents and orders, which may have other integer dtypes too."""
         return self.own_dtypes[place] if place < len(self.own_dtypes) else None
 
-    @property
+    @cached_property
     def values_from(self) -> int:
         """The first argument that holds numbers: before them is the condition of `where`."""
         return int(self.own_dtypes[:1] == (BOOL,))
@@ -127,17 +130,17 @@ class Op:
         """The attribute `name` among the `attrs` of one application."""
         return attrs[self.attrs.index(name)]
 
-    @property
+    @cached_property
     def is_arithmetic(self) -> bool:
         """Does IEEE 754 have it rounded once? (So have it casts and ldexp, which round few results.)"""
         return self.rounding is Rounding.ONCE and not self.attrs and self.price is not PriceClass.ONE_BY_ONE
 
-    @property
+    @cached_property
     def maps(self) -> bool:
         """Is each element one of an argument, which its place or an index says?"""
         return self.pieces is not None or self.role is Role.GATHER
 
-    @property
+    @cached_property
     def computes(self) -> bool:
         """Is it neither a leaf nor a view?"""
         return self.role not in (Role.LEAF, Role.VIEW)

@@ -140,23 +140,22 @@ def _row(
 
 def _view(
     name: str, attr: str, rule: object, meaning: object, places: Callable[[Shape, tuple], IndexMap | None],
-    price: PriceClass = PriceClass.FREE, partial: bool = False,
+    price: PriceClass = PriceClass.FREE, **facts: Any,
 ) -> Op:  # fmt: skip
-    places = lru_cache(maxsize=4096)(places)
-    return _row(name, Role.VIEW, 1, (attr,), rule, meaning, price, index_map=places, partial=partial)
+    return _row(name, Role.VIEW, 1, (attr,), rule, meaning, price, index_map=lru_cache(maxsize=4096)(places), **facts)
 
 
 ROWS = [
     _view("transpose", "axes", _transpose, np.transpose, index_map.transposed, PriceClass.TRANSPOSE),
     _view("reshape", "shape", _reshape, np.reshape, index_map.reshaped),
-    _view("broadcast_to", "shape", _broadcast_to, np.broadcast_to, index_map.broadcast),
+    _view("broadcast_to", "shape", _broadcast_to, np.broadcast_to, index_map.broadcast, repeats=True),
     _view("slice", "ranges", _slice, _do_slice, index_map.sliced, partial=True),
     _view("flip", "axes", _flip, np.flip, index_map.flipped),
     _view("sliding_window", "windows", _sliding_window, _do_sliding_window, index_map.windowed,
-          partial=True),
+          partial=True, repeats=True),
     _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE, own_dtypes=(None, WHOLE)),
     _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE,
-         own_dtypes=(None, WHOLE)),
+         own_dtypes=(None, WHOLE), by_element=True),
     _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE,
          pieces=lru_cache(maxsize=4096)(index_map.concatenated)),
     _row("pad", Role.PIECES, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE,

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from eqfuse.cost.targets import copies_overlap
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import computes, leaf_chain
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role, index_map, row
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import Ranges, apart, uncovered
 from eqfuse.ops.views import extents_of
@@ -270,7 +270,7 @@ def _slices(n: Node) -> tuple[Ranges, ...]:
 
 def keeps_order(chain: Sequence[Node]) -> bool:
     """Do the views `chain` show the elements of an array, which lies in order, all and as they lie?"""
-    return all(n.op == "reshape" for n in chain)
+    return all(n.type.size == n.args[0].type.size and index_map.keeps_order(n.index_map) for n in chain)
 
 
 def _reads_first(n: Node, leaf: Node) -> bool:

@@ -167,8 +167,8 @@ def _in_place(n: Node, plan: Plan) -> Plan:
 def _updating(k: Kernel, device: Device) -> Kernel:
     """`k`, an update, priced as one in place."""
     n, p = k.body.outputs[0], k.price
-    first = 2 if n.op == "scatter" else 1
-    written = min(n.type.nbytes, sum(a.type.nbytes for a in n.args[first:]))
+    values = [a for i, a in enumerate(n.args) if i and row(n.op).own_dtype(i) is None]
+    written = min(n.type.nbytes, sum(a.type.nbytes for a in values))
     read = touches(n.op, n.attrs, n.args[0].type, n.type)
     copied = read + n.type.nbytes - written
     seconds = max(device.call_seconds, p.seconds - copied / device.single.bandwidth(copied)) if copied else p.seconds

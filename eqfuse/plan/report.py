@@ -13,7 +13,7 @@ from typing import Any
 
 from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import is_compiled
+from eqfuse.cost.targets import copies_operands
 from eqfuse.egraph.space import Space
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.product import narrowed
@@ -223,7 +223,7 @@ def _product_rate(n: Node, device: Device) -> float:
     loops of our own for a CPU, at the rate of float32."""
     dtype = narrowed(n, device)[0].dtype
     rate = device.contraction_flops(dtype.name)
-    in_loops = is_compiled(device) and not device.tiles_products and (dtype.kind in "biu" or dtype.itemsize == 2)
+    in_loops = copies_operands(device) and (dtype.kind in "biu" or dtype.itemsize == 2)
     return max(rate, device.contraction_flops("float32")) if in_loops else rate
 
 

@@ -154,6 +154,21 @@ def test_each_element_of_a_view_is_the_one_of_its_argument_that_the_index_map_na
         assert all(place == Place() for place, extent in zip(places, shape, strict=True) if extent == 1)
 
 
+@pytest.mark.parametrize("op", VIEWS)
+def test_a_view_shows_an_element_more_than_once_where_the_row_says_so_and_nowhere_else(op: str) -> None:
+    views = [TABLE[op].meaning(np.arange(np.prod(shape, dtype=int)).reshape(shape), attr) for shape, attr in VIEWS[op]]
+    assert any(np.unique(view).size < view.size for view in views) == TABLE[op].repeats
+
+
+@pytest.mark.parametrize("op", [name for name, op in TABLE.items() if op.role is Role.GATHER])
+def test_an_index_is_that_of_one_element_where_the_row_says_so_and_else_of_a_row(op: str) -> None:
+    x = np.arange(12.0).reshape(4, 3)
+    indices = np.zeros((2, 3) if TABLE[op].by_element else 2, int)
+    before = TABLE[op].meaning(x, indices, -2)
+    indices.flat[1] = 2
+    assert (TABLE[op].meaning(x, indices, -2) != before).sum() == (1 if TABLE[op].by_element else 3)
+
+
 @pytest.mark.parametrize("op", [name for name, op in TABLE.items() if op.pieces is not None])
 def test_pieces_lie_where_the_row_says_and_the_first_ones_cover_others(op: str) -> None:
     rng, random_arrays, drawn = random.Random(op), np.random.default_rng(1), 0

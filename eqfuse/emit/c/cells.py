@@ -201,7 +201,7 @@ class _CellWalk:
     def _places(self, value: _Value) -> _Value:
         """The indices by which `value` is gathered."""
         source = value.n.args[0]
-        after = source.type.rank + value.n.attr("axis") + 1 if value.n.op == "take" else source.type.rank
+        after = source.type.rank if row(value.n.op).by_element else source.type.rank + value.n.attr("axis") + 1
         lift = value.lift + source.type.rank - after
         return value.argument(1)._replace(path=(*value.path, self.numbers[value.n]), lift=lift)
 
@@ -324,7 +324,7 @@ class _CellWalk:
         axis, place = source.type.rank + n.attr("axis"), where(source)
         if not source.shape[axis]:
             raise UnsupportedOp("a c kernel gathers from no empty array")
-        kept = 1 if n.op == "take_along_axis" else n.args[1].type.rank
+        kept = 1 if row(n.op).by_element else n.args[1].type.rank
         strides = (*place.strides[:axis], *(0,) * kept, *place.strides[axis + 1 :])
         access = self._placed(value, n.shape, Access(place.offset, strides))
         leaf, _ = leaf_chain(source)

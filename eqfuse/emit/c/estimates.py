@@ -39,9 +39,10 @@ def operator_work(
     work = element_work(op, attrs, out, types, device, literal)
     if op == "matmul" and (dtype := sums_dtype(out.dtype)) is not None and out.size:
         return replace(work, seconds=product_seconds(out, types[0].shape[-1], dtype, device))
-    if row(op).role not in (Role.ELEMENTWISE, Role.REDUCTION, Role.GATHER):
+    role = row(op).role
+    if role not in (Role.ELEMENTWISE, Role.REDUCTION, Role.GATHER):
         return work
-    if op == "take":  # as often as there are places
+    if role is Role.GATHER:  # as often as there are places
         out = types[1]
     times, base = additions(op, types[row(op).values_from].dtype, types[-1].size == 1)
     return replace(work, seconds=touched(op, attrs, out, types, work.flops) * times / device.scalar_rate(base))

@@ -20,7 +20,7 @@ from eqfuse.emit.c.passes import GATHERING, REDUCING, is_load, is_scan
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.kinds.cascade import Cascade
 from eqfuse.kinds.elements import bytes_read
-from eqfuse.ops import row
+from eqfuse.ops import Role, row
 from eqfuse.ops.row import PriceClass
 
 # What an element costs in additions of its dtype, operands in the nearest cache: measured on a Zen 5 with 512-bit
@@ -66,12 +66,12 @@ READ, WRITTEN = 2 / 3, 4 / 3  # of what a byte of a copy costs: before a line is
 def additions(op: str, dtype: np.dtype, by_one: bool = False) -> tuple[float, str]:
     """What one element of `op` on `dtype` costs in additions, and the dtype of these. `by_one`: the second argument is
     one number for all elements."""
-    name = dtype.name
-    own = PLACE if op in PLACES else GATHERED if op == "take" else BY_OPERATOR.get(op) if kind(dtype) == "f" else None
+    name, gathers = dtype.name, row(op).role is Role.GATHER
+    own = PLACE if op in PLACES else GATHERED if gathers else BY_OPERATOR.get(op) if kind(dtype) == "f" else None
     if is_prepared(op, dtype):
         own = DIVIDED_BY_ONE if by_one else DIVIDED[dtype.itemsize]
     times: float = own or ADDITIONS.get(row(op).price, ONE_BY_ONE)
-    if name == "float64" and DEAR <= times < ONE_BY_ONE and op not in AS_LONG and op != "take":
+    if name == "float64" and DEAR <= times < ONE_BY_ONE and op not in AS_LONG and not gathers:
         times *= LONGER
     if dtype in (FLOAT16, BFLOAT16):
         times, name = times + ROUNDING, "float32"

@@ -335,7 +335,7 @@ class Elements:
         """Where in its argument `take` or `take_along_axis` finds its element `index`."""
         source, indices = n.args
         axis = source.type.rank + n.attr("axis")
-        whole = n.op == "take_along_axis"
+        whole = row(n.op).by_element
         end = axis + (1 if whole else indices.type.rank)
         place = yield self._value(indices, index if whole else index[axis:end])
         integer = self.parameters.integer

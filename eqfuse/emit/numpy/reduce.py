@@ -22,7 +22,7 @@ def reduce_kernel(schedule: TiledReduction) -> Source:
     source = Source(body)
     text = StageText(source, stage)
     text.write_into({o: source.writes[body.outputs.index(o)] for o in schedule.written})
-    sizes = {n: stage.panel.dims(n.shape) for n in reductions}
+    sizes = {n: stage.dims(n.shape) for n in reductions}
     for k, n in enumerate(reductions):
         source.line(f"q{k} = empty({(parts, *sizes[n])}, {source.dtype(n.dtype)})")
     arrays, shorter, nbytes = text.scratch(0, ragged=True)

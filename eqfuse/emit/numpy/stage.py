@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -55,6 +55,8 @@ class Stage:
     ) -> None:
         self.body, self.panel, self.cut, self.incoming, self.gaps = body, panel, cut, incoming, gaps
         self.placed = written is not None
+        self.dims = cache(panel.dims)
+        self._extents: dict[Node, Shape] = {}
         self.spans = spans(body, panel, cut.axis, cut.loops) or NONE
         self.shared = self._shared(written or {})
         computed = [n for n in evaluation_order(body) if computes(n) and n not in self.shared and n not in incoming]
@@ -86,7 +88,7 @@ class Stage:
         shared: dict[Node, None] = {}
         for n in self.body.nodes:
             in_tiles = n in self.incoming or n in written or n.op == "matmul"
-            if not computes(n) or in_tiles or self.cut.varies(self.panel.dims(n.shape)):
+            if not computes(n) or in_tiles or self.cut.varies(self.dims(n.shape)):
                 continue
             if all(a in shared or not (computes(a) or a in self.incoming) for a in n.args):
                 shared[n] = None
@@ -120,7 +122,7 @@ class Stage:
                 self.reads[n] = factors
                 self.nodes.remove(a)
             elif self.cut.axis != len(self.panel.extents) - 1:
-                length = self.panel.dims(a.shape)[-1]
+                length = self.dims(a.shape)[-1]
                 self.reads[n] = (a, const(np.ones(length, n.dtype)))
 
     def _multiplies_memory(self, n: Node) -> bool:
@@ -132,7 +134,7 @@ class Stage:
 
     def _is_dot(self, n: Node) -> bool:
         last = len(self.panel.extents) - 1
-        length = self.panel.dims(n.args[0].shape)[last]
+        length = self.dims(n.args[0].shape)[last]
         rows = is_dot(length, n.dtype) or (self.cut.axis == last and n.dtype.name in BLAS)
         return rows and self.panel.kept(n.attr("axes")) == (last,) and self._runs(n.args[0])
 
@@ -149,7 +151,7 @@ class Stage:
     # which memory every value lives in
 
     def tile_shape(self, n: Node) -> TileShape:
-        dims, span = self.panel.dims(n.shape), self.spans.by_value.get(n)
+        dims, span = self.dims(n.shape), self.spans.by_value.get(n)
         return tuple(span if a == self.cut.axis and d > 1 else d for a, d in enumerate(dims) if a not in self.cut.loops)
 
     def row(self, n: Node) -> int:
@@ -158,7 +160,9 @@ class Stage:
         return extents[-1] if extents else 0
 
     def extents(self, n: Node) -> Shape:
-        return tuple(longest(d, self.cut.block) for d in self.tile_shape(n))
+        if n not in self._extents:
+            self._extents[n] = tuple([longest(d, self.cut.block) for d in self.tile_shape(n)])
+        return self._extents[n]
 
     def lying(self, n: Node) -> Shape:
         """The shape of the tile of `n` as an operand: that of one number has no axes."""
@@ -201,7 +205,7 @@ class Stage:
 
     def _may_be_output(self, slot: Slot, n: Node) -> bool:
         """Only one tile may write each element of an output before its value is final."""
-        dims = self.panel.dims(n.shape)
+        dims = self.dims(n.shape)
         own = all(dims[a] == self.panel.extents[a] for a in (*self.cut.loops, self.cut.axis))
         return own and not self.gaps and slot.output is None and slot.dtypes == {n.dtype}
 
@@ -212,7 +216,7 @@ class Stage:
 
     def is_sliced(self, n: Node, right: bool) -> bool:
         """Does a tile take its own part of `n`? `right`: the right operand of a product."""
-        dims = self.panel.dims(n.shape)
+        dims = self.dims(n.shape)
         return any(dims[a] > 1 for a in self.cut.loops) or self.is_blocked(dims, right)
 
     def is_blocked(self, dims: Shape, right: bool) -> bool:
@@ -221,7 +225,7 @@ class Stage:
 
     def by_column(self, n: Node) -> bool:
         """Must the columns of `n` be copied apart? NumPy would walk along the short rows."""
-        return self.panel.flipped and min(self.panel.dims(n.shape)) > 1
+        return self.panel.flipped and min(self.dims(n.shape)) > 1
 
     def is_across(self, n: Node) -> bool:
         """Is `n` an array that a tile reads across the axis it lies along?"""
@@ -237,14 +241,14 @@ class Stage:
     def scattered(self, n: Node) -> bool:
         """Does a tile of `n`, an array of the panel's axes, consist of short rows far from each other? In memory like
         that caches hold little: rows some power of two apart share a few sets."""
-        dims = self.panel.dims(n.shape)
+        dims = self.dims(n.shape)
         inside = [d for a, d in enumerate(dims) if a < self.cut.axis and a not in self.cut.loops]
         run = math.prod(self.extents(n)[len(inside) :]) * n.dtype.itemsize
         return math.prod(inside) > 1 and not self.panel.flipped and run < SHORT_RUN
 
     def within(self, n: Node) -> bool:
         """Is the tile of `n` in an array cut along an axis with others before it?"""
-        return any(self.panel.dims(n.shape)[a] > 1 for a in range(self.cut.axis) if a not in self.cut.loops)
+        return any(self.dims(n.shape)[a] > 1 for a in range(self.cut.axis) if a not in self.cut.loops)
 
     def times_read(self, n: Node) -> int:
         return sum(n in read for read in self.reads.values())

@@ -67,7 +67,7 @@ class StageText:
         (*more, o) = self.body.outputs
         if more or o not in self.stage.outputs or o.op in ONE_RUN:
             return False
-        return self._shaped("o0", self.panel.dims(o.shape), o.shape) == "o0"
+        return self._shaped("o0", self.stage.dims(o.shape), o.shape) == "o0"
 
     # values that all tiles share, computed before the first
 
@@ -84,7 +84,7 @@ class StageText:
         """Each computed output in the axes of the panel; other outputs are copied whole."""
         for k, o in enumerate(self.body.outputs):
             if self.stage.outputs.get(o) == f"y{k}":
-                dims = self.panel.dims(o.shape)
+                dims = self.stage.dims(o.shape)
                 array = self._shaped(f"o{k}", dims, o.shape)
                 if array != f"o{k}":
                     self.source.line(f"b{k} = {array}")
@@ -99,7 +99,7 @@ class StageText:
     def write_into(self, arrays: dict[Node, str]) -> None:
         """Let the tiles of these outputs be slices of `arrays`."""
         for o, name in arrays.items():
-            dims = self.panel.dims(o.shape)
+            dims = self.stage.dims(o.shape)
             array = self._shaped(name, dims, o.shape)
             if array != name:
                 self.source.line(f"b{name[1:]} = {array}")
@@ -144,7 +144,7 @@ class StageText:
     def _table(self, n: Node) -> str:
         """The array whose rows ``take`` takes, in the axes of the panel."""
         table, places = n.args
-        rows = zip(self.panel.dims((*(1,) * places.type.rank, *table.shape[1:])), self.panel.groups, strict=True)
+        rows = zip(self.stage.dims((*(1,) * places.type.rank, *table.shape[1:])), self.panel.groups, strict=True)
         shape = (table.shape[0], *[d for d, group in rows if self._in_row(n, group)])
         return self._named(f"({self.source.view(table)}).reshape({shape})")
 
@@ -168,7 +168,7 @@ class StageText:
 
     def _whole(self, n: Node, right: bool = False) -> str:
         """The name of an array in the axes of the panel."""
-        dims = self.panel.dims(n.shape)
+        dims = self.stage.dims(n.shape)
         text = self.shared_names.get(n) or self.source.view(n)
         self.source.kernel_bytes += 0 if n in self.shared_names else copied(n)
         if right and not for_blas(n):  # NumPy would multiply without BLAS
@@ -187,7 +187,7 @@ class StageText:
 
     def _array(self, n: Node, right: bool, as_lies: bool, span: Span | None) -> str:
         """The name of the tile of an array."""
-        dims, text = self.panel.dims(n.shape), self._whole(n, right)
+        dims, text = self.stage.dims(n.shape), self._whole(n, right)
         if not self.stage.is_sliced(n, right):
             return text
         tile = f"{self.letter}x{len(self.slices) + len(self.loaded)}"
@@ -304,7 +304,7 @@ class StageText:
                 places = segment.low - start, segment.high - start
                 names.append(piece if places == (0, extent) else part(piece, *places))
             else:
-                varies = self.panel.dims(a.shape)[segment.axis] > 1
+                varies = self.stage.dims(a.shape)[segment.axis] > 1
                 names.append(part(name, segment.low, segment.high) if varies else name)
         return into(n, names, part(out, segment.low, segment.high))
 

@@ -76,7 +76,7 @@ class CallsSchedule(CudaSchedule):
 @unless_empty
 def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
     """One call for each operator; a gather that is too large for them is a map."""
-    if any(n.op == "take" and uncounted(n) for n in body.nodes):
+    if any(row(n.op).role is Role.GATHER and uncounted(n) for n in body.nodes):
         return map_schedule(body, device)
     if node := widened_product(body, device):
         operands = narrowed(node, device)
