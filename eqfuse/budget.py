@@ -18,7 +18,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from eqfuse.errors import OptionError
-from eqfuse.machine.memory import resident
+from eqfuse.machine.memory import resident_bytes
 
 # How thoroughly a part of a program is planned, from the best down.
 ALL_LAWS, CHEAP_LAWS, FUSION_ONLY, AS_WRITTEN = LEVELS = ("all laws", "cheap laws", "fusion only", "as written")
@@ -96,7 +96,7 @@ class Allowance:
         """The limit that is reached, "seconds" or "bytes"; None while there is some of both left."""
         asked = next(self._asked)
         if asked % _LOOKS == 0 and self.most < math.inf:
-            self._full = resident() > self.most
+            self._full = resident_bytes() > self.most
         if self._full:
             return BYTES
         if asked % _GLANCES == 0 and self.until < math.inf:
@@ -124,7 +124,7 @@ class Meter:
 
     def __init__(self, budget: Budget | None = None) -> None:
         self.budget = budget or Budget()
-        until, most = time.thread_time() + self.budget.seconds, resident() + self.budget.bytes
+        until, most = time.thread_time() + self.budget.seconds, resident_bytes() + self.budget.bytes
         self.allowance = Allowance(until, most, self.budget.optimum)
         self.searched: Counter[str] = Counter()
         self._reasons: list[str] = []

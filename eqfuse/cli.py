@@ -138,8 +138,8 @@ def _laws(options: argparse.Namespace) -> int:
     from eqfuse.show import lawbook
 
     if options.words[:1] == ["check"]:
-        return lawbook.check(options.words[1:])
-    return lawbook.show(options.words) if options.words else lawbook.table()
+        return lawbook.check_laws(options.words[1:])
+    return lawbook.show(options.words) if options.words else lawbook.print_laws()
 
 
 def _calibrate(options: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.chunking.chunks import chunked, in_blocks
 from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.frontends.rolling.view_chains import views_met
-from eqfuse.ir.graph import Graph, check
+from eqfuse.ir.graph import Graph, checked_graph
 from eqfuse.ir.places import carried_over
 from eqfuse.ops.loops import LOOPS
 from eqfuse.plan.loops import completed, inner_graphs, step_seconds, turn_seconds, with_inner
@@ -178,7 +178,7 @@ def _compiled(
     started = time.perf_counter()
     entry = disk_cache.find(key, graph)
     if entry is None:
-        program = _build(check(graph), device, numerics, chosen, extractor, meter, limit, uncut)
+        program = _build(checked_graph(graph), device, numerics, chosen, extractor, meter, limit, uncut)
         if not (part and meter.cut):
             disk_cache.keep(key, program.plan, program.report)
     else:

@@ -103,7 +103,7 @@ def moved(function: Callable[..., np.ndarray], x: np.ndarray, *args: Any, **kwar
     return function(x.view(f"u{x.itemsize}"), *args, **kwargs).view(x.dtype)
 
 
-def parts(array: np.ndarray) -> np.ndarray:
+def real_parts(array: np.ndarray) -> np.ndarray:
     """A complex array as its real and imaginary parts along a new last axis; any other array as it is."""
     array = np.asarray(array)
     return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array

@@ -8,7 +8,7 @@ from typing import Any
 from eqfuse.budget import budget_of
 from eqfuse.cost.targets import target_named
 from eqfuse.errors import EqfuseError, OptionError
-from eqfuse.extract import named
+from eqfuse.extract import extractor_named
 from eqfuse.plan.memory import limit_of
 from eqfuse.rewrites.own import allowed
 
@@ -17,7 +17,7 @@ def refuse_unknown(options: Mapping[str, Any]) -> None:
     """Raise for a value that an option of `compile` does not have. Looks for no target and checks no law yet."""
     target_named(options["target"])
     allowed(options["laws"], options["numerics"])
-    named(options["extractor"])
+    extractor_named(options["extractor"])
     budget_of(options["budget"])
     limit_of(options["memory_limit"])
     for name in ("verify", "wait", "graphs", "autotune"):

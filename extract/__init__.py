@@ -16,7 +16,7 @@ from eqfuse.extract.assemble import assemble
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.families import Search, by_families
 from eqfuse.extract.horizontal import fused_horizontally
-from eqfuse.extract.memory.limit import Limit, within
+from eqfuse.extract.memory.limit import Limit, plan_within
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.space_json import load_space
 from eqfuse.machine.gc_pause import gc_paused
@@ -67,14 +67,14 @@ def choose(
     plan within the `limit` was found.
     """
     meter = meter or Meter()
-    algorithm = named(extractor)
+    algorithm = extractor_named(extractor)
     if proved or algorithm is not EXTRACTORS["unfused"]:
         searching = meter if limit is None else meter.within(1 - KEEPING)
         space, covers = by_families(space, algorithm, device, searching)
     else:
         covers = [algorithm(segment, device, meter.allowance) for segment in space.segments]
     if limit is not None:
-        plan = within(space, covers, device, limit, proved, meter.allowance)
+        plan = plan_within(space, covers, device, limit, proved, meter.allowance)
     else:
         plan = assemble(space, covers, device, proved)
         plan = fused_horizontally(plan) if extractor in ("flow", "exact") else plan
@@ -85,7 +85,7 @@ def choose(
     return plan
 
 
-def named(extractor: str) -> Extractor:
+def extractor_named(extractor: str) -> Extractor:
     """The algorithm called `extractor`. Raises TargetUnavailable where there is none."""
     if not isinstance(extractor, str) or extractor not in EXTRACTORS:
         raise TargetUnavailable(f"no extractor {extractor!r}; there are {', '.join(EXTRACTORS)}")

@@ -12,7 +12,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.egraph.canonical import slice_of
 from eqfuse.egraph.proof import prove
-from eqfuse.egraph.segments import Use, seams
+from eqfuse.egraph.segments import Use, crossings
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
@@ -75,7 +75,7 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
             value[n] = numbers[class_id]
     return Plan(
         graph, device, tuple(types), tuple(value[n] for n in graph.inputs), tuple(constants), tuple(setup),
-        tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[n] for n in seams(graph, space.uses)),
+        tuple(kernels), tuple(value[o] for o in graph.outputs), tuple(value[n] for n in crossings(graph, space.uses)),
         _bound(space, covers), space.numerics, tuple(sources.items()),
     )  # fmt: skip
 

@@ -36,7 +36,7 @@ def extract(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) 
     best, covers = optimum(segment, device, allowance)
     chosen = nearest([best, *covers], segment)
     chosen.bound = best.bound
-    return flow.ended(chosen, FUSION_ONLY if best.bound is None else segment.level, allowance)
+    return flow.noted(chosen, FUSION_ONLY if best.bound is None else segment.level, allowance)
 
 
 def optimum(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) -> tuple[Cover, list[Cover]]:

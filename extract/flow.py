@@ -42,12 +42,12 @@ def extract(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) 
     When the `allowance` ends, the best so far: at the least the program fused greedily, or as written.
     """
     if segment.level == AS_WRITTEN or allowance.spent():
-        return ended(one_by_one(segment, device), AS_WRITTEN, allowance)
+        return noted(one_by_one(segment, device), AS_WRITTEN, allowance)
     _, candidates, covers = search(segment, device, allowance)
-    return ended(nearest(covers, segment), segment.level if candidates else FUSION_ONLY, allowance)
+    return noted(nearest(covers, segment), segment.level if candidates else FUSION_ONLY, allowance)
 
 
-def ended(cover: Cover, level: str, allowance: Allowance) -> Cover:
+def noted(cover: Cover, level: str, allowance: Allowance) -> Cover:
     """`cover`, which notes that it was found at `level`, and what is spent of the `allowance`."""
     cover.level, cover.cut = level, allowance.spent()
     return cover
@@ -83,7 +83,7 @@ def search(
         finished += greedy.one_level(unfused)
     for cover in (unfused[0], *transplants(unfused[:1], grammar)):
         if not allowance.spent():
-            finished.append(_merged(greedy.inlined(cover)))
+            finished.append(_merged(greedy.pointwise_inlined(cover)))
     finished = _within_reach(finished, len(segment.classes))
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
         regroup(cover, candidates, allowance)

@@ -194,7 +194,7 @@ class _Fusing:
         assert self.cover.take(self.cover.choice)
 
 
-def inlined(cover: Cover) -> Cover:
+def pointwise_inlined(cover: Cover) -> Cover:
     """`cover` with every pointwise value computed in all its readers, whatever it costs: a start for merging, after
     which kernels that compute the same values share them."""
     all_at_once = _inlined(cover, lambda cut: True)
@@ -204,7 +204,7 @@ def inlined(cover: Cover) -> Cover:
 
 
 def _inlined(cover: Cover, runs: Callable[[Cut], bool]) -> Cover:
-    """`inlined`, step by step, where all kernels of a step are `runs`."""
+    """`pointwise_inlined`, step by step, where all kernels of a step are `runs`."""
     fusing = _Fusing(cover.copy())
     for eclass in fusing.classes:
         kind = fusing.cover.choice[eclass].state.template

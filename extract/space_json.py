@@ -21,14 +21,14 @@ from typing import Any
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import device_for
-from eqfuse.egraph.canonical import canonical, slice_of
+from eqfuse.egraph.canonical import canonical_piece, slice_of
 from eqfuse.egraph.saturate import constant_classes, thaw
 from eqfuse.egraph.segments import Use
 from eqfuse.egraph.space import EClass, ENode, Segment, Space
 from eqfuse.errors import EqfuseError
 from eqfuse.extract.kernel_price import priced
 from eqfuse.frontends.signature_text import read_signature, write_signature
-from eqfuse.ir.graph import Graph, Node, attr_text, check, input_node
+from eqfuse.ir.graph import Graph, Node, attr_text, checked_graph, input_node
 from eqfuse.ir.text import attr, parse
 from eqfuse.machine.files import users_file, write_users_file
 from eqfuse.ops import row
@@ -172,7 +172,7 @@ def read(text: str) -> Space:
         )
     if not isinstance(own, dict) or own.get("format") != FORMAT:
         raise EqfuseError("this space was saved by another version of eqfuse: saturate the program again and save it")
-    graph = _read("the program", lambda: check(parse(own["graph"])))
+    graph = _read("the program", lambda: checked_graph(parse(own["graph"])))
     signature = _read("the signature", lambda: read_signature(own))
     graph = Graph(graph.inputs, graph.outputs, signature)
     classes = _read("the classes", lambda: _classes(data, len(own["segments"])))
@@ -248,7 +248,7 @@ def _op(text: str) -> tuple[str, tuple[Hashable, ...]]:
 
 
 def _segment_from(data: dict[str, Any], classes: tuple[EClass, ...]) -> Segment:
-    graph = check(parse(data["graph"]))
+    graph = checked_graph(parse(data["graph"]))
     every = _all_nodes(graph)
     origin = {n: c for n, c in zip(every, data["origin"], strict=True) if c != -1}
     for n, c in origin.items():
@@ -290,7 +290,7 @@ def _uses(data: Sequence[Any], graph: Graph, segments: Sequence[Segment]) -> tup
     for number, use in enumerate(uses):
         undefined = (n for n in use.inputs if n.op != "const" and n not in computed and slice_of(n) not in computed)
         _expect(next(undefined, None) is None, f"use {number} reads what no use before it makes")
-        cut = canonical(use.outputs, set(use.inputs))
+        cut = canonical_piece(use.outputs, set(use.inputs))
         _expect(cut == (segments[use.segment].graph, use.inputs), f"use {number} is no place where its segment stands")
         computed.update(use.outputs)
     _expect(computed.issuperset(graph.outputs), "some result of the program is in no segment")

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ops.reductions import result_dtype
+from eqfuse.ops.reductions import reduction_dtype
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
@@ -66,7 +66,7 @@ def _sums_fit(t: TensorType, d: np.dtype) -> bool:
 
 
 def _accumulates(t: TensorType, d: np.dtype) -> bool:
-    return t.dtype.itemsize < 8 and kind(t.dtype) in "biu" and result_dtype("sum", t.dtype) == d
+    return t.dtype.itemsize < 8 and kind(t.dtype) in "biu" and reduction_dtype("sum", t.dtype) == d
 
 
 keeps_order = guard("d keeps the order of x", _order_kept, x, d)

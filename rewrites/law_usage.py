@@ -30,15 +30,15 @@ def read() -> dict[str, dict[str, list[str]]] | None:
     """The kept table. None where it was made of another book."""
     kept = json.loads(_TABLE.read_text())
     usage: dict[str, dict[str, list[str]]] = kept["programs"]
-    return usage if kept["book"] == digest() else None
+    return usage if kept["book"] == book_digest() else None
 
 
 def keep(usage: Usage) -> None:
     """Store the table."""
-    _TABLE.write_text(json.dumps({"book": digest(), "programs": usage}, indent=1, ensure_ascii=False) + "\n")
+    _TABLE.write_text(json.dumps({"book": book_digest(), "programs": usage}, indent=1, ensure_ascii=False) + "\n")
 
 
-def digest() -> str:
+def book_digest() -> str:
     """Names this book: its laws as they are printed, guards and exactness included."""
     text = "\n".join(f"{law.family} {law}" for law in book())
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

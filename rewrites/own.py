@@ -74,7 +74,7 @@ def _check(law: Law) -> None:
 
 def _path(law: Law) -> Path | None:
     """The file that says that a law of this text is true; None where its text does not tell all of it."""
-    from eqfuse.rewrites.checking.checked import digest
+    from eqfuse.rewrites.checking.checked import law_digest
 
-    name = digest(law)
+    name = law_digest(law)
     return None if name is None else cache_dir() / "laws" / f"{name}.txt"

@@ -87,10 +87,10 @@ def _is_count(value: Literal, t: TensorType, axes: Axes) -> bool:
 
 
 def _counts_product(value: Literal, x: TensorType, w: TensorType, axes: Axes) -> bool:
-    return value.array.size == 1 and value.array.reshape(()).item() == count(product_of(x, w), axes) != 0
+    return value.array.size == 1 and value.array.reshape(()).item() == count(product_type(x, w), axes) != 0
 
 
-def product_of(x: TensorType, w: TensorType) -> TensorType:
+def product_type(x: TensorType, w: TensorType) -> TensorType:
     return row("matmul").type([x, w], ())
 
 

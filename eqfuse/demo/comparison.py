@@ -68,7 +68,7 @@ class DemoComparison:
         return [v.cells(self.versions[0].measured) for v in self.versions]
 
 
-def compare(example: Example, say: Callable[[str], None]) -> DemoComparison:
+def compare_example(example: Example, say: Callable[[str], None]) -> DemoComparison:
     """Compile, check against float64 and time one example; `say` is told each step."""
     say("float64 run")
     wanted, _ = flatten(example.precise())

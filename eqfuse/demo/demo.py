@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.demo.comparison import HEADINGS, LEGEND, DemoComparison, compare
+from eqfuse.demo.comparison import HEADINGS, LEGEND, DemoComparison, compare_example
 from eqfuse.demo.html import page
 from eqfuse.demo.programs import full, small
 from eqfuse.machine.files import users_file, write_users_file
@@ -29,7 +29,7 @@ def demo(html: Path | None = None, quick: bool = False) -> list[DemoComparison]:
     with progress(len(examples)) as stage:
         for example in examples:
             stage.step(example.name)
-            comparisons.append(compare(example, lambda step, name=example.name: stage.say(f"{name}: {step}")))  # type: ignore[misc]
+            comparisons.append(compare_example(example, lambda step, name=example.name: stage.say(f"{name}: {step}")))  # type: ignore[misc]
     for comparison in comparisons:
         console.print(table(comparison))
     console.print(f"\n{LEGEND}", style="dim", highlight=False)

@@ -19,7 +19,7 @@ SMALL = 48  # extents up to this are one to the price: launches decide
 NEAR = 4  # times which an extent may be of another, for a plan to be transferred
 
 
-def like(graphs: Sequence[Graph], times: Mapping[int, int]) -> dict[int, int]:
+def alike_graphs(graphs: Sequence[Graph], times: Mapping[int, int]) -> dict[int, int]:
     """For each of `graphs`, by number, whose plan is another's: that other. `times`: how often each is used."""
     families: defaultdict[Hashable, list[int]] = defaultdict(list)
     for number, graph in enumerate(graphs):
@@ -66,7 +66,7 @@ def _sizes(n: Node) -> tuple[int, ...]:
 
 def operators(graphs: Sequence[Graph]) -> int:
     """How many operators are searched for plans of all `graphs`."""
-    taken = like(graphs, Counter())
+    taken = alike_graphs(graphs, Counter())
     return sum(len(graph.operators) for number, graph in enumerate(graphs) if number not in taken)
 
 

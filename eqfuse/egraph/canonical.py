@@ -17,7 +17,7 @@ def slice_of(n: Node) -> Node:
     return base.args[0] if base.op == "slice" else n
 
 
-def canonical(
+def canonical_piece(
     outputs: tuple[Node, ...], boundary: Collection[Node], sliced: bool = False
 ) -> tuple[Graph, tuple[Node, ...]]:
     """The piece with its inputs numbered in order of first use, and large constants turned into known inputs.

@@ -153,7 +153,7 @@ def wanted(operators: Iterable[Operator], rules: Collection[Rule]) -> list[Texts
     ranges = any(g.about_values for rule in rules for g in rule.law.when)
     of_rules = [("const", 0), *[("transpose", 1)] * ranges, *(operator for rule in rules for operator in rule.makes)]
     declared.update(dict.fromkeys(of_rules))
-    texts = [facts_of(*each) for each in declared] + [ranges_of(*each) for each in declared if ranges]
+    texts = [facts_of(*each) for each in declared] + [range_rules(*each) for each in declared if ranges]
     laws = [law_texts(rule, str(rule.number)) for rule in rules]
     return [*((declaration(*each),) for each in declared), *filter(None, texts), *laws]
 
@@ -179,7 +179,7 @@ def _callback(function: str, number: int, second: str = "no") -> str:
     return f'(callback "{function}" {number} ${function} $owner (py-from-int {number}) $no ${second})'
 
 
-def ranges_of(op: str, arity: int) -> Texts:
+def range_rules(op: str, arity: int) -> Texts:
     """The rules that derive facts about the values of `op`; none of one with many arguments."""
     if arity > WIDE:
         return ()

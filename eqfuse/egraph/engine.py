@@ -16,7 +16,7 @@ from typing import Any
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph import pool
 from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
-from eqfuse.egraph.declarations import WIDE, declaration, expected, facts_of, law_texts, ranges_of, wanted
+from eqfuse.egraph.declarations import WIDE, declaration, expected, facts_of, law_texts, range_rules, wanted
 from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import row
@@ -82,7 +82,7 @@ class Engine:
     def _derive_of(self, name: str) -> None:
         """Read the rules for the facts of a constructor."""
         op, _, arity = self.constructors[name]
-        for asked, rulesets, rules in ((self.facts, self._facts, facts_of), (self.ranges, self._ranges, ranges_of)):
+        for asked, rulesets, rules in ((self.facts, self._facts, facts_of), (self.ranges, self._ranges, range_rules)):
             if asked and name not in rulesets and (texts := rules(op, arity)):
                 self._declarations.require(*texts)
                 rulesets[name] = texts[0].split()[1].rstrip(")")

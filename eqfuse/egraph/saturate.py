@@ -26,7 +26,7 @@ from eqfuse.budget import (
     Pace,
     budget_of,
 )
-from eqfuse.egraph.alike import like
+from eqfuse.egraph.alike import alike_graphs
 from eqfuse.egraph.engine import Engine, Round
 from eqfuse.egraph.rules import Operator, Rule, compile_law, reads
 from eqfuse.egraph.segments import segments, whole
@@ -39,7 +39,7 @@ from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import APPROXIMATE, Law
 from eqfuse.rewrites.own import usable
-from eqfuse.rewrites.procedures.shared_operands import PARTS, parts
+from eqfuse.rewrites.procedures.shared_operands import PARTS, shared_parts
 from eqfuse.rewrites.procedures.short_axes import in_slices
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 
@@ -66,7 +66,7 @@ def saturated(
     meter = meter or Meter()
     pieces, uses = whole(graph) if uncut else segments(graph)
     times = Counter(use.segment for use in uses)
-    others = like(pieces, times)
+    others = alike_graphs(pieces, times)
     pace = Pace([0 if number in others else len(piece.operators) for number, piece in enumerate(pieces)])
     by_number = {number: replace(as_written(pieces[number]), like=first) for number, first in others.items()}
     for number in sorted(set(range(len(pieces))) - others.keys(), key=lambda number: -times[number]):
@@ -118,7 +118,7 @@ def _share_operands(run: Saturation, engine: Engine, graph: Graph, laws: Sequenc
     """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
     one more choice, from which no others grow."""
     rules = [rule for law in laws if law.name in PARTS for rule in compile_law(law)]
-    groups = parts(graph.nodes, engine.constants()) if rules else []
+    groups = shared_parts(graph.nodes, engine.constants()) if rules else []
     if groups:
         engine.add(topological([part for group in groups for part in group.values()]))
         run.finish(rules)

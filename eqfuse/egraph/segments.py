@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from itertools import accumulate, takewhile
 
 from eqfuse.egraph.alike import FEWEST, look, operators, runs
-from eqfuse.egraph.canonical import canonical, slice_of
+from eqfuse.egraph.canonical import canonical_piece, slice_of
 from eqfuse.ir.graph import Graph, Node, constants, topological
 from eqfuse.ops import Role, row
 from eqfuse.rewrites.procedures.shared_operands import SharedProducts, shared_products
@@ -77,7 +77,7 @@ def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
     return _distinct([_Piece(graph.outputs, frozenset())], sliced=False)
 
 
-def seams(graph: Graph, uses: list[Use] | tuple[Use, ...]) -> tuple[Node, ...]:
+def crossings(graph: Graph, uses: list[Use] | tuple[Use, ...]) -> tuple[Node, ...]:
     """What passes from one use to another, in order: neither inputs of the graph, nor results, nor constants."""
     values = dict.fromkeys(n for u in uses for n in (*u.inputs, *u.outputs) if n.op not in ("input", "const"))
     return tuple(n for n in values if n not in graph.outputs)
@@ -98,7 +98,7 @@ def _distinct(pieces: list[_Piece], sliced: bool) -> tuple[list[Graph], list[Use
     distinct: dict[Graph, int] = {}
     uses = []
     for piece in pieces:
-        segment, inputs = canonical(piece.outputs, piece.boundary, sliced and not piece.gathers)
+        segment, inputs = canonical_piece(piece.outputs, piece.boundary, sliced and not piece.gathers)
         uses.append(Use(distinct.setdefault(segment, len(distinct)), inputs, piece.outputs))
     return list(distinct), uses
 
@@ -117,7 +117,7 @@ def _finer(
         replaced = [(graphs[use.segment], use.inputs, use.outputs)]
         for end in order.places_in(piece, sizes) if times[use.segment] == 1 else ():
             parts = order.parts(piece, end)
-            cut = [(*canonical(p.outputs, p.boundary, sliced and not p.gathers), p.outputs) for p in parts]
+            cut = [(*canonical_piece(p.outputs, p.boundary, sliced and not p.gathers), p.outputs) for p in parts]
             if any(graph in coarse_graphs for graph, *_ in cut):
                 replaced = cut
                 break

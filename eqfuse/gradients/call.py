@@ -16,7 +16,7 @@ import numpy as np
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, OptionError, ShapeError, TraceError, UnsupportedOp
-from eqfuse.frontends.numpy.carries import shown
+from eqfuse.frontends.numpy.carries import tree_text
 from eqfuse.frontends.numpy.number import Number, is_number
 from eqfuse.frontends.numpy.origins import note_instead, note_places
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
@@ -36,7 +36,7 @@ _serial = itertools.count()
 _OPTIONS_LACKING = {"ef.vjp": ("argnums",), "ef.jvp": ("argnums",), "ef.split_vjp": ("has_aux",)}
 
 
-def stand_ins(names: Sequence[str], types: Sequence[TensorType]) -> list[Node]:
+def own_inputs(names: Sequence[str], types: Sequence[TensorType]) -> list[Node]:
     """Inputs that nobody else has."""
     number = next(_serial)
     return [input_node(f"{name} of call {number}", t) for name, t in zip(names, types, strict=True)]
@@ -111,7 +111,7 @@ class DifferentiatedCall:
         self.arguments = [a.node for a in arrays]
         self.scalars = [a.scalar for a in arrays]
         self._layouts = [lying_as(a) for a in arrays]
-        self.stand_ins = stand_ins(self.paths, [n.type for n in self.arguments])
+        self.stand_ins = own_inputs(self.paths, [n.type for n in self.arguments])
         with outer.within(f"{name_of(fn)}, which {what} differentiates,") as self.trace:
             self.trace.places, self.trace.differentiated = {}, True
             passed = list(map(own_arrays, args))
@@ -162,7 +162,7 @@ class DifferentiatedCall:
 
     def steps(self) -> list[Node]:
         """Inputs that stand for changes of the arguments."""
-        return stand_ins([f"change of {path}" for path in self.paths], [n.type for n in self.stand_ins])
+        return own_inputs([f"change of {path}" for path in self.paths], [n.type for n in self.stand_ins])
 
     def changes(self, steps: Sequence[Node]) -> list[Node | None]:
         """What the results change by, where the arguments change by `steps`. DtypeError for integers among them."""
@@ -273,8 +273,8 @@ def own_arrays(value: Any) -> Any:
 def nodes_of(what: str, tree: Any, like: Structure, types: Sequence[TensorType]) -> list[Node]:
     """The leaves of `tree`, which nests as `like`, and whose arrays have `types`."""
     leaves, structure = flatten(tree)
-    if shown(structure) != shown(like):
-        raise TraceError(f"{what} nest as {shown(structure)}, and not as {shown(like)}")
+    if tree_text(structure) != tree_text(like):
+        raise TraceError(f"{what} nest as {tree_text(structure)}, and not as {tree_text(like)}")
     nodes = []
     for leaf, path, t in zip(leaves, paths(structure, ""), types, strict=True):
         array = wrap(with_dtype(leaf, t.dtype)) if is_number(leaf) else lift(leaf)
@@ -285,7 +285,7 @@ def nodes_of(what: str, tree: Any, like: Structure, types: Sequence[TensorType])
     return nodes
 
 
-def places_of(argnums: Any, count: int, what: str, name: str) -> tuple[tuple[int, ...], bool]:
+def argument_places(argnums: Any, count: int, what: str, name: str) -> tuple[tuple[int, ...], bool]:
     """The arguments that `argnums` means among `count` positional ones, and whether it was one number."""
     one = not isinstance(argnums, (tuple, list))
     places = []

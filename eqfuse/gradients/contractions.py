@@ -5,7 +5,7 @@ from __future__ import annotations
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import Expr, reshape, summed_to, swapped, transpose
 from eqfuse.gradients.row import DerivativeRow, each
-from eqfuse.gradients.windows import apart, fitted
+from eqfuse.gradients.windows import dilated, framed
 from eqfuse.ir.graph import Node, node
 
 
@@ -68,11 +68,11 @@ def _image(n: Node, ct: Expr) -> Expr:
     x, w = n.args
     groups = n.attr("groups")
     ones = (1,) * (x.type.rank - 2)
-    spread = apart(ct, n.attr("strides"))
+    spread = dilated(ct, n.attr("strides"))
     reach = [(k - 1) * d for k, d in zip(w.shape[2:], n.attr("dilations"), strict=True)]
     before = [r - b for r, (b, _) in zip(reach, n.attr("padding"), strict=True)]
     after = [m + r - s - b for m, r, s, b in zip(x.shape[2:], reach, spread.shape[2:], before, strict=True)]
-    padded = fitted(spread, before, after)
+    padded = framed(spread, before, after)
     attrs = (ones, ((0, 0),) * len(ones), n.attr("dilations"), groups)
     return Expr(node("conv", (padded.node, _reversed_kernel(Expr(w), groups).node), attrs))
 
@@ -89,7 +89,7 @@ def _kernel(n: Node, ct: Expr) -> Expr:
     after = [r - b - m for r, b, m in zip(reach, before, x.shape[2:], strict=True)]
     kernels = transpose(ct, (1, 0, *rest))
     attrs = (dilations, ((0, 0),) * len(dilations), strides, groups)
-    kernel = Expr(node("conv", (fitted(images, before, after).node, kernels.node), attrs))
+    kernel = Expr(node("conv", (framed(images, before, after).node, kernels.node), attrs))
     return transpose(kernel, (1, 0, *rest))
 
 

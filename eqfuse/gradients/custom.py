@@ -17,7 +17,7 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, OptionError, ShapeError, TraceError
 from eqfuse.frontends.numpy.bodies import closed, stands_for
-from eqfuse.frontends.numpy.carries import shown
+from eqfuse.frontends.numpy.carries import tree_text
 from eqfuse.frontends.numpy.number import is_number
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.storage import Rights
@@ -145,7 +145,7 @@ class _RuleCall:
         self._refuse_captured("fwd", trace)
         returned, self.residuals = result_trees
         result_types = tuple(n.type for n in returned.nodes)
-        if shown(returned.structure) != shown(self.results.structure) or result_types != self.value.gives:
+        if tree_text(returned.structure) != tree_text(self.results.structure) or result_types != self.value.gives:
             raise ShapeError(
                 f"the fwd of {self.name} returns {_described(returned)} as its result, and {self.name} "
                 f"{_described(self.results)}"
@@ -178,10 +178,10 @@ class _RuleCall:
         types, cotangents = iter(self.types), []
         for place, leaves, like, ct in zip(self.places, self.leaves, self.structures, returned, strict=True):
             ct_leaves, structure = flatten(ct)
-            if ct is not None and shown(structure) != shown(like):
+            if ct is not None and tree_text(structure) != tree_text(like):
                 raise TraceError(
-                    f"the bwd of {self.name} returns {shown(structure)} for argument {place}, which nests as "
-                    f"{shown(like)}"
+                    f"the bwd of {self.name} returns {tree_text(structure)} for argument {place}, which nests as "
+                    f"{tree_text(like)}"
                 )
             for leaf, x in zip(leaves, ct_leaves if ct is not None else [None] * len(leaves), strict=True):
                 if leaf is _ARRAY:
@@ -229,4 +229,4 @@ def _left_alone(value: Any) -> Any:
 
 
 def _described(tree: ResultTree) -> str:
-    return f"{shown(tree.structure)} of {', '.join(str(n.type) for n in tree.nodes)}"
+    return f"{tree_text(tree.structure)} of {', '.join(str(n.type) for n in tree.nodes)}"

@@ -17,7 +17,7 @@ import numpy as np
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.call import callable_of, name_of, parameters
-from eqfuse.gradients.nans import checked, debugging
+from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
@@ -50,7 +50,7 @@ class DerivedFunction:
         if current() is not None:
             return self._compute(args, kwargs)
         if debugging():
-            return checked(self, self, self._numbers(args, kwargs), args, kwargs)
+            return nan_checked(self, self, self._numbers(args, kwargs), args, kwargs)
         graph = trace(self, *args, static_argnames=self._numbers(args, kwargs), **kwargs)
         with np.errstate(all="ignore"):
             return meaning(graph, *args, **kwargs)

@@ -220,7 +220,7 @@ def swapped(x: Expr) -> Expr:
     return transpose(x, (*range(r - 2), r - 1, r - 2))
 
 
-def total(x: Expr, axes: Sequence[int]) -> Expr:
+def sum_over(x: Expr, axes: Sequence[int]) -> Expr:
     """The sum over `axes` (negative), which stay with extent 1; of narrow floats it is taken in float32."""
     axes = sorted(a for a in axes if x.shape[a] != 1)
     if not axes:
@@ -236,7 +236,7 @@ def summed_to(x: Expr, shape: Shape) -> Expr:
     lead = x.rank - len(shape)
     spread = [a - x.rank for a in range(lead)]
     spread += [a - len(shape) for a, n in enumerate(shape) if n == 1]
-    return reshape(total(x, spread), shape)
+    return reshape(sum_over(x, spread), shape)
 
 
 def sum_of(terms: Sequence[Expr]) -> Expr:

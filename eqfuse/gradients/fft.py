@@ -7,7 +7,7 @@ import numpy as np
 
 from eqfuse.gradients.expr import Expr, cast, conj
 from eqfuse.gradients.row import DerivativeRow, joint
-from eqfuse.gradients.windows import fitted
+from eqfuse.gradients.windows import framed
 from eqfuse.ir.graph import Node, const, node
 
 _INVERSE_SCALE = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -17,7 +17,7 @@ def _along(x: Expr, axis: int, extent: int) -> Expr:
     """`x` cut or padded with zeros to `extent` along `axis`."""
     after = [0] * x.rank
     after[axis] = extent - x.shape[axis]
-    return fitted(x, [0] * x.rank, after)
+    return framed(x, [0] * x.rank, after)
 
 
 def _like(x: Expr, n: Node) -> Expr:

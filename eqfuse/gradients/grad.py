@@ -10,7 +10,7 @@ from typing import Any
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, ShapeError
-from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of
+from eqfuse.gradients.call import DifferentiatedCall, argument_places, name_of
 from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.ir.graph import Node, const
 
@@ -45,13 +45,13 @@ def value_and_grad(
 
 
 def _places(what: str, fun: Any, argnums: Any) -> Callable[[int], Collection[int]]:
-    return lambda count: places_of(argnums, count, what, name_of(fun))[0]
+    return lambda count: argument_places(argnums, count, what, name_of(fun))[0]
 
 
 def _gradient(
     what: str, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any, has_aux: bool, holomorphic: bool
 ) -> tuple[Any, Any, Any]:
-    chosen, one = places_of(argnums, len(args), what, name_of(fun))
+    chosen, one = argument_places(argnums, len(args), what, name_of(fun))
     call = DifferentiatedCall(what, fun, args, kwargs, chosen, has_aux)
     loss = _one_number(call, holomorphic)
     steps = call.steps()

@@ -16,7 +16,7 @@ from eqfuse.errors import DtypeError
 from eqfuse.frontends.numpy.loops import scan
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import wrap
-from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of, stand_ins
+from eqfuse.gradients.call import DifferentiatedCall, argument_places, name_of, own_inputs
 from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.expr import Expr, filled, reshape, transpose, zeros
 from eqfuse.gradients.rules import refuse_forward
@@ -52,14 +52,14 @@ def _jacobian(
     fun: Any, argnums: Any, has_aux: bool, holomorphic: bool,
 ) -> Callable[..., Any]:
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        chosen, one = places_of(argnums, len(args), what, name_of(fun))
+        chosen, one = argument_places(argnums, len(args), what, name_of(fun))
         call = DifferentiatedCall(what, fun, args, kwargs, chosen, has_aux)
         _of_one_kind(call, holomorphic)
         trees = [call.argument_trees(row) for row in by(call)]
         jacobian = call.result.nested([tree[0] if one else tree for tree in trees])
         return (jacobian, call.aux.tree(call.back(call.aux.nodes))) if has_aux else jacobian
 
-    return DerivedFunction(what, fun, compute, lambda count: places_of(argnums, count, what, name_of(fun))[0])
+    return DerivedFunction(what, fun, compute, lambda count: argument_places(argnums, count, what, name_of(fun))[0])
 
 
 def _of_one_kind(call: DifferentiatedCall, holomorphic: bool) -> None:
@@ -94,7 +94,7 @@ def _by_rows(call: DifferentiatedCall) -> list[list[Node]]:
     tangents = call.changes(steps)
     rows = []
     for tangent, n in zip(tangents, results, strict=True):
-        (cotangent,) = stand_ins(["cotangent"], [n.type])
+        (cotangent,) = own_inputs(["cotangent"], [n.type])
         cts = call.back(call.cotangents([tangent], steps, [cotangent]))
         rows.append([row.node for row in _mapped(cotangent, cts)])
     return rows

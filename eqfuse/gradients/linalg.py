@@ -24,9 +24,9 @@ from eqfuse.gradients.expr import (
     imag,
     real,
     reshape,
+    sum_over,
     summed_to,
     swapped,
-    total,
     where,
     zeros,
 )
@@ -54,12 +54,12 @@ def _unit(like: Expr) -> Expr:
 
 def _diagonal(x: Expr) -> Expr:
     """The diagonals of square matrices."""
-    return reshape(total(x * _unit(x), [-1]), x.shape[:-1])
+    return reshape(sum_over(x * _unit(x), [-1]), x.shape[:-1])
 
 
 def _diagonal_of_product(a: Expr, b: Expr) -> Expr:
     """The diagonals of ``h(a) @ b``, without the rest."""
-    return reshape(total(conj(a) * b, [-2]), (*b.shape[:-2], b.shape[-1]))
+    return reshape(sum_over(conj(a) * b, [-2]), (*b.shape[:-2], b.shape[-1]))
 
 
 def _row(x: Expr) -> Expr:
@@ -131,7 +131,7 @@ def _inverse_triangle(lower: Expr) -> Expr:
 def _change_of_log(inverse: Expr, change: Node) -> Expr:
     """What the logarithm of the determinant changes by: the trace of the inverse times the change of the matrix."""
     products = swapped(inverse) * Expr(change)
-    return reshape(total(products, [-2, -1]), products.shape[:-2])
+    return reshape(sum_over(products, [-2, -1]), products.shape[:-2])
 
 
 def _changes_of_slogdet(inverse: Expr, sign: Expr, change: Node) -> list[Expr]:
@@ -282,12 +282,12 @@ def _absolute(x: Expr) -> Expr:
 def _norm(x: Expr, order: str) -> Expr:
     """The norm of matrices that ``np.linalg.cond`` knows as `order`."""
     if order == "fro":
-        return f("sqrt", total(f("square", _absolute(x)), (-2, -1)))
+        return f("sqrt", sum_over(f("square", _absolute(x)), (-2, -1)))
     if order in ("nuc", "2", "2.0", "-2", "-2.0"):
         values = _row(Expr(node("svdvals", (x.node,))))
         reduction = "sum" if order == "nuc" else "min" if order.startswith("-") else "max"
         return Expr(tidy.reduce(reduction, values.node, [-1]))
-    sums = total(_absolute(x), [-2 if "1" in order else -1])
+    sums = sum_over(_absolute(x), [-2 if "1" in order else -1])
     return Expr(tidy.reduce("min" if order.startswith("-") else "max", sums.node, [-2, -1]))
 
 
@@ -301,7 +301,7 @@ def _least_squares(n: Node) -> Node:
     a, b = map(Expr, n.args[:2])
     rows, columns = a.shape
     x = _solve(h(a) @ a, h(a) @ b) if rows >= columns else h(a) @ _solve(a @ h(a), b)
-    residuals = [total(f("square", _absolute(b - a @ x)), [-2])] if rows > columns else []
+    residuals = [sum_over(f("square", _absolute(b - a @ x)), [-2])] if rows > columns else []
     rank = filled(min(rows, columns), TensorType(a.dtype, ()))
     return _packed([x, *residuals, rank, Expr(node("svdvals", (a.node,)))], n)
 

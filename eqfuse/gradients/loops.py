@@ -33,7 +33,7 @@ def results(n: Node) -> list[Node]:
     return [node("loop_result", (n,), (place, str(t))) for place, t in zip(places(types), types, strict=False)]
 
 
-def part(n: Node) -> int:
+def result_number(n: Node) -> int:
     """Which result of the loop a `loop_result` is."""
     loop = n.args[0]
     types = results_of(loop.op, [a.type for a in loop.args], loop.attrs)
@@ -278,6 +278,6 @@ ROWS: dict[str, DerivativeRow] = {
     "while_loop": DerivativeRow(several=_while_changes),
     "fori_loop": DerivativeRow(several=_fori_changes),
     "if_else": DerivativeRow(several=_choice_changes, transpose_several=_choice_transpose),
-    "loop_result": DerivativeRow(part=part),
+    "loop_result": DerivativeRow(part=result_number),
     "pure_callback": refused("a function that is called as it is has a derivative by ef.custom_vjp alone"),
 }

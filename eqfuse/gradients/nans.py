@@ -17,7 +17,7 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import NanError, line_of
 from eqfuse.frontends.numpy.origins import Origin, Origins, noting
 from eqfuse.frontends.numpy.trace import trace
-from eqfuse.gradients.loops import part
+from eqfuse.gradients.loops import result_number
 from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Body, Graph, Node, values_of
 from eqfuse.ir.pytree import flatten, unflatten
@@ -46,7 +46,7 @@ def debugging() -> bool:
     return _active.get()
 
 
-def checked(
+def nan_checked(
     call: Callable[..., Any], fn: Callable[..., Any], static: Iterable[str], args: tuple[Any, ...], kwargs: Any
 ) -> Any:
     """``call(*args, **kwargs)``, a form of `fn`; NanError where a result or an argument that it changes holds a NaN."""
@@ -125,7 +125,7 @@ def _first(outputs: Sequence[Node], values: dict[Node, Any], origins: Origins) -
     loop = first.args[0] if first.op == "loop_result" else first
     inner = None
     if loop.op in LOOPS:
-        inner = _within(loop, 0 if loop is first else part(first), values, origins)
+        inner = _within(loop, 0 if loop is first else result_number(first), values, origins)
     return inner or _First(first, values[first], origin(first))
 
 

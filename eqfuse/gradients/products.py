@@ -14,7 +14,7 @@ from eqfuse.frontends.numpy.bodies import closed
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.gradients.call import DifferentiatedCall, name_of, nodes_of, stand_ins
+from eqfuse.gradients.call import DifferentiatedCall, name_of, nodes_of, own_inputs
 from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.expr import zeros
 from eqfuse.gradients.linearise import reaching
@@ -84,7 +84,7 @@ def backward_of(call: DifferentiatedCall, keep: Cost, again: Cost) -> tuple[Body
     """The graph from cotangents of the results, and from residuals, to those of the arguments; and the residuals, which
     cost least by the prices of keeping a value and of computing it `again`."""
     steps, types = call.steps(), [n.type for n in call.result.nodes]
-    cts = stand_ins([f"cotangent of {path}" for path in call.result.paths], types)
+    cts = own_inputs([f"cotangent of {path}" for path in call.result.paths], types)
     outputs = call.back(call.cotangents(call.changes(steps), steps, cts))
     inside = computed_again(_read(outputs, cts), keep, again, _marked(call, outputs))
     (body,), residuals = closed([(str(n.attr("name")), n) for n in cts], [outputs], again=inside)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, cast, flipped, later, reshape, rows_along, spread_to, total
+from eqfuse.gradients.expr import Expr, cast, flipped, later, reshape, rows_along, spread_to, sum_over
 from eqfuse.gradients.row import Changes, DerivativeRow, constant, joint
 from eqfuse.ir.graph import Node, const, node
 
@@ -19,7 +19,7 @@ def _extreme_tangent(n: Node, d: Changes) -> Node | None:
         return None
     chosen = cast(Expr(n.args[0]).equals(Expr(n)), n.dtype)
     axes = n.attr("axes")
-    return (total(chosen * Expr(d[0]), axes) / total(chosen, axes)).node
+    return (sum_over(chosen * Expr(d[0]), axes) / sum_over(chosen, axes)).node
 
 
 _PARTS = 8  # of a long product, each of which is read twice
@@ -38,7 +38,7 @@ def _product_tangent(n: Node, d: Changes) -> Node | None:
         x, change = functools.reduce(operator.mul, parts), functools.reduce(operator.add, terms)
     before = _running_product(later(x, -1, 1, 1))
     behind = flipped(_running_product(later(flipped(x, -1), -1, 1, 1)), -1)
-    return reshape(total(before * behind * change, [-1]), n.shape).node
+    return reshape(sum_over(before * behind * change, [-1]), n.shape).node
 
 
 def _running_product(x: Expr) -> Expr:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, cast, f, flipped, later, reshape, total, transpose, where
+from eqfuse.gradients.expr import Expr, cast, f, flipped, later, reshape, sum_over, transpose, where
 from eqfuse.gradients.reductions import ROWS as REDUCTIONS
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint
 from eqfuse.ir.graph import Node, const, node
@@ -106,7 +106,7 @@ def _fold_tangent(n: Node, d: Changes) -> Node | None:
         return REDUCTIONS[_LIKE[ufunc]].tangent(n, d)
     if ufunc not in _FOLDED:
         raise NoDerivative(f"of {ufunc}.reduce it is not known here: write it as a loop or as ef.scan")
-    return total(Expr(d[0]) * _FOLDED[ufunc](Expr(n), Expr(n.args[0])), axes).node
+    return sum_over(Expr(d[0]) * _FOLDED[ufunc](Expr(n), Expr(n.args[0])), axes).node
 
 
 def _sums_of_slices(n: Node) -> Node:

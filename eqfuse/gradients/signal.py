@@ -10,7 +10,7 @@ import numpy as np
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import Expr, cast, conj, f, reshape, where
 from eqfuse.gradients.row import DerivativeRow, NoDerivative, each
-from eqfuse.gradients.windows import fitted
+from eqfuse.gradients.windows import framed
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops.sorting import INDEX
 
@@ -21,7 +21,7 @@ def _full(ct: Expr, lengths: tuple[int, int], mode: str, swapped: bool) -> Expr:
     long, short = max(lengths), min(lengths)
     before = {"full": 0, "same": short - 1 - short // 2, "valid": short - 1}[mode]
     after = long + short - 1 - before - ct.shape[0]
-    return fitted(ct, [after], [before]) if swapped else fitted(ct, [before], [after])
+    return framed(ct, [after], [before]) if swapped else framed(ct, [before], [after])
 
 
 def _slid(full: Expr, other: Expr) -> Expr:

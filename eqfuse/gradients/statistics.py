@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqfuse.gradients.expr import Expr, cast, f, filled, reshape, rows_along, spread_to, total, transpose
+from eqfuse.gradients.expr import Expr, cast, f, filled, reshape, rows_along, spread_to, sum_over, transpose
 from eqfuse.gradients.row import DerivativeRow, NoDerivative
 from eqfuse.ir.graph import Node, node
 from eqfuse.ops.sorting import INDEX
@@ -36,7 +36,7 @@ def _quantiles(n: Node, q: Expr, method: str, among_nan: bool) -> Node:
     wide = np.dtype(np.float64)
     count = filled(rows.shape[-1], TensorType(wide, (1,) * rows.rank))
     if among_nan:
-        count = total(cast(rows.equals(rows), wide), [-1])
+        count = sum_over(cast(rows.equals(rows), wide), [-1])
     q = reshape(cast(q, wide), (q.node.type.size,))
     a, b = _CONTINUOUS.get(method, (1.0, 1.0))
     last = f("maximum", count - 1, 0)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eqfuse.errors import OptionError, TraceError
-from eqfuse.frontends.numpy.carries import shown
+from eqfuse.frontends.numpy.carries import tree_text
 from eqfuse.gradients.call import parameters
 from eqfuse.gradients.expr import FLOAT32, NARROW
 from eqfuse.gradients.grad import value_and_grad
@@ -67,7 +67,7 @@ def _mapped(fn: Callable[..., Any], first: Any, *others: Any) -> Any:
 
 def _refuse_other(what: str, state: Any, like: Any) -> None:
     """TraceError unless `state` nests as `like`."""
-    structure, wanted = (shown(flatten(tree)[1]) for tree in (state, like))
+    structure, wanted = (tree_text(flatten(tree)[1]) for tree in (state, like))
     if structure != wanted:
         raise TraceError(
             f"the state of {what} nests as {structure}, and not as {wanted}: the first state is init(params) of this "

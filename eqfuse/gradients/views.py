@@ -15,8 +15,8 @@ from eqfuse.gradients.expr import (
     filled,
     reshape,
     sum_of,
+    sum_over,
     summed_to,
-    total,
     transpose,
     where,
 )
@@ -34,7 +34,7 @@ def scattered(ct: Expr, shape: Shape, ranges: tuple) -> Expr:
     return Expr(tidy.slice_scatter(base.node, [ct.node], [ranges]))
 
 
-def sliced(ct: Expr, ranges: tuple) -> Expr:
+def slice_of(ct: Expr, ranges: tuple) -> Expr:
     return Expr(tidy.slice_(ct.node, ranges))
 
 
@@ -58,7 +58,7 @@ def _from_windows(n: Node, ct: Expr) -> Expr:
         for offset in range(extent):
             ranges = [(0, m, 1) for m in ct.shape]
             ranges[-1] = (offset, offset + 1, 1)
-            piece = reshape(sliced(ct, tuple(ranges)), ct.shape[:-1])
+            piece = reshape(slice_of(ct, tuple(ranges)), ct.shape[:-1])
             widths = [(0, 0)] * piece.rank
             widths[position] = (offset, extent - 1 - offset)
             parts.append(Expr(tidy.pad(piece.node, const(0, ct.dtype), widths)))
@@ -74,18 +74,18 @@ def _piece(n: Node, position: int, ct: Expr) -> Expr:
     ends = list(accumulate(a.shape[axis] for a in n.args))
     ranges = [(0, m, 1) for m in n.shape]
     ranges[axis] = (ends[position] - n.args[position].shape[axis], ends[position], 1)
-    return sliced(ct, tuple(ranges))
+    return slice_of(ct, tuple(ranges))
 
 
 def _inside(n: Node, ct: Expr) -> Expr:
     shape = n.args[0].shape
-    return sliced(ct, tuple((before, before + m, 1) for m, (before, _) in zip(shape, n.attr("widths"), strict=True)))
+    return slice_of(ct, tuple((before, before + m, 1) for m, (before, _) in zip(shape, n.attr("widths"), strict=True)))
 
 
 def _border(n: Node, ct: Expr) -> Expr:
     inner = tuple((before, before + m, 1) for m, (before, _) in zip(n.args[0].shape, n.attr("widths"), strict=True))
     around = tidy.slice_scatter(ct.node, [filled(0, TensorType(ct.dtype, n.args[0].shape)).node], [inner])
-    return reshape(total(Expr(around), range(-ct.rank, 0)), ())
+    return reshape(sum_over(Expr(around), range(-ct.rank, 0)), ())
 
 
 # ---- gathers

@@ -11,24 +11,24 @@ import numpy as np
 
 from eqfuse.dtypes import lowest
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, reshape, spread_to, total, transpose, where
+from eqfuse.gradients.expr import Expr, reshape, spread_to, sum_over, transpose, where
 from eqfuse.gradients.row import Changes, DerivativeRow, joint
 from eqfuse.gradients.views import scattered
 from eqfuse.ir.graph import Node, const, node
 
 
-def apart(x: Expr, strides: Sequence[int]) -> Expr:
+def dilated(x: Expr, strides: Sequence[int]) -> Expr:
     """`x` with ``stride - 1`` zeros between the elements of its last axes."""
     lead = x.rank - len(strides)
     if all(s == 1 for s in strides):
         return x
     extents = [(n - 1) * s + 1 if n else 0 for n, s in zip(x.shape[lead:], strides, strict=True)]
     ranges = [(0, n, 1) for n in x.shape[:lead]]
-    ranges += [tidy.canonical(range(0, n, s)) for n, s in zip(extents, strides, strict=True)]
+    ranges += [tidy.canonical_range(range(0, n, s)) for n, s in zip(extents, strides, strict=True)]
     return scattered(x, (*x.shape[:lead], *extents), tuple(ranges))
 
 
-def fitted(x: Expr, before: Sequence[int], after: Sequence[int], fill: float = 0) -> Expr:
+def framed(x: Expr, before: Sequence[int], after: Sequence[int], fill: float = 0) -> Expr:
     """`x` with so much of `fill` around its last axes; what is negative is cut off."""
     lead = x.rank - len(before)
     inside = [(min(max(-b, 0), n), max(n - max(-a, 0), min(max(-b, 0), n)), 1)
@@ -42,7 +42,7 @@ def _windows(n: Node, x: Expr, fill: float) -> Expr:
     """The elements of `x` in each window of `n`: its positions, and then the axes of a window."""
     window, strides, padding = n.attr("window"), n.attr("strides"), n.attr("padding")
     k, lead = len(window), x.rank - len(window)
-    x = fitted(x, [b for b, _ in padding], [a for _, a in padding], fill)
+    x = framed(x, [b for b, _ in padding], [a for _, a in padding], fill)
     positions = n.shape[lead:]
     if window == strides:
         used = [(0, p * w, 1) for p, w in zip(positions, window, strict=True)]
@@ -52,7 +52,7 @@ def _windows(n: Node, x: Expr, fill: float) -> Expr:
     slid = node("sliding_window", (x.node,), (tuple((a - k, w) for a, w in enumerate(window)),))
     ranges = [(0, m, 1) for m in slid.shape]
     for a, (p, s) in enumerate(zip(positions, strides, strict=True)):
-        ranges[lead + a] = tidy.canonical(range(0, p * s, s))
+        ranges[lead + a] = tidy.canonical_range(range(0, p * s, s))
     return Expr(tidy.slice_(slid, ranges))
 
 
@@ -68,7 +68,7 @@ def _largest_tangent(n: Node, d: Changes) -> Node | None:
     placed = where(largest, order, int(np.prod(window)))
     first = Expr(tidy.reduce("min", placed.node, axes))
     chosen = where(order.equals(first), _windows(n, Expr(d[0]), 0), 0)
-    return reshape(total(chosen, axes), n.shape).node
+    return reshape(sum_over(chosen, axes), n.shape).node
 
 
 def _sums_transpose(n: Node, ct: Expr) -> Expr:
@@ -80,12 +80,12 @@ def _sums_transpose(n: Node, ct: Expr) -> Expr:
         spread = reshape(ct, (*ct.shape[:lead], *(e for p, _ in pairs for e in (p, 1))))
         whole = spread_to(spread, (*ct.shape[:lead], *(e for pair in pairs for e in pair)))
         flat = reshape(whole, (*ct.shape[:lead], *(p * w for p, w in pairs)))
-        return fitted(flat, [0] * k, [m - f for m, f in zip(extents, flat.shape[lead:], strict=True)])
-    spread = apart(ct, strides)
+        return framed(flat, [0] * k, [m - f for m, f in zip(extents, flat.shape[lead:], strict=True)])
+    spread = dilated(ct, strides)
     before = [w - 1 - b for w, (b, _) in zip(window, padding, strict=True)]
     after = [m + w - 1 - s - b for m, w, s, b in zip(extents, window, spread.shape[lead:], before, strict=True)]
     attrs = (window, (1,) * k, ((0, 0),) * k)
-    return Expr(node("window_sum", (fitted(spread, before, after).node,), attrs))
+    return Expr(node("window_sum", (framed(spread, before, after).node,), attrs))
 
 
 ROWS: dict[str, DerivativeRow] = {

@@ -47,10 +47,10 @@ def natural(exponent: int) -> int:
     return exponent
 
 
-def within(extent: int, index: int) -> int:
+def index_within(extent: int, index: int) -> int:
     """`index` into an axis of `extent`, counted from its start."""
     if not -extent <= index < extent:
-        raise IndexError(f"index {shown(index)} is out of bounds for axis with size {extent}")
+        raise IndexError(f"index {number_text(index)} is out of bounds for axis with size {extent}")
     return index % extent
 
 
@@ -87,14 +87,14 @@ _OF_DTYPES = {"converted": converted, "wrapped": wrapped}
 
 
 @lru_cache(10_000)
-def function(op: str, attr: Any) -> Callable[..., Any]:
+def step_function(op: str, attr: Any) -> Callable[..., Any]:
     """What computes a step that is neither an argument nor drawn."""
     if op == "literal":
         value = _number(*attr)
         return lambda: value
     if op in _OF_DTYPES:
         return partial(_OF_DTYPES[op], np.dtype(attr))
-    return partial(within, attr) if op == "within" else OPERATORS[op]
+    return partial(index_within, attr) if op == "within" else OPERATORS[op]
 
 
 def literal(value: Any) -> tuple[str, ...]:
@@ -110,22 +110,22 @@ def _number(kind: str, text: str, imag: str = "") -> Any:
     return float.fromhex(text) if kind == "float" else NAMED[kind](int(text, 16))
 
 
-def shown(value: Any) -> str:
+def number_text(value: Any) -> str:
     """A number as messages give it: Python refuses to print the largest."""
     large = isinstance(value, int) and value.bit_length() > 256
     return f"an int of {value.bit_length()} bits" if large else repr(value)
 
 
-def text(steps: Sequence[ScalarOperation], place: int, depth: int = 3) -> str:
+def value_text(steps: Sequence[ScalarOperation], place: int, depth: int = 3) -> str:
     """A value as a user would write it, as far as `depth` operators go."""
     op, args, attr, _ = steps[place]
     if op == "argument":
         return str(attr[1])
     if op == "literal":
-        return shown(_number(*attr))
+        return number_text(_number(*attr))
     if not depth:
         return "…"
-    parts = [text(steps, a, depth - 1) for a in args]
+    parts = [value_text(steps, a, depth - 1) for a in args]
     if op in _OF_DTYPES:
         return f"{attr}({parts[0]})"
     if op not in _SIGNS:
@@ -137,13 +137,13 @@ def text(steps: Sequence[ScalarOperation], place: int, depth: int = 3) -> str:
 def explained(error: Exception, steps: Sequence[ScalarOperation], place: int, values: Sequence[Any]) -> Exception:
     """`error` of computing the step at `place`, with what was computed; one of NumPy's as one of ours."""
     op, args, attr, _ = steps[place]
-    operands = ", ".join(f"{text(steps, a)} = {shown(values[a])}" for a in args if steps[a].op != "literal")
+    operands = ", ".join(f"{value_text(steps, a)} = {number_text(values[a])}" for a in args if steps[a].op != "literal")
     if op in _OF_DTYPES:
         return refusal(error, attr, operands)
     if op in ("natural", "within"):
         raised = ShapeError if op == "natural" else BoundsError
         return raised(f"{error}: {operands}")
-    error.add_note(f"in {text(steps, place)}, with {operands}")
+    error.add_note(f"in {value_text(steps, place)}, with {operands}")
     return error
 
 
@@ -171,7 +171,7 @@ class Arithmetic:
     def _functions(self) -> list[tuple[Callable[..., Any] | None, tuple[int, ...], Any, type | None]]:
         """By step: what computes it (None: it is given), of which values, its attribute, and the type of the result."""
         leaf_ops = ("argument", "drawn")
-        return [(None if op in leaf_ops else function(op, attr), args, attr, NAMED.get(kind))
+        return [(None if op in leaf_ops else step_function(op, attr), args, attr, NAMED.get(kind))
                 for op, args, attr, kind in self.steps]  # fmt: skip
 
     def values(self, leaves: Sequence[Any], drawn: Sequence[np.ndarray]) -> list[Any]:
@@ -194,7 +194,7 @@ class Arithmetic:
         return values
 
     def _changed(self, place: int, value: Any) -> DtypeError:
-        what, kind = text(self.steps, place), self.steps[place].kind
+        what, kind = value_text(self.steps, place), self.steps[place].kind
         return DtypeError(
             f"{what} is of type {type(value).__name__} here, the program was compiled for a Python {kind}: "
             f"{'pass one' if self.steps[place].op == 'argument' else 'name its arguments in static_argnames'}, or "

@@ -314,7 +314,7 @@ def values_of(graph: Graph, values: dict[Node, np.ndarray]) -> dict[Node, np.nda
     return values
 
 
-def check(graph: Graph) -> Graph:
+def checked_graph(graph: Graph) -> Graph:
     """`graph` itself, after re-deriving every type and making sure that every input is declared. Raises ShapeError."""
     declared = set(graph.inputs)
     for n in graph.nodes:

@@ -19,7 +19,7 @@ Pieces = tuple[Node, ...]
 PieceView = tuple[Node, Node]  # a piece, and the view of it that is wanted
 
 
-def within(places: range, start: int, extent: int) -> range:
+def places_within(places: range, start: int, extent: int) -> range:
     """Those of `places`, which ascend, that lie in `extent` places from `start` on, counted from there."""
     inside = places[bisect_left(places, start) : bisect_left(places, start + extent)]
     return range(inside.start - start, inside.stop - start, inside.step)
@@ -106,7 +106,7 @@ def _lifted(shape: Shape, rank: int) -> Shape:
 def _sliced(concat: Node, ranges: Ranges) -> list[PieceView]:
     axis, start, views = concat.type.rank + concat.attr("axis"), 0, []
     for p in concat.args:
-        taken = within(range(*ranges[axis]), start, p.shape[axis])
+        taken = places_within(range(*ranges[axis]), start, p.shape[axis])
         start += p.shape[axis]
         if taken:
             views.append((p, _along(p, ranges, axis, (taken[0], taken[-1] + 1, taken.step))))

@@ -52,7 +52,7 @@ def is_line(shape: Shape) -> bool:
     return len(_long(shape)) < 2 or 0 in shape
 
 
-def outline(type: TensorType, strides: Strides, steps: Sequence[ViewStep] = ()) -> np.ndarray | None:
+def view_outline(type: TensorType, strides: Strides, steps: Sequence[ViewStep] = ()) -> np.ndarray | None:
     """The view `steps` of memory that lies so, as an array without data. None where no such view is known."""
     itemsize = type.dtype.itemsize
     steps_in_bytes = [n * itemsize for n in contiguous(type.shape)] if strides is None else strides
@@ -109,7 +109,7 @@ def runs_in_order(steps: Sequence[ViewStep]) -> bool:
     return all(op not in _TURNING for op, _ in steps)
 
 
-def copied(array: np.ndarray, order: str, dtype: np.dtype) -> Strides:
+def copy_strides(array: np.ndarray, order: str, dtype: np.dtype) -> Strides:
     """The strides of a copy of `array`, of another dtype, in the memory `order` "C", "F", "A" or "K"."""
     return like_small(of_small(np.copy, (array, order), {}), TensorType(dtype, array.shape))
 
@@ -149,11 +149,11 @@ def _packed(shape: Shape, order: Sequence[int], itemsize: int) -> tuple[int, ...
 
 def _small_of(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return small(value)
+        return small_like(value)
     return type(value)(map(_small_of, value)) if type(value) in (list, tuple) else value
 
 
-def small(array: np.ndarray) -> np.ndarray:
+def small_like(array: np.ndarray) -> np.ndarray:
     """An array of ones, of extents up to 3, that lies like `array`: what NumPy makes of them lies alike too."""
     most = 3 if array.ndim <= 6 else 2
     shape = tuple(min(n, most) for n in array.shape)
@@ -172,7 +172,7 @@ def small(array: np.ndarray) -> np.ndarray:
 
 def read_order(array: np.ndarray) -> list[int]:
     """The axes of `array` as NumPy's memory order "K" goes through its elements, the last one fastest."""
-    walk = np.nditer(small(array), ["multi_index"], order="K")
+    walk = np.nditer(small_like(array), ["multi_index"], order="K")
     places = [walk.multi_index for _ in walk]
     first = [next((i for i, place in enumerate(axis) if place != axis[0]), 0) for axis in zip(*places, strict=True)]
     return sorted(range(len(first)), key=lambda axis: -first[axis])

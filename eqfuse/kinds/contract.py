@@ -13,7 +13,7 @@ from dataclasses import replace
 from eqfuse.cost.targets import copies_operands
 from eqfuse.kinds import row
 from eqfuse.kinds.kind import EMITTERS, FUSED, OWN_PRODUCTS, Kind
-from eqfuse.kinds.product import WIDEST_ROWS, call_is_dearer, has_template, on_tensor_cores, product_of
+from eqfuse.kinds.product import WIDEST_ROWS, call_is_dearer, has_template, has_tensor_cores, product_of
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -78,7 +78,7 @@ def _copies_right(call: Call) -> bool:
 def _narrow(call: Call) -> str:
     """The 16-bit type of both operands, where tensor cores multiply them before they are widened."""
     left, right = call.states
-    return left.exact if left.exact == right.exact and on_tensor_cores(left.exact, call.device) else ""
+    return left.exact if left.exact == right.exact and has_tensor_cores(left.exact, call.device) else ""
 
 
 def _tiled(call: Call, state: State) -> State | str | None:

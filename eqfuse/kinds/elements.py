@@ -15,7 +15,7 @@ import numpy as np
 
 from eqfuse.cost.work import touches
 from eqfuse.ir.graph import Graph, Node, topological
-from eqfuse.ir.pieces import within
+from eqfuse.ir.pieces import places_within
 from eqfuse.ops import TABLE, Role, row
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
@@ -185,7 +185,7 @@ def _pieces(n: Node, region: ReadRegion) -> list[tuple[Node, ReadRegion]]:
             continue
         for box in boxes:
             axes = zip(region, box, ranges, strict=True)
-            part = tuple([_moved(within(r, i, j - i), i - first) for r, (i, j, _), (first, *_) in axes])
+            part = tuple([_moved(places_within(r, i, j - i), i - first) for r, (i, j, _), (first, *_) in axes])
             parts.append((a, _aligned(part, a.shape)))
     return parts
 

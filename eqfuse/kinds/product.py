@@ -123,7 +123,7 @@ def widened(op: str, source: np.dtype, result: np.dtype) -> str:
 def narrowed(node: Node, device: Device) -> tuple[Node, Node]:
     """The operands of a product as the template multiplies them: before they are widened, where tensor cores do."""
     left, right = (_unwidened(a) for a in node.args)
-    if left is None or right is None or left.dtype != right.dtype or not on_tensor_cores(left.dtype.name, device):
+    if left is None or right is None or left.dtype != right.dtype or not has_tensor_cores(left.dtype.name, device):
         left, right = node.args
     return left, right
 
@@ -142,18 +142,18 @@ def _unwidened(n: Node) -> Node | None:
     return operand
 
 
-def on_tensor_cores(dtype: str, device: Device) -> bool:
+def has_tensor_cores(dtype: str, device: Device) -> bool:
     return dtype in SMALL and device.tiles_products and int(device.arch.removeprefix("sm_")) >= TENSOR_CORES
 
 
-def multiplied(dtype: str) -> bool:
+def has_form(dtype: str) -> bool:
     """Has the template a form for this type? (NumPy has no matmul of bfloat16; convolutions may be of it.)"""
     return dtype in ("float32", "float64", "float16", "bfloat16")
 
 
 def has_template(product: Product, device: Device) -> bool:
     """Does the template compute it, in one launch?"""
-    if not multiplied(product.dtype):
+    if not has_form(product.dtype):
         return False
     tile = tile_for(product, device)
     return product.batch * -(-product.rows // tile.rows) * -(-product.columns // tile.columns) <= MOST_BLOCKS
@@ -170,7 +170,7 @@ def seconds(product: Product, device: Device) -> float:
 
 
 def _tiles(product: Product, device: Device) -> tuple[Tile, ...]:
-    if on_tensor_cores(product.dtype, device):
+    if has_tensor_cores(product.dtype, device):
         return TILES["tensor"]
     return TILES["float64" if product.dtype == "float64" else "float32"]
 
@@ -182,7 +182,7 @@ def _seconds(product: Product, tile: Tile, device: Device) -> float:
     if not device.multiprocessors:
         return 2 * product.batch * product.rows * product.columns * product.depth / rate
     aligned = math.gcd(product.depth, product.columns) % 4 == 0
-    share = tile.share * (1 if aligned or not on_tensor_cores(product.dtype, device) else UNALIGNED)
+    share = tile.share * (1 if aligned or not has_tensor_cores(product.dtype, device) else UNALIGNED)
     placing = product.placing * product.loads(tile) / device.scalar_rate("int32")
     turns = -(-product.batch * down * across // device.multiprocessors)
     deep = -(-product.depth // tile.depth) * tile.depth
@@ -224,7 +224,7 @@ def is_tiled(body: Graph, device: Device) -> bool:
         return has_template(product, device) and seconds(product, device) <= library_seconds(product, device)
     working = body.computations
     lone = working[0]
-    if not all(multiplied(n.dtype.name) for n in working if row(n.op).role is Role.CONTRACTION):
+    if not all(has_form(n.dtype.name) for n in working if row(n.op).role is Role.CONTRACTION):
         return False
     if len(working) > 1 or lone not in body.outputs:
         return True

@@ -43,10 +43,10 @@ def same_pass(a: State, b: State) -> bool:
 
 
 def merge(a: State, b: State) -> State | str | None:
-    return together(NAME, a, b) if a.kind == b.kind == NAME else None
+    return reduced_together(NAME, a, b) if a.kind == b.kind == NAME else None
 
 
-def together(kind: str, a: State, b: State) -> State | str:
+def reduced_together(kind: str, a: State, b: State) -> State | str:
     """The state of the kernel of `kind` that computes two values of one space, at least one of which it reduces."""
     anchors = [s for s in (a, b) if s.template.reduces]
     if not same_pass(anchors[0], anchors[-1]):

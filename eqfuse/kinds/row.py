@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
-from eqfuse.kinds.reduce import ROWS, pointwise, together
+from eqfuse.kinds.reduce import ROWS, pointwise, reduced_together
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -29,7 +29,8 @@ def accept(call: Call) -> State | str | None:
 def merge(a: State, b: State) -> State | str | None:
     """Of a reduction or row and another, or pointwise work at full size."""
     reduced = a.template.reduces or b.template.reduces
-    return together(NAME, a, b) if reduced and all(s.template.reduces or s.template.pointwise for s in (a, b)) else None
+    fit = reduced and all(s.template.reduces or s.template.pointwise for s in (a, b))
+    return reduced_together(NAME, a, b) if fit else None
 
 
 def is_whole(state: State) -> bool:

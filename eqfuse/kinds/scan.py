@@ -6,7 +6,7 @@ Another scan or reduction along another axis needs the first one finished: it is
 from __future__ import annotations
 
 from eqfuse.kinds.kind import EMITTERS, LOOPS, Kind
-from eqfuse.kinds.reduce import pointwise, together
+from eqfuse.kinds.reduce import pointwise, reduced_together
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -43,7 +43,7 @@ def merge(a: State, b: State) -> State | str | None:
         return None
     if a.mapped or b.mapped:
         return "a kernel that scans reads arrays as they lie"
-    return together(NAME, a, b)
+    return reduced_together(NAME, a, b)
 
 
 KIND = Kind(

@@ -30,7 +30,7 @@ class _Method(ctypes.Structure):
     )  # fmt: skip
 
 
-def functions(library: ctypes.CDLL, names: Iterable[str]) -> dict[str, Callable[..., Any]]:
+def library_functions(library: ctypes.CDLL, names: Iterable[str]) -> dict[str, Callable[..., Any]]:
     """The functions of those names. They belong to the library, which stays loaded."""
     called = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _CALLED]
     (ctypes.c_void_p * 4).in_dll(library, "eqf_python")[:] = [*called, id(None)]

@@ -30,7 +30,7 @@ class LoadError(EqfuseError):
     """An object was compiled, but this process cannot load it."""
 
 
-def load(text: str, *flags: str) -> ctypes.CDLL:
+def loaded_library(text: str, *flags: str) -> ctypes.CDLL:
     """The library of one C11 text: found among those kept, or compiled. TargetUnavailable where there is no compiler,
     CompilerError where it refuses the text. `flags`: beside the usual ones."""
     return load_all([text], *flags)[0]

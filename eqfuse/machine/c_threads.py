@@ -16,7 +16,7 @@ from threading import Thread
 
 from eqfuse.errors import EqfuseError
 from eqfuse.machine.c_build import CompilerError
-from eqfuse.machine.c_objects import LoadError, load
+from eqfuse.machine.c_objects import LoadError, loaded_library
 from eqfuse.machine.thread_limit import limit
 from eqfuse.machine.threads import pool
 
@@ -52,7 +52,7 @@ def run(kernel: int, args: int, chunks: int, threads: int) -> None:
 def runner() -> int:
     """The address of ``void run(void (*kernel)(void *, long long), void *args, long long chunks, long long threads)``,
     for C text that runs kernels itself. Any thread may call it, and a kernel may from its chunks."""
-    library = _library() or load(ALONE)
+    library = _library() or loaded_library(ALONE)
     address = ctypes.cast(library.eqfuse_run, ctypes.c_void_p).value
     assert address is not None
     return address
@@ -80,7 +80,7 @@ def compiling() -> Iterator[None]:
 def _library() -> ctypes.CDLL | None:
     """The threads in C; None where this system has none of the kind."""
     try:
-        library = load((Path(__file__).parent / "c_threads.c").read_text(), "-pthread")
+        library = loaded_library((Path(__file__).parent / "c_threads.c").read_text(), "-pthread")
     except (CompilerError, LoadError):
         return None
     library.eqfuse_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong)

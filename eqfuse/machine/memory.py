@@ -12,7 +12,7 @@ from functools import cache
 _STATM = "/proc/self/statm"
 
 
-def resident() -> int:
+def resident_bytes() -> int:
     """Bytes of this process that are in memory. Where the system does not tell (anywhere but on Linux) the most that
     there ever were; 0 on Windows."""
     if _tells():

@@ -53,7 +53,7 @@ class Watch:
         return f"the same work took {spread:.1f} times as long as at best" if spread > SPREAD else None
 
 
-def together(threads: int) -> Look:
+def look_together(threads: int) -> Look:
     """A look by `threads` threads at once."""
     ready = Barrier(threads)
     with ThreadPoolExecutor(threads) as pool:

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from eqfuse.dtypes import kind, parts
+from eqfuse.dtypes import kind, real_parts
 
 INFINITY = math.inf
 LARGEST = sys.float_info.max
@@ -110,7 +110,7 @@ class Fact:
     def allows(self, array: np.ndarray) -> np.ndarray:
         """Which elements are as this says, the symmetry apart."""
         allowed = self.zero | (array != 0)
-        values = parts(array)
+        values = real_parts(array)
         if kind(array.dtype) not in "fc":
             return allowed & (values >= self.lower) & (values <= self.upper)
         with np.errstate(invalid="ignore"):  # of a signalling NaN
@@ -177,8 +177,8 @@ def of_array(array: np.ndarray) -> Fact:
 def _is_symmetric(array: np.ndarray) -> bool:
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         return False
-    a = parts(array)
-    b = parts(array.swapaxes(-1, -2))
+    a = real_parts(array)
+    b = real_parts(array.swapaxes(-1, -2))
     same = a == b
     if kind(array.dtype) in "fc":
         same = same & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b)

@@ -68,7 +68,7 @@ def _one_per_input(types: Types, _out: TensorType, _attrs: tuple) -> int:
 _DTYPES: dict[str, Callable[[np.dtype], np.dtype]] = {}
 
 
-def result_dtype(name: str, dtype: np.dtype) -> np.dtype:
+def reduction_dtype(name: str, dtype: np.dtype) -> np.dtype:
     """Of the reduction `name` of values of `dtype`."""
     return _DTYPES[name](dtype)
 

@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.in_place import Updates
-from eqfuse.plan.memory import LiveRange, place
+from eqfuse.plan.memory import LiveRange, arena_offsets
 from eqfuse.plan.plan import Plan
 
 
@@ -94,7 +94,7 @@ def layout(
         types |= zip(numbers[i], wanted, strict=True)
         lives += [LiveRange(v, types[v].nbytes, i, i) for v in numbers[i]]
         count += len(wanted)
-    offsets, nbytes = place(lives)
+    offsets, nbytes = arena_offsets(lives)
     slots = {v: (offset, types[v]) for v, offset in offsets.items()}
     fresh_values = tuple(v for v in fresh if v not in own)
     return Layout(fresh_values, tuple(outputs), updates, own, numbers, slots, nbytes, nbytes + loose)

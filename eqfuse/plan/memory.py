@@ -69,7 +69,7 @@ class LiveRange:
     last: int
 
 
-def place(lives: Sequence[LiveRange]) -> tuple[dict[int, int], int]:
+def arena_offsets(lives: Sequence[LiveRange]) -> tuple[dict[int, int], int]:
     """An offset per value, and the bytes of the whole arena."""
     placed: list[tuple[int, int, int, int]] = []  # where it begins and ends, and its first and last step
     offsets: dict[int, int] = {}

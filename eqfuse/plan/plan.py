@@ -62,7 +62,7 @@ class Plan(SummarisedValue):
     `types[v]` is the type of value v. `inputs` numbers the graph's inputs in order; `constants` gives the values known
     when the program is built; `setup` kernels depend on those alone and run once, then; `kernels` run at every call.
     A kernel of kind ``view`` moves no data: its one output shares the memory of its one read. `waists` are the values
-    that pass between the segments into which the graph was cut (`segments.seams`). `bound`: seconds that no choice
+    that pass between the segments into which the graph was cut (`segments.crossings`). `bound`: seconds that no choice
     among the extractor's candidates can beat by prediction, where that is known. `numerics`: the class
     that its laws are of; kernels of an "approximate" plan need not round what they do not store. `sources`: of
     values that are the graph's own, their number and that of the node.

@@ -13,7 +13,7 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.errors import EqfuseError
-from eqfuse.ir.graph import Graph, Node, check
+from eqfuse.ir.graph import Graph, Node, checked_graph
 from eqfuse.ir.text import parse
 from eqfuse.kinds import KINDS
 from eqfuse.ops.literal import Literal
@@ -58,7 +58,7 @@ def read(text: str, graph: Graph, device: Device) -> Plan:
         data = json.loads(text)
         if data["graph"] != graph.key:
             raise EqfuseError("this plan was made for another graph")
-        bodies = [check(parse(body)) for body in data["bodies"]]
+        bodies = [checked_graph(parse(body)) for body in data["bodies"]]
         constants = _constants(graph)
         literals = [(int(value), constants[index].literal) for value, index in data["constants"]]
 

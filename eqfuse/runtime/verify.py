@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from eqfuse.dtypes import epsilon, kind, parts
+from eqfuse.dtypes import epsilon, kind, real_parts
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Body, Graph
@@ -66,7 +66,7 @@ def _compare(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
             raise EqfuseError(f"verify: output {i} is {a.dtype}{a.shape}, the evaluator gives {b.dtype}{b.shape}")
         if kind(b.dtype) in "fc":
             finite = np.isfinite(b)  # a complex number is finite in both its parts
-            a64, b64 = (parts(v[finite]).astype(np.float64) for v in (a, b))
+            a64, b64 = (real_parts(v[finite]).astype(np.float64) for v in (a, b))
             scale = max(1.0, float(np.abs(b64).max(initial=0.0)))
             agree = bool((np.isfinite(a) == finite).all())
             agree = agree and bool((np.abs(a64 - b64) <= 1e3 * epsilon(b.dtype) * scale).all())

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from eqfuse.budget import Allowance, Budget
 from eqfuse.egraph.engine import Engine
 from eqfuse.egraph.saturate import Saturation, reachable
-from eqfuse.egraph.segments import Use, seams, segments, whole
+from eqfuse.egraph.segments import Use, crossings, segments, whole
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
@@ -287,7 +287,7 @@ def _stands(piece: SegmentUse, program: list[Law], until: float, together: bool)
 def _pieces(plan: Plan) -> list[SegmentUse]:
     """The uses of segments in `plan`, in the order they run."""
     graphs, uses = segments(plan.graph)
-    between = seams(plan.graph, uses)
+    between = crossings(plan.graph, uses)
     if len(between) != len(plan.waists):
         graphs, uses = whole(plan.graph)
         between = ()

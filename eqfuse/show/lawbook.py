@@ -26,7 +26,7 @@ LEGEND = (
 )
 
 
-def table() -> int:
+def print_laws() -> int:
     """Print every law of the book in a line: what it says, how exact it is, how its check went, where it mattered."""
     console = _console()
     verdicts, counts = checked.stored_verdicts(), law_usage.counts()
@@ -76,7 +76,7 @@ def show(names: Sequence[str]) -> int:
     return 0
 
 
-def check(names: Sequence[str]) -> int:
+def check_laws(names: Sequence[str]) -> int:
     """Check laws (by default all, and the tempting false ones): 1 where one is false, or is not tested."""
     laws = _chosen(names) if names else (*book(), *(law for law, _ in refuted().values()))
     false = refuted()

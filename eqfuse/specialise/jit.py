@@ -19,7 +19,7 @@ from eqfuse.budget import Meter, budget_of
 from eqfuse.errors import TraceError, user_level
 from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.gradients.nans import checked, debugging
+from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import KINDS
 from eqfuse.ir.pytree import LEAF, flatten, told_apart, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
@@ -70,7 +70,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
         if is_disabled() or current() is not None:  # it is then part of the outer trace
             return self.fn(*args, **kwargs)
         if debugging():
-            return checked(self, self.fn, self._static, args, kwargs)
+            return nan_checked(self, self.fn, self._static, args, kwargs)
         if not kwargs and not self._static:
             key: list[Any] = []
             array: Any

@@ -33,7 +33,7 @@ class PlanTransfer:
 
     def __init__(self, plan: Plan, laws: Sequence[Law]) -> None:
         self.plan = plan
-        self._inlined = inlined(plan)
+        self._inlined = value_nodes(plan)
         self._graph = program_of(plan, self._inlined)
         for kernel in (*plan.setup, *plan.kernels):
             _checked(kernel, plan)
@@ -57,7 +57,7 @@ class PlanTransfer:
             plan = self._transferred(graph)
         except ShapeError as error:
             raise NoTransfer(f"a kernel does not fit: {error}") from error
-        same = program_of(plan, inlined(plan))
+        same = program_of(plan, value_nodes(plan))
         if equality(graph, same, self.laws, self._rounds) is None:
             raise NoTransfer("egglog does not prove the plan equal to the program of this size")
         return plan
@@ -93,7 +93,7 @@ class PlanTransfer:
         return Graph(inputs, tuple(nodes[o] for o in k.body.outputs))
 
 
-def inlined(plan: Plan) -> dict[int, Node]:
+def value_nodes(plan: Plan) -> dict[int, Node]:
     """Every value of `plan` as a node over the inputs of its graph."""
     values = dict(zip(plan.inputs, plan.graph.inputs, strict=True))
     values |= {v: node("const", (), (literal,)) for v, literal in plan.constants}

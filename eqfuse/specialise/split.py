@@ -19,7 +19,7 @@ from eqfuse.errors import OptionError
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.trace import Spec, trace
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
-from eqfuse.gradients.call import DifferentiatedCall, name_of, places_of
+from eqfuse.gradients.call import DifferentiatedCall, argument_places, name_of
 from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.partition import POLICIES, Cost, never
 from eqfuse.gradients.products import backward_of, of_cotangents
@@ -87,7 +87,7 @@ def split_vjp(
     refuse_unknown(options)
     keep, again = _costs(partition, device_for(target, numerics))
     wanted = tuple(range(len(args))) if argnums is None else argnums
-    chosen, _ = places_of(wanted, len(args), "ef.split_vjp", name_of(fun))
+    chosen, _ = argument_places(wanted, len(args), "ef.split_vjp", name_of(fun))
     calls: list[tuple[DifferentiatedCall, Body, list[int | None]]] = []
 
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -24,7 +24,7 @@ from eqfuse.cost.targets import CPU, device_for
 from eqfuse.errors import EqfuseError, MemoryLimitError, user_level
 from eqfuse.ir.graph import Graph
 from eqfuse.machine.files import prune, sealed, set_aside, unsealed, write_atomically
-from eqfuse.machine.quiet import Watch, together
+from eqfuse.machine.quiet import Watch, look_together
 from eqfuse.machine.thread_limit import thread_count
 from eqfuse.plan.memory import limit_of
 from eqfuse.rewrites.own import usable
@@ -63,7 +63,7 @@ def compiled(graph: Graph, meter: Meter | None, autotune: bool, options: dict[st
         contender, timed = kept
         program = compile_graph(graph, meter=meter, **(others | contender._asdict()))
     else:
-        watch = Watch(partial(together, thread_count()))
+        watch = Watch(partial(look_together, thread_count()))
         program, contender, timed = _fastest(graph, meter, contenders, others, watch)
         if watch.trouble is not None:
             message = f"autotune timed programs while others ran ({watch.trouble}): the next compile times them again"

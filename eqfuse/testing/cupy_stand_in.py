@@ -34,7 +34,7 @@ class StandInModule(ModuleType):
         if full == "cupy.asnumpy":
             return lambda a: np.array(a.view(np.ndarray))
         if full in SIGNATURES:
-            return checked(full, getattr(self._real, name), self._marked, self._counted)
+            return checked_call(full, getattr(self._real, name), self._marked, self._counted)
         if any(entry.startswith(f"{full}.") for entry in (*LOOPS, *SIGNATURES)):
             return StandInModule(full, getattr(self._real, name), self._marked, self._counted)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
@@ -66,7 +66,7 @@ def _fits(loop: str, dtypes: list[np.dtype | None]) -> bool:
                                             for d, c in pairs)  # fmt: skip
 
 
-def checked(name: str, real: Any, marked: Callable[[Any], Any], counted: Counted) -> Any:
+def checked_call(name: str, real: Any, marked: Callable[[Any], Any], counted: Counted) -> Any:
     """`real`, called as CuPy's function `name` can be."""
     namespace: dict[str, Any] = {}
     exec(f"from __future__ import annotations\ndef stub{SIGNATURES[name]}: ...", namespace)

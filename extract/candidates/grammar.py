@@ -17,8 +17,8 @@ from eqfuse.cost.work import NEAR, touches
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.prices import Prices
-from eqfuse.extract.candidates.reading import spread, steps_read
-from eqfuse.extract.candidates.work import Works, count, union
+from eqfuse.extract.candidates.reading import line_ratio, steps_read
+from eqfuse.extract.candidates.work import Works, operator_count, union
 from eqfuse.ir.graph import Graph, Node, input_node
 from eqfuse.kinds import State, join, leaf, merge
 from eqfuse.ops import Role, row
@@ -140,7 +140,7 @@ class Grammar:
         if (inside | outside) >> eclass & 1:
             return "it would need its own result"
         if role is Role.VIEW and state.at_leaf:
-            touched = self.prices.sizes[eclass] * (1 if self.compiled else spread(state, self.classes[eclass].type))
+            touched = self.prices.sizes[eclass] * (1 if self.compiled else line_ratio(state, self.classes[eclass].type))
             leaves = {c: min(size, touched) for c, size in leaves.items()}
             self.prices.note_view(eclass, parts[0].leaves, leaves)
         if role in (Role.GATHER, Role.UPDATE) and parts[0].leaves:
@@ -154,7 +154,7 @@ class Grammar:
             share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)
             executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
         works = union([*executed, {1.0: 1 << number}])
-        size = count(works)
+        size = operator_count(works)
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
         reads = tuple([c for c in leaves if c not in self.free])

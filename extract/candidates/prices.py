@@ -18,7 +18,7 @@ from eqfuse.cost.targets import Estimates, estimates_of, is_compiled, searches_s
 from eqfuse.cost.work import Jumps, Work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
-from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, bits, mask_of, union
+from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, mask_of, set_bits, union
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.kinds import Kind, State, kind_of, price
 from eqfuse.kinds.schedule import Schedule
@@ -86,14 +86,14 @@ class Prices:
     def viewed(self, works: Works, view: object, share: float) -> Works:
         """`works` as they run behind `view`, which shows that share of their elements: in tiles for this view alone, on
         whole arrays once for all."""
-        run = [operator for times, mask in works.items() if times != WHOLE for operator in bits(mask)]
+        run = [operator for times, mask in works.items() if times != WHOLE for operator in set_bits(mask)]
         seen = self._numbers_behind(run, view, share)
         whole = [operator for operator, behind in zip(run, seen, strict=True) if behind != operator]
         return {1.0: mask_of(seen), WHOLE: works.get(WHOLE, 0) | mask_of(whole)}
 
     def behind(self, works: Works, view: object, share: float) -> Works:
         """The same in a compiled kernel, where what is done several times an element is done so here too."""
-        return {times: mask_of(self._numbers_behind(bits(mask), view, share)) for times, mask in works.items()}
+        return {times: mask_of(self._numbers_behind(set_bits(mask), view, share)) for times, mask in works.items()}
 
     def _numbers_behind(self, operators: list[int], view: object, share: float) -> list[int]:
         """The numbers of `operators` as they run behind `view`."""
@@ -228,7 +228,7 @@ class Prices:
         """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
         read = sum(leaves.values())
         for c in self._views.keys() & leaves:
-            views = sum([self._viewed[c, eclass] for eclass in bits(self._views[c] & inside)])
+            views = sum([self._viewed[c, eclass] for eclass in set_bits(self._views[c] & inside)])
             read += max(0, min(views, self.sizes[c]) - leaves[c])
         return read
 

@@ -33,7 +33,7 @@ def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType) -> J
     return NEAR if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else Jumps(t.size, between)
 
 
-def spread(state: State, t: TensorType) -> int:
+def line_ratio(state: State, t: TensorType) -> int:
     """How many times its own bytes the cache lines of a view are: neighbours may be some elements apart."""
     assert state.strides is not None
     steps = [abs(s) for n, s in zip(state.shape, state.strides, strict=True) if n > 1 and s]

@@ -16,7 +16,7 @@ WHOLE = 0.0  # ... of those that run on whole arrays, where views share them; in
 _MANY = 40  # set bits beyond which NumPy is faster than a loop
 
 
-def bits(mask: int) -> list[int]:
+def set_bits(mask: int) -> list[int]:
     """The positions of the bits that are set, in order."""
     if mask.bit_count() > _MANY:
         words = np.frombuffer(mask.to_bytes(mask.bit_length() // 64 * 8 + 8, "little"), "<u8")
@@ -58,7 +58,7 @@ def union(sets: Iterable[Works]) -> Works:
     return runs
 
 
-def count(works: Works) -> int:
+def operator_count(works: Works) -> int:
     """How many operators `works` holds."""
     return sum([mask.bit_count() for times, mask in works.items() if times != WHOLE])
 
@@ -101,12 +101,12 @@ class WorkTable:
         for times, mask in works.items():
             sums = self._sums.get(mask)
             if sums is None:
-                sums = self._sums[mask] = self._summed(bits(mask))
+                sums = self._sums[mask] = self._summed(set_bits(mask))
             flops += int(sums[0] * times)
             seconds += sums[1] * times
             if self._compiled:
                 continue
-            members = bits(mask)
+            members = set_bits(mask)
             whole = sum(map(self._whole.__getitem__, members), whole)
             shared = sum(map(self._shared.__getitem__, members), shared)
             if times != WHOLE:

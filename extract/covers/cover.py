@@ -15,7 +15,7 @@ from eqfuse.cost.price import Price
 from eqfuse.cost.targets import searches_schedules
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
-from eqfuse.extract.candidates.work import bits
+from eqfuse.extract.candidates.work import set_bits
 from eqfuse.kinds import State
 from eqfuse.ops.types import Shape
 
@@ -304,7 +304,7 @@ class Cover:
         """The stored classes whose kernels compute each class, or give it."""
         users: dict[int, list[int]] = {}
         for user, cut in self.choice.items():
-            for c in bits(cut.inside):
+            for c in set_bits(cut.inside):
                 users.setdefault(c, []).append(user)
         return users
 

@@ -22,10 +22,10 @@ def nearest(covers: Sequence[Cover], segment: Segment) -> Cover:
     with; of these the cheapest, and of these the first."""
     most = (1 + NEAR) * min(c.cost for c in covers)
     close = [c for c in covers if c.cost <= most]
-    return min(close, key=lambda c: (added(c, segment), c.cost)) if len(close) > 1 else close[0]
+    return min(close, key=lambda c: (added_operators(c, segment), c.cost)) if len(close) > 1 else close[0]
 
 
-def added(cover: Cover, segment: Segment) -> int:
+def added_operators(cover: Cover, segment: Segment) -> int:
     """How many operators `cover` runs beside those of the program as written, whatever they are applied to. Views, and
     what shape a value has, count for nothing: they cost nothing."""
     classes = cover.grammar.classes

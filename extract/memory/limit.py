@@ -42,7 +42,7 @@ class Limit:
     exceeding: Plan | None = None
 
 
-def within(
+def plan_within(
     space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool, allowance: Allowance
 ) -> Plan:
     """The plan. MemoryLimitError when none was found. Where the `allowance` ends, of the timelines found by then."""

@@ -15,7 +15,7 @@ from eqfuse.egraph.space import Segment
 from eqfuse.extract.programs.as_written import rewritten
 from eqfuse.extract.programs.replacement import GraphFacts, replaceable, replaced, replacements
 from eqfuse.ir.graph import Node
-from eqfuse.rewrites.procedures.shared_operands import PARTS, parts
+from eqfuse.rewrites.procedures.shared_operands import PARTS, shared_parts
 from eqfuse.rewrites.simplifier import PASS, SIMPLIFIER
 
 SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too
@@ -42,7 +42,7 @@ def simplified(segment: Segment, allowance: Allowance = UNLIMITED) -> Segment:
         if program.written is before:
             break
     merged: dict[Node, Node] = {}
-    for group in parts(program.written.graph.nodes, program.written.constants):
+    for group in shared_parts(program.written.graph.nodes, program.written.constants):
         if merged.keys().isdisjoint(group) and all(_bytes(n) <= MERGED for n in group):
             merged |= group
     program.take(merged, PARTS)

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from eqfuse.dtypes import epsilon, kind, parts
+from eqfuse.dtypes import epsilon, kind, real_parts
 from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.running_errors import errors_of_values
@@ -96,7 +96,7 @@ class Comparison:
         return Counterexample(self.arrays, values, self.left, self.right, self.case.graph)
 
 
-def compare(case: LawCase, arrays: Arrays) -> Comparison | None:
+def compare_sides(case: LawCase, arrays: Arrays) -> Comparison | None:
     """Evaluate both sides; None where a guard refuses these data, NumPy does (2 ** -1 in integers), or a NaN's bits are
     read."""
     with np.errstate(all="ignore"):
@@ -159,7 +159,7 @@ class NumberKinds:
 
 def numbers_of(arrays: Arrays) -> NumberKinds:
     inexact = [a for a in arrays.values() if kind(a.dtype) in "fc"]
-    each = elements_of([parts(a) for a in inexact])
+    each = elements_of([real_parts(a) for a in inexact])
     finite, moderate = (all(bool(v.all()) for v in values) for values in (each.finite, each.moderate))
     moderate &= finite or all(kind(a.dtype) == "f" for a in inexact)  # complex infinities have no arithmetic
     ordinary = bool(inexact) and all(bool(v.all()) for v in each.ordinary)
@@ -190,13 +190,13 @@ def agreement(left: Approximation, right: Approximation, data: NumberKinds) -> E
     """The strictest class in which the two sides agree."""
     if same_bits(left.value, right.value):
         return EXACT
-    looser, untrue = apart(left, right, data)
+    looser, untrue = disagreement(left, right, data)
     if untrue.any():
         return None
     return APPROXIMATE if looser.any() else REASSOCIATES
 
 
-def apart(left: Approximation, right: Approximation, data: NumberKinds) -> tuple[np.ndarray, np.ndarray]:
+def disagreement(left: Approximation, right: Approximation, data: NumberKinds) -> tuple[np.ndarray, np.ndarray]:
     """Where `right` is not as accurate as `left`, and where it is not even equal over the reals.
 
     The bound of `left` says something where all is in the safe range, that of `right` in the whole range of its dtype.
@@ -251,7 +251,7 @@ def _along_memory(case: LawCase, arrays: Arrays) -> list[tuple[np.ndarray, np.nd
 
 def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
     """Are all elements equal, zeros in their sign too? Every NaN is the same NaN, also of two complex ones."""
-    same = same_elements(parts(left), parts(right))
+    same = same_elements(real_parts(left), real_parts(right))
     if left.dtype.kind == "c":
         same = same.all(-1) | np.isnan(left) & np.isnan(right)
     return bool(same.all())

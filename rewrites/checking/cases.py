@@ -33,7 +33,7 @@ from eqfuse.rewrites.language.law import (
     Term,
     walk,
 )
-from eqfuse.rewrites.language.match import FAULTS, Decline, RightSide, faulty, holds, number
+from eqfuse.rewrites.language.match import FAULTS, Decline, RightSide, faulty, holds, literal_of
 from eqfuse.rewrites.language.samples import own_dtypes, sample_attr
 
 FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
@@ -177,7 +177,7 @@ class _Match:
 
     def literal(self, term: Term, dtype: np.dtype) -> TensorType:
         """Take a number as one of `dtype`."""
-        value = number(term.value, dtype)
+        value = literal_of(term.value, dtype)
         self.types[term], self.attrs[term] = value.type, (value,)
         return value.type
 
@@ -348,7 +348,7 @@ def _dtypes(law: Law) -> tuple[np.dtype, ...]:
     return FLOATS * 4 + WHOLE + FLOAT8 * (law.exactness == EXACT) + COMPLEX * 4 * (law.complex is not None)
 
 
-def pointwise(law: Law) -> bool:
+def is_pointwise(law: Law) -> bool:
     """Is each element of the sides computed from the same element of each variable alone?"""
     terms = [t for side in (*law.lefts, *law.rights) for t in walk(side)]
     if any(isinstance(a, Attr) or (isinstance(a, Computation) and a.args) for t in terms for a in t.attrs):

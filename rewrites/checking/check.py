@@ -18,8 +18,8 @@ import numpy as np
 from eqfuse.dtypes import FLOAT16
 from eqfuse.errors import LawError
 from eqfuse.rewrites.checking import smt
-from eqfuse.rewrites.checking.agreement import Comparison, Counterexample, compare
-from eqfuse.rewrites.checking.cases import LawCase, drawn, pointwise
+from eqfuse.rewrites.checking.agreement import Comparison, Counterexample, compare_sides
+from eqfuse.rewrites.checking.cases import LawCase, drawn, is_pointwise
 from eqfuse.rewrites.checking.coverage import Coverage
 from eqfuse.rewrites.checking.data import SPREAD, STYLES, arrays, cancelling, styles_of
 from eqfuse.rewrites.checking.exhaust import Sweep, sweeps
@@ -145,9 +145,11 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
 
 
 def _proof(law: Law) -> smt.Proof | None:
-    if not pointwise(law):
+    if not is_pointwise(law):
         return None
-    return smt.prove(law) if smt.available() else smt.Proof(False, why="not tried: pip install 'eqfuse[smt]'")
+    if not smt.available():
+        return smt.Proof(False, why="not tried: pip install 'eqfuse[smt]'")
+    return smt.prove_over_reals(law)
 
 
 def without_guard(law: Law, index: int) -> Law:
@@ -200,7 +202,7 @@ def _compared(case: LawCase, rng: random.Random) -> Iterator[Comparison]:
         for again in range(1 + CANCELLED * (style == SPREAD and case.claimed != EXACT)):
             if again:
                 data = cancelling(case, arrays(case, style, draw) if draw.random() < 0.3 else data, draw)
-            compared = compare(case, data)
+            compared = compare_sides(case, data)
             if compared is None:
                 break
             yield compared

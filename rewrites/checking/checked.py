@@ -87,14 +87,14 @@ def _named(name: str) -> Law:
 def stored_verdicts() -> dict[str, Verdict]:
     """What is kept, by the name of the law: only what was found of the law as it is now."""
     stored = _read()
-    now = {law.name: digest(law) for law in (*book(), *(law for law, _ in REFUTED))}
+    now = {law.name: law_digest(law) for law in (*book(), *(law for law, _ in REFUTED))}
     return {name: stored[key] for name, key in now.items() if key is not None and key in stored}
 
 
 def keep(new: Iterable[Verdict]) -> None:
     """Store verdicts beside those that are there; what no law of the book has any more is forgotten."""
     verdicts = {**stored_verdicts(), **{v.law: v for v in new}}
-    content = {digest(_named(name)): asdict(verdict) for name, verdict in verdicts.items()}
+    content = {law_digest(_named(name)): asdict(verdict) for name, verdict in verdicts.items()}
     try:
         write_atomically(path(), json.dumps(content, ensure_ascii=False, indent=1).encode())
     except OSError as error:
@@ -119,7 +119,7 @@ def _read() -> dict[str, Verdict]:
         return {}
 
 
-def digest(law: Law) -> str | None:
+def law_digest(law: Law) -> str | None:
     """Names the law as it is and what judges it; None where no text tells what its guards and computed values do."""
     text = fingerprint(law)
     if text is None:

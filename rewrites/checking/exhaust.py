@@ -22,13 +22,13 @@ from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.agreement import (
     Comparison,
     NumberKinds,
-    apart,
     bounds_of,
-    compare,
+    compare_sides,
+    disagreement,
     elements_of,
     same_elements,
 )
-from eqfuse.rewrites.checking.cases import LawCase, chosen, pointwise, roles
+from eqfuse.rewrites.checking.cases import LawCase, chosen, is_pointwise, roles
 from eqfuse.rewrites.checking.data import FLOAT_VALUES, Arrays, quiet
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, VARIABLE, Exactness, Law, names
 
@@ -54,7 +54,7 @@ class Sweep:
 
 def sweeps(law: Law) -> Iterator[Sweep]:
     """The law over all values, dtype by dtype; nothing for a law that is not pointwise."""
-    if not pointwise(law):
+    if not is_pointwise(law):
         return
     for dtype in SMALL:
         yield from _sweep(law, dtype, dtype)
@@ -92,7 +92,7 @@ def _judged(case: LawCase, arrays: Arrays, values: Mapping[Node, np.ndarray]) ->
     data = _numbers(arrays)
     looser, untrue = (np.zeros(allowed.shape, bool) for _ in range(2))
     for left, right in bounds_of(case.sides, values):
-        for mask, differing in zip((looser, untrue), apart(left, right, data), strict=True):
+        for mask, differing in zip((looser, untrue), disagreement(left, right, data), strict=True):
             mask |= differing & allowed
     reached = APPROXIMATE if looser.any() else REASSOCIATES
     return untrue if case.claimed == APPROXIMATE else looser, tuples, reached
@@ -194,7 +194,7 @@ def _simplest(case: LawCase, values: Arrays, differ: np.ndarray) -> Comparison:
         for index in tried:
             one = {name: v[index].reshape(shape) for name, v in values.items()}
             alone = chosen(case.law, {name: TensorType(v.dtype, shape) for name, v in one.items()}, {})
-            comparison = compare(alone, one) if alone is not None else None
+            comparison = compare_sides(alone, one) if alone is not None else None
             if comparison is not None and not comparison.holds:
                 return comparison
     few = {name: v[tried] for name, v in values.items()}

@@ -14,7 +14,7 @@ import numpy as np
 
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
-from eqfuse.rewrites.checking.agreement import Comparison, compare
+from eqfuse.rewrites.checking.agreement import Comparison, compare_sides
 from eqfuse.rewrites.checking.cases import LawCase, chosen, fitting
 from eqfuse.rewrites.checking.data import (
     LAYOUT_NAMES,
@@ -60,7 +60,7 @@ class _Shrinker:
         if case is None or self.left <= 0:
             return False
         self.left -= 1
-        comparison = compare(case, data)
+        comparison = compare_sides(case, data)
         if comparison is None or comparison.holds:
             return False
         self.best = comparison

@@ -13,7 +13,7 @@ from typing import Any
 
 from eqfuse.errors import TargetUnavailable
 from eqfuse.ops.facts import LARGEST, SMALLEST, Fact
-from eqfuse.rewrites.checking.cases import pointwise, roles
+from eqfuse.rewrites.checking.cases import is_pointwise, roles
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Computation, Guard, Law, Term
 
 EFFORT = 400_000  # of z3 on one law, in its own units, so that the answer is the same on every machine
@@ -48,13 +48,13 @@ def available() -> bool:
     return True
 
 
-def prove(law: Law) -> Proof:
+def prove_over_reals(law: Law) -> Proof:
     """Try to prove the pointwise `law` over the reals. TargetUnavailable where z3 is not installed."""
     try:
         import z3
     except ImportError:
         raise TargetUnavailable("proofs need the SMT solver z3: pip install 'eqfuse[smt]'") from None
-    if not pointwise(law):
+    if not is_pointwise(law):
         return Proof(False, why="unsupported: it is not pointwise")
     translator = _Translator(z3, law)
     try:

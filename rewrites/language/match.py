@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqfuse.dtypes import parts
+from eqfuse.dtypes import real_parts
 from eqfuse.errors import LawError, ShapeError
 from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
@@ -37,7 +37,7 @@ def literal_matches(value: Literal, wanted: float | bool) -> bool:
     number = value.array.reshape(()).item()
     if number != wanted and (number == number or wanted == wanted):
         return False
-    signs = np.signbit(parts(value.array).astype(np.float64)).reshape(-1)  # of the imaginary part too: +0
+    signs = np.signbit(real_parts(value.array).astype(np.float64)).reshape(-1)  # of the imaginary part too: +0
     return number != 0 or value.array.dtype.kind in "iu" or signs.tolist() == [np.signbit(wanted), False][: signs.size]
 
 
@@ -87,7 +87,7 @@ class Decline(Exception):
     """A computed value said that the law does not apply."""
 
 
-def number(value: float | bool, dtype: np.dtype) -> Literal:
+def literal_of(value: float | bool, dtype: np.dtype) -> Literal:
     """`value` as a constant of `dtype`; Decline when that dtype does not have it (-1 as unsigned, 0.5 as integer)."""
     if isinstance(value, bool) != (dtype.kind == "b"):
         raise Decline
@@ -132,7 +132,7 @@ class RightSide:
         value = self.resolve(term.value)
         if dtype is None:
             raise Decline
-        literal = value if isinstance(value, Literal) else number(value, dtype)
+        literal = value if isinstance(value, Literal) else literal_of(value, dtype)
         self.types[term] = literal.type
         self.attrs[term] = (literal,)
         self.values.append(literal)

@@ -18,7 +18,7 @@ from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.exactness import Exactness
 from eqfuse.rewrites.language.guards import Guard
-from eqfuse.rewrites.language.match import Decline, RightSide, number
+from eqfuse.rewrites.language.match import Decline, RightSide, literal_of
 from eqfuse.rewrites.language.samples import own_dtypes, sample_attr
 from eqfuse.rewrites.language.term import LITERAL, VARIABLE, Attr, Computation, Term, walk
 
@@ -184,7 +184,7 @@ class _TypeDraw:
             own_dtype = row(term.op).own_dtype
             beside = [t.dtype for i, t in enumerate(types) if t is not None and own_dtype(i) is None]
             arg_types = [
-                number(a.value, beside[-1]).type if t is None else t for a, t in zip(term.args, types, strict=True)
+                literal_of(a.value, beside[-1]).type if t is None else t for a, t in zip(term.args, types, strict=True)
             ]
             attrs: tuple = ()
             for name, value in zip(row(term.op).attrs, term.attrs, strict=True):

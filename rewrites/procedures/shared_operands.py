@@ -30,7 +30,7 @@ class SharedProducts:
     base: Node | None
 
 
-def parts(nodes: Sequence[Node], constants: Collection[Node]) -> list[dict[Node, Node]]:
+def shared_parts(nodes: Sequence[Node], constants: Collection[Node]) -> list[dict[Node, Node]]:
     """For every group of `nodes` that share an operand: the part of one large product that each member is."""
     return [_parts(group) for group in shared_products(nodes, constants)]
 

@@ -13,7 +13,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.numpy import calibrate
 from eqfuse.emit.numpy.calibrate import this_cpu
-from eqfuse.machine.quiet import SPREAD, WORKED, Look, Watch, together
+from eqfuse.machine.quiet import SPREAD, WORKED, Look, Watch, look_together
 
 
 class Machine:
@@ -37,7 +37,7 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     stand_in = Machine(DEVICES["cpu"])
-    monkeypatch.setattr(calibrate, "together", stand_in.look)
+    monkeypatch.setattr(calibrate, "look_together", stand_in.look)
     monkeypatch.setattr(calibrate, "measure", stand_in.measure)
     yield stand_in
     calibrate._load.cache_clear()
@@ -110,5 +110,5 @@ def test_one_look_that_was_disturbed_is_no_trouble() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_look_tells_the_share_that_threads_had_a_core(threads: int) -> None:
-    look = together(threads)
+    look = look_together(threads)
     assert look.seconds > 0 and 0 < look.worked < 1.05

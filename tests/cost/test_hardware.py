@@ -31,7 +31,7 @@ PRICED = [name for name, op in TABLE.items() if op.role is not Role.CONTRACTION]
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(calibrate, "together", lambda threads: Look(0.01, 1.0))  # whatever else runs here
+    monkeypatch.setattr(calibrate, "look_together", lambda threads: Look(0.01, 1.0))  # whatever runs here
     yield tmp_path
     calibrate._load.cache_clear()
 
@@ -268,7 +268,7 @@ def test_a_cache_that_cannot_be_written_is_only_a_warning(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "file"))
-    monkeypatch.setattr(calibrate, "together", lambda threads: Look(0.01, 1.0))
+    monkeypatch.setattr(calibrate, "look_together", lambda threads: Look(0.01, 1.0))
     monkeypatch.setattr(calibrate, "measure", lambda quick, look: measured)
     with pytest.warns(UserWarning, match="cannot be kept"):
         assert this_cpu() == measured

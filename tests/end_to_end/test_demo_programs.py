@@ -12,7 +12,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.demo import programs
-from eqfuse.demo.comparison import best_greedy, compare
+from eqfuse.demo.comparison import best_greedy, compare_example
 from eqfuse.demo.html import page
 from eqfuse.demo.programs import Example
 from eqfuse.ir.pytree import flatten
@@ -81,7 +81,7 @@ def test_a_kernel_of_a_registered_kind_is_drawn_in_the_colour_of_its_row(monkeyp
 
 def test_the_page_holds_tables_and_two_drawings_per_program(tmp_path: Path) -> None:
     steps = io.StringIO()
-    comparison = compare(TINY[2], lambda step: print(step, file=steps))
+    comparison = compare_example(TINY[2], lambda step: print(step, file=steps))
     text = page([comparison])
     assert text.count("<svg") == 2 and text.count("<tr>") == 4
     assert "timing, round 3" in steps.getvalue()

@@ -46,7 +46,7 @@ def test_autotune_prints_what_was_timed(
     model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(model.parent))
-    monkeypatch.setattr(tuning, "together", lambda threads: Look(0.01, 1.0))
+    monkeypatch.setattr(tuning, "look_together", lambda threads: Look(0.01, 1.0))
     assert main(["optimize", str(model), "--size", "batch=4", "--autotune"]) == 0
     assert "Timed on random inputs: " in capsys.readouterr().out
 

@@ -10,7 +10,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.device import compiled_device
 
 RNG = np.random.default_rng(5)
 BY_COLUMNS = np.asfortranarray(RNG.normal(size=(6, 5)))
@@ -53,7 +53,7 @@ def together(x: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", [DEVICES["cpu"], compiled(DEVICES["cpu"])], ids=["numpy", "c"])
+@pytest.mark.parametrize("device", [DEVICES["cpu"], compiled_device(DEVICES["cpu"])], ids=["numpy", "c"])
 def test_loops_read_elements_whatever_their_order_in_memory(device: ef.Device) -> None:
     x = np.ascontiguousarray(APART)
     wanted = {name: ef.meaning(ef.trace(fn, x), x) for name, fn in LOOPED.items()}

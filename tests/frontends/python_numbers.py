@@ -68,7 +68,7 @@ def same(got: Any, wanted: Any) -> bool:
         return False
     if dtypes.kind(w.dtype) not in "fc":
         return bool((g == w).all())
-    a, b = dtypes.parts(g).astype(np.float64), dtypes.parts(w).astype(np.float64)
+    a, b = dtypes.real_parts(g).astype(np.float64), dtypes.real_parts(w).astype(np.float64)
     signs = np.isnan(b) | (np.signbit(a) == np.signbit(b))
     return bool(signs.all()) and np.allclose(a, b, rtol=4 * dtypes.epsilon(w.dtype), atol=0, equal_nan=True)
 

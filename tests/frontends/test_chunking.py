@@ -16,7 +16,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.losses import TRAINING, Training
 from eqfuse.benches.training import loss_of
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.device import compiled_device
 from eqfuse.frontends.chunking import chunks
 from eqfuse.frontends.chunking.blocks import BlockLoops
 from eqfuse.frontends.chunking.chunks import chunked
@@ -333,5 +333,5 @@ def test_the_rows_of_a_loop_come_from_where_all_of_them_lie() -> None:
     def total(xs: Any) -> Any:
         return ef.scan(lambda c, x: (c + x.sum() * x.max(), None), np.float32(0), xs)[0]
 
-    report = ef.compile(total, rows, target=compiled(CPU)).report
+    report = ef.compile(total, rows, target=compiled_device(CPU)).report
     assert report.predicted_seconds >= 64 * 500_000 * 4 / CPU.memory_bytes_per_second

@@ -61,7 +61,7 @@ def difference(got: Any, wanted: Any, digits: float = 4) -> str | None:
     got, wanted = np.asarray(got), np.asarray(wanted)
     if got.dtype != wanted.dtype or got.shape != wanted.shape:
         return f"{got.dtype}{got.shape}, NumPy gives {wanted.dtype}{wanted.shape}"
-    a, b = dtypes.parts(got), dtypes.parts(wanted)
+    a, b = dtypes.real_parts(got), dtypes.real_parts(wanted)
     if a.tobytes() == b.tobytes():
         return None
     if dtypes.kind(wanted.dtype) in "fc":
@@ -324,7 +324,7 @@ def mixed(draw: st.DrawFn) -> tuple[str, list[np.ndarray], str]:
                 value = eval(step, dict(names))
             except (TypeError, ValueError, OverflowError):
                 continue  # NumPy refuses it
-            if np.isfinite(value).all() and np.abs(dtypes.parts(value).astype(np.float64)).max() < 300:
+            if np.isfinite(value).all() and np.abs(dtypes.real_parts(value).astype(np.float64)).max() < 300:
                 names[f"v{i}"] = value
                 lines.append(f"    v{i} = {step}\n")
     outputs = [name for name in names if name.startswith("v")] or ["x"]
@@ -343,7 +343,7 @@ def agrees_whole(text: str, args: list[np.ndarray], numerics: str) -> None:
     largest = max(float(np.abs(w).max()) for w in wanted)
     for g, w in zip(got, wanted, strict=True):
         assert g.dtype == w.dtype and g.shape == w.shape
-        a, b = (dtypes.parts(v).astype(np.float64) for v in (g, w))
+        a, b = (dtypes.real_parts(v).astype(np.float64) for v in (g, w))
         near = 4 * dtypes.epsilon(w.dtype) if dtypes.kind(w.dtype) in "fc" else 0.0
         room = near * float(np.abs(b).max()) if numerics == "strict" else (16 * coarsest + near) * largest
         np.testing.assert_allclose(a, b, rtol=0, atol=room if dtypes.kind(w.dtype) in "fc" else 0)

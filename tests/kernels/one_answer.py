@@ -91,12 +91,12 @@ class Reference:
             return _same(got, wanted, any(m.op in ENDS_IN_ZERO for m in self.graph.nodes))
         if not math.isfinite(self.largest) or any(m.op not in TAME for m in self.graph.nodes):
             return True
-        near, far = (dtypes.parts(v).astype(np.float64) for v in (got, wanted))
+        near, far = (dtypes.real_parts(v).astype(np.float64) for v in (got, wanted))
         return bool((np.abs(near - far) <= 64 * self.coarsest * self.largest**2).all())
 
 
 def _magnitudes(array: np.ndarray) -> np.ndarray:
-    return np.abs(dtypes.parts(array).astype(np.float64))
+    return np.abs(dtypes.real_parts(array).astype(np.float64))
 
 
 def _same(got: np.ndarray, wanted: np.ndarray, any_zero: bool) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.device import compiled_device
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import parts_of
@@ -167,7 +167,7 @@ def test_a_mask_is_not_looked_at_where_what_it_leaves_out_counts() -> None:
 def test_rows_that_are_too_long_for_a_cache_are_made_block_by_block() -> None:
     q, k, v = (read(i, (8, 16_384, 64)) for i in range(3))
     scores = matmul(q, node("transpose", (k,), ((0, 2, 1),)))
-    schedule = product_schedule(body([q, k, v], matmul(softmax(scores), v)), compiled(DEVICES["cpu"]))
+    schedule = product_schedule(body([q, k, v], matmul(softmax(scores), v)), compiled_device(DEVICES["cpu"]))
     assert schedule.tops is not None and schedule.blocks.rows >= 48
     assert schedule.blocks.elements < 16_384 * 8
     assert "block by block" in str(schedule)

@@ -9,9 +9,9 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.device import compiled_device
 
-C = compiled(DEVICES["cpu"])
+C = compiled_device(DEVICES["cpu"])
 SOURCE = (4, 6, 2, 3)
 
 

@@ -13,7 +13,7 @@ import pytest
 from eqfuse import dtypes
 from eqfuse.dtypes import BFLOAT16, FLOAT16
 from eqfuse.emit.c import ops, rates
-from eqfuse.emit.c.functions import needed
+from eqfuse.emit.c.functions import needed_functions
 from eqfuse.emit.c.vector_math import ARGUMENTS
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Node, const, input_node, node
@@ -109,7 +109,7 @@ def test_nothing_is_computed_in_dtypes_that_have_no_row(dtype: np.dtype) -> None
 
 
 def test_a_text_has_each_function_once_after_what_it_calls() -> None:
-    text = needed("eqf_lcm_i16(a, b) + eqf_logaddexp_f64(x, y) + eqf_lcm_i16(c, d)")
+    text = needed_functions("eqf_lcm_i16(a, b) + eqf_logaddexp_f64(x, y) + eqf_lcm_i16(c, d)")
     defined = [line.split("(")[0].split()[-1] for line in text.splitlines() if line.startswith("static inline")]
     assert len(defined) == len(set(defined))
     assert defined.index("eqf_size_i16") < defined.index("eqf_gcd_i16") < defined.index("eqf_lcm_i16")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eqfuse.emit.numpy.kernels import emit_kernel
-from eqfuse.emit.numpy.transpose_copy import BUFFER, blocks_of, copy_transposed, run_axis
+from eqfuse.emit.numpy.transpose_copy import BUFFER, block_count, copy_transposed, run_axis
 from eqfuse.ir.graph import Node, node
 from eqfuse.plan.plan import Kernel
 from tests.support.kernels import (
@@ -52,7 +52,7 @@ def test_a_copy_by_blocks_is_the_array_in_every_order_of_its_axes(shape, dtype):
         for x in (whole.transpose(order), whole.transpose(order)[..., ::2], whole.transpose(order)[::-1]):
             at_once, one_by_one = np.zeros(x.shape, dtype), np.zeros(x.shape, dtype)
             copy_transposed(at_once, x, room)
-            for block in range(blocks_of(x)):
+            for block in range(block_count(x)):
                 copy_transposed(one_by_one, x, room, block)
             assert (at_once == x).all()
             assert (one_by_one == x).all()

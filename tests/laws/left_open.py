@@ -11,7 +11,7 @@ import random
 
 import numpy as np
 
-from eqfuse.dtypes import kind, parts
+from eqfuse.dtypes import kind, real_parts
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import row
 from eqfuse.ops.contractions import windows
@@ -138,5 +138,5 @@ def _fits(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Which elements hold the same bits; every NaN is the same NaN."""
-    matches = same_elements(parts(a), parts(b))
+    matches = same_elements(real_parts(a), real_parts(b))
     return matches.all(-1) if a.dtype.kind == "c" else matches

@@ -317,14 +317,14 @@ def test_laws_of_real_arithmetic_are_proved(z3: object) -> None:
         (sqrt(x * x), abs(x)),
         (cos(x + y), cos(y + x)),
     ):
-        proof = smt.prove(Law("true", lhs, rhs))
+        proof = smt.prove_over_reals(Law("true", lhs, rhs))
         assert proof.proved and str(proof) == "proved over the reals"
 
 
 def test_a_proof_says_what_it_assumes(z3: object) -> None:
-    assert str(smt.prove(Law("t", x / y / z, x / (y * z)))) == "proved over the reals where (y * z) is not 0"
-    assert smt.prove(Law("t", sqrt(x) * sqrt(x), x)).where == ("x is not negative",)
-    assert smt.prove(Law("t", x / (exp(y) + 1.0), x / (1.0 + exp(y)))).where == ()
+    assert str(smt.prove_over_reals(Law("t", x / y / z, x / (y * z)))) == "proved over the reals where (y * z) is not 0"
+    assert smt.prove_over_reals(Law("t", sqrt(x) * sqrt(x), x)).where == ("x is not negative",)
+    assert smt.prove_over_reals(Law("t", x / (exp(y) + 1.0), x / (1.0 + exp(y)))).where == ()
 
 
 def test_nothing_is_proved_that_was_not_shown(z3: object) -> None:
@@ -336,14 +336,14 @@ def test_nothing_is_proved_that_was_not_shown(z3: object) -> None:
         (x.sum(p), x.sum(p), "not pointwise"),
         (x**y, x**y, "exponent y"),
     ):
-        proof = smt.prove(Law("open", lhs, rhs))
+        proof = smt.prove_over_reals(Law("open", lhs, rhs))
         assert not proof.proved and why in str(proof) and str(proof).startswith("not proved over the reals")
 
 
 @pytest.mark.slow
 def test_what_is_false_of_real_numbers_is_never_proved(z3: object) -> None:
     for law, _ in REFUTED:
-        proof = smt.prove(law)
+        proof = smt.prove_over_reals(law)
         doubtful = law.exactness == EXACT or proof.where  # of NaN and zeros alone, or elsewhere
         assert not proof.proved or doubtful or ef.check(replace(law, exactness=APPROXIMATE)).ok
 
@@ -352,7 +352,7 @@ def test_without_z3_the_error_names_the_extra_and_the_check_goes_on(monkeypatch:
     monkeypatch.setitem(sys.modules, "z3", None)
     law = Law("one", x * 1.0, x)
     with pytest.raises(TargetUnavailable, match=r"pip install 'eqfuse\[smt\]'"):
-        smt.prove(law)
+        smt.prove_over_reals(law)
     report = ef.check(law)
     assert report.ok and "not tried: pip install 'eqfuse[smt]'" in str(report)
 
@@ -372,7 +372,7 @@ def test_a_law_changes_with_the_code_of_its_guards() -> None:
     def law(most: int) -> Law:
         return Law("guarded", x + x, x * 2.0, (guard("x is small", lambda t: t.size < most, x),))
 
-    assert checked.digest(law(4)) == checked.digest(law(4)) != checked.digest(law(5))
+    assert checked.law_digest(law(4)) == checked.law_digest(law(4)) != checked.law_digest(law(5))
 
 
 def test_a_damaged_list_of_checked_laws_is_set_aside() -> None:

@@ -45,11 +45,11 @@ def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
     law_usage.keep({"P": {"a": ["double", "lerp"]}})
     family = next(law.family for law in book() if law.name == "double")
     monkeypatch.setattr(lawbook, "FAMILIES", {family: FAMILIES[family]})  # the lines of one are enough
-    lawbook.table()
+    lawbook.print_laws()
     printed = " ".join(capsys.readouterr().out.split())
     assert f"the {len(book()) - 2} that no plan rests on are candidates to drop" in printed
-    monkeypatch.setattr(law_usage, "digest", lambda: "of another book")
-    lawbook.table()
+    monkeypatch.setattr(law_usage, "book_digest", lambda: "of another book")
+    lawbook.print_laws()
     assert "not counted for this book" in " ".join(capsys.readouterr().out.split())
 
 

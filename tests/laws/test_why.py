@@ -19,7 +19,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 from eqfuse.rewrites import APPROXIMATE, REASSOCIATES, Law, admitted, select, tensors
 from eqfuse.show.attribution import fewest, rests_on
-from eqfuse.specialise.plan_transfer import inlined, program_of
+from eqfuse.specialise.plan_transfer import program_of, value_nodes
 
 F = np.float32
 LAWS = admitted(select("all"), "reassociate")
@@ -32,7 +32,7 @@ def plan_of(graph: Graph, target: str = "a100", laws: Any = "all") -> Plan:
 
 def equal(plan: Plan, laws: list[Law]) -> bool:
     """By egglog, and not by `eqfuse.show.attribution`."""
-    return equality(plan.graph, program_of(plan, inlined(plan)), laws, rounds=16) is not None
+    return equality(plan.graph, program_of(plan, value_nodes(plan)), laws, rounds=16) is not None
 
 
 SUBJECTS = [(id, "a100") for id in GRAPHS if id not in LONG]

@@ -20,7 +20,7 @@ from eqfuse.ops.approximation import safe_range
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import Law
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Computation, Term, walk
-from eqfuse.rewrites.language.match import Decline, number
+from eqfuse.rewrites.language.match import Decline, literal_of
 
 DTYPES = (np.dtype(np.float32),) * 4 + (np.dtype(np.float64),) * 2 + (np.dtype(np.float16), BFLOAT16)
 UNARY = (
@@ -110,7 +110,7 @@ def _instance(rng: np.random.Generator, pattern: Term, values: list[Node], numbe
 
     def instance(term: Term, dtype: np.dtype) -> Node:
         if term.op == LITERAL:
-            return node("const", (), (number(term.value, dtype),))
+            return node("const", (), (literal_of(term.value, dtype),))
         if term.op == VARIABLE:
             pool = values if rng.random() < 0.7 else numbers
             return bound.setdefault(term.name, pool[rng.integers(len(pool))])

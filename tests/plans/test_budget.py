@@ -145,7 +145,7 @@ def test_a_whole_search_says_nothing_of_cheaper_means() -> None:
 
 def test_memory_that_runs_out_ends_a_search_as_the_clock_does(monkeypatch: pytest.MonkeyPatch) -> None:
     held = itertools.count(0, 100 << 20)
-    monkeypatch.setattr(limits, "resident", lambda: next(held))
+    monkeypatch.setattr(limits, "resident_bytes", lambda: next(held))
     graph = small()
     program = ef.compile(graph, target="numpy", budget=Budget(bytes=150 << 20))
     assert program.report.stop_reason == "bytes" and right(program, graph)
@@ -156,15 +156,15 @@ def test_a_round_ends_where_memory_does(monkeypatch: pytest.MonkeyPatch) -> None
     graph = ef.trace(lambda *x: sum(a * b for a, b in itertools.pairwise(x)), *[ef.spec((4, 4))] * 12)
     whole = ef.saturate(graph, laws=["all", "distribution"])
     held = itertools.count(0, 1 << 20)
-    monkeypatch.setattr(limits, "resident", lambda: next(held))
+    monkeypatch.setattr(limits, "resident_bytes", lambda: next(held))
     cut = ef.saturate(graph, laws=["all", "distribution"], budget=Budget(bytes=2 << 20))
     assert cut.stop_reason == "bytes" and cut.n_nodes < whole.n_nodes
 
 
 def test_the_memory_of_this_process_is_known() -> None:
     """In a process of its own: what another test gave back may be given out again, and is still held."""
-    look = "from eqfuse.machine.memory import resident; before = resident(); import numpy as np"
-    look += "; block = np.ones(64 << 20, np.uint8); print(before, resident())"
+    look = "from eqfuse.machine.memory import resident_bytes; before = resident_bytes(); import numpy as np"
+    look += "; block = np.ones(64 << 20, np.uint8); print(before, resident_bytes())"
     said = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout
     before, after = map(int, said.split())
     assert before > 1 << 20 and after - before > (64 << 20) // 2
@@ -326,7 +326,7 @@ def test_what_ended_a_search_before_its_time_is_reported_and_explained(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as growing:  # a process may also give memory back
-        growing.setattr("eqfuse.budget.resident", itertools.count().__next__)
+        growing.setattr("eqfuse.budget.resident_bytes", itertools.count().__next__)
         program = ef.compile(small(), target="numpy", budget=Budget(**{limit: 0}))
     assert program.report.stop_reason == limit
     assert f"The {limit} of the budget ended the search" in str(program.explain())

@@ -20,7 +20,7 @@ from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.area_flow import area_flow, transplants
 from eqfuse.extract.covers.cover import WORTH, Cover
 from eqfuse.extract.moves.improve import improve
-from eqfuse.extract.moves.merge import together
+from eqfuse.extract.moves.merge import group_of
 from eqfuse.extract.programs.as_written import without_laws, without_laws_together
 from eqfuse.extract.programs.cheapest_operators import cheapest
 from eqfuse.extract.solver.columns import Columns
@@ -181,7 +181,7 @@ def test_a_copy_of_a_view_that_takes_another_in_is_a_copy_still() -> None:
         for c in (sliced, turned)
     )
     assert isinstance(first, Cut) and isinstance(second, Cut)
-    kernel = together(grammar, (first,), (second,), ())
+    kernel = group_of(grammar, (first,), (second,), ())
     assert kernel is not None and kernel.outputs == (turned,)
     assert kernel.state.kind == "map" and kernel.price.seconds > 0
 

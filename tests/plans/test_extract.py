@@ -14,7 +14,7 @@ from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import EXTRACTORS, choose
 from eqfuse.extract.candidates import prices
 from eqfuse.extract.candidates.grammar import Grammar
-from eqfuse.extract.candidates.work import bits, union
+from eqfuse.extract.candidates.work import set_bits, union
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.evaluate import evaluate
@@ -121,10 +121,10 @@ def test_the_bytes_of_a_view_are_found_without_looking_at_the_views_of_other_ker
 
     def counted(mask):
         looked_at.append(mask.bit_count())
-        return bits(mask)
+        return set_bits(mask)
 
     space = saturate(trace(lambda x: [-x[i : i + 2] for i in range(50)], spec((52,), np.float32)), laws="none")
-    monkeypatch.setattr(prices, "bits", counted)
+    monkeypatch.setattr(prices, "set_bits", counted)
     assert len(choose(space, DEVICES["cpu"], "unfused").kernels) == 50
     assert max(looked_at) == 1
 
@@ -144,5 +144,5 @@ def test_operators_are_kept_by_how_often_they_run_and_no_number_of_times_stands_
     merged = union(works)
     assert all(merged.values())
     assert sum(mask.bit_count() for times, mask in merged.items() if times) <= 8
-    last = {number: times for each in works for times, mask in each.items() for number in bits(mask) if times}
-    assert {number: times for times, mask in merged.items() for number in bits(mask) if times} == last
+    last = {number: times for each in works for times, mask in each.items() for number in set_bits(mask) if times}
+    assert {number: times for times, mask in merged.items() for number in set_bits(mask) if times} == last

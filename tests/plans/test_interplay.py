@@ -14,14 +14,14 @@ from eqfuse.benches.corpus.interplay import INTERPLAY
 from eqfuse.benches.corpus.scans import SCANS
 from eqfuse.benches.corpus.suite import Case
 from eqfuse.cost.profiles import DEVICES, device
-from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.device import compiled_device
 from eqfuse.extract.greedy import GREEDY
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from tests.support.some import some
 
 CASES = INTERPLAY | INDEX_MAPS | SCANS
-DEVICE = {"a100": device("a100"), "c": compiled(DEVICES["cpu"])}
+DEVICE = {"a100": device("a100"), "c": compiled_device(DEVICES["cpu"])}
 
 
 def arguments(case: Case) -> list[np.ndarray]:

@@ -14,7 +14,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import exact, flow
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.extract.covers.nearest import NEAR, added, nearest
+from eqfuse.extract.covers.nearest import NEAR, added_operators, nearest
 from eqfuse.plan.plan import Plan
 from tests.support.random_graphs import random_graph, scrambled
 
@@ -42,16 +42,16 @@ def test_no_cover_as_cheap_is_nearer(seed: int, extract: Extractor) -> None:
         got = extract(segment, device)
         assert got.cost <= best.cost * (1 + NEAR)
         close = [c for c in covers if c.cost <= got.cost and c.cost <= best.cost * (1 + NEAR)]
-        assert all(added(got, segment) <= added(c, segment) for c in close)
+        assert all(added_operators(got, segment) <= added_operators(c, segment) for c in close)
 
 
 def test_what_is_written_adds_nothing_and_each_new_operator_counts_once() -> None:
     graph = ef.trace(lambda x, y: (x * y + x * 3) / 2, *[ef.spec((64, 64), np.float32)] * 2)
     (segment,) = ef.saturate(graph).segments
     _, _, covers = flow.search(segment, CPU)
-    counts = sorted({added(c, segment) for c in covers})
+    counts = sorted({added_operators(c, segment) for c in covers})
     assert counts[0] == 0 and counts[-1] > 0
-    assert added(nearest([c for c in covers if not added(c, segment)], segment), segment) == 0
+    assert added_operators(nearest([c for c in covers if not added_operators(c, segment)], segment), segment) == 0
 
 
 def test_a_gain_too_small_to_know_changes_nothing() -> None:

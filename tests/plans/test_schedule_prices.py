@@ -14,10 +14,10 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import device
 from eqfuse.egraph.space import as_written
 from eqfuse.emit.c.calls import CallsSchedule, tiles_schedule
-from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.device import compiled_device
 from eqfuse.emit.c.product.schedule import product_schedule, products_schedule
 from eqfuse.extract.candidates.grammar import Grammar
-from eqfuse.extract.greedy import inlined
+from eqfuse.extract.greedy import pointwise_inlined
 from eqfuse.extract.kernel_price import estimated
 from eqfuse.extract.unfused import unfused_cover
 from eqfuse.ir.graph import Graph, input_node, node
@@ -82,7 +82,7 @@ def schedules_made(monkeypatch: pytest.MonkeyPatch, columns: int) -> int:
     space = ef.saturate(ef.trace(lambda *xs: [np.cumsum(np.exp(np.cumsum(x))) for x in xs], *vectors))
     with monkeypatch.context() as patch:
         patch.setattr(Kind, "schedule", noted)
-        ef.extract(space, target=compiled(CPU))
+        ef.extract(space, target=compiled_device(CPU))
     return len(bodies)
 
 
@@ -96,7 +96,7 @@ def test_kernels_that_compute_alike_share_a_schedule_whatever_they_read(monkeypa
 def test_a_product_is_left_to_blas_only_where_that_is_far_cheaper(extents: tuple[int, int, int]) -> None:
     """Its threads spin on for a while, and would take cores from the kernels that follow."""
     n, k, m = extents
-    device = compiled(CPU)
+    device = compiled_device(CPU)
     body = ef.trace(lambda a, b: a @ b, np.ones((n, k), np.float32), np.ones((k, m), np.float32))
     chosen = products_schedule(body, device)
     ours, blas = product_schedule(body, device).price(device), tiles_schedule(body, device).price(device)
@@ -104,7 +104,7 @@ def test_a_product_is_left_to_blas_only_where_that_is_far_cheaper(extents: tuple
     assert isinstance(chosen, CallsSchedule) == (ours.seconds > blas.seconds + lost)
 
 
-@pytest.mark.parametrize("device", [CPU, compiled(CPU)], ids=lambda d: d.target)
+@pytest.mark.parametrize("device", [CPU, compiled_device(CPU)], ids=lambda d: d.target)
 def test_a_slice_of_a_number_is_read_where_the_number_lies(device: Device) -> None:
     number = input_node("a", TensorType(np.dtype(np.float64), ()))
     body = Graph((number,), (node("add", (node("slice", (number,), ((),)), node("slice", (number,), ((),)))),))
@@ -122,7 +122,7 @@ def chained(steps: int) -> Graph:
     return ef.trace(program, *[ef.spec((1000,), np.float64)] * 2)
 
 
-@pytest.mark.parametrize(("target", "most"), [(compiled(CPU), 4), (device("a100"), 10)], ids=["c", "a100"])
+@pytest.mark.parametrize(("target", "most"), [(compiled_device(CPU), 4), (device("a100"), 10)], ids=["c", "a100"])
 def test_few_schedules_are_made_of_a_long_chain(monkeypatch: pytest.MonkeyPatch, target: Device, most: int):
     """For each of its operators."""
     bodies: list[Graph] = []
@@ -145,7 +145,7 @@ def test_elementwise_work_on_a_gpu_has_a_schedule_and_a_roofline_is_its_least_pr
 
     graph = ef.trace(program, *[ef.spec(shape, np.float32)] * 3)
     grammar = Grammar(as_written(graph), device("a100"))
-    cover = inlined(unfused_cover(grammar))
+    cover = pointwise_inlined(unfused_cover(grammar))
     (cut,) = cover.choice.values()
     assert cut.rough is not None and cut.prices.has_schedule(cut.state)
     assert cut.rough <= cut.price.seconds * 1.001 < math.inf

@@ -16,7 +16,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.machine import c_build, c_compiler, c_objects
 from eqfuse.machine.c_build import FLAGS, WANTED, CompilerError
-from eqfuse.machine.c_objects import load, load_all
+from eqfuse.machine.c_objects import load_all, loaded_library
 from tests.runtime.disturbances import Interrupts
 from tests.support.c_kernels import Saxpy, needs_compiler
 
@@ -74,7 +74,7 @@ def script(path: Path, body: str) -> Path:
 def refused(match: str) -> None:
     started = time.monotonic()
     with pytest.raises(ef.TargetUnavailable, match=match) as error:
-        load("int f;")
+        loaded_library("int f;")
     assert "pip install 'eqfuse[cc]'" in str(error.value)
     assert re.fullmatch(r"[\n\t -~…]*", str(error.value))
     assert len(str(error.value)) < 8000
@@ -106,7 +106,7 @@ def test_a_cc_that_is_no_program_is_refused(name: str, monkeypatch: pytest.Monke
 
 def test_a_compiler_may_have_arguments_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", f"{script(tmp_path / 'bin' / 'a compiler', REAL + ' $@')} -DN=3".replace("a c", "a\\ c"))
-    assert load("int n(void) { return N; }").n() == 3
+    assert loaded_library("int n(void) { return N; }").n() == 3
 
 
 def test_without_any_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,9 +160,9 @@ def test_a_text_is_begun_as_soon_as_another_is_done(tmp_path: Path, monkeypatch:
 
 def test_a_text_that_is_no_c_is_an_error_with_the_first_lines() -> None:
     with pytest.raises(CompilerError, match=r"failed \(status 1\): .*kernel.c:1:.*error") as error:
-        load("\n".join(["no C;"] * 100))
+        loaded_library("\n".join(["no C;"] * 100))
     assert len(str(error.value).splitlines()) < 20
-    assert load("int n(void) { return 8; }").n() == 8
+    assert loaded_library("int n(void) { return 8; }").n() == 8
 
 
 def test_an_error_of_one_text_leaves_the_others_to_later_calls() -> None:
@@ -190,7 +190,7 @@ def test_a_compiler_that_fails_at_one_text_ends_in_an_error(
     compiler = replace(c_compiler.find(), seconds=0.7)
     monkeypatch.setattr(c_objects, "find", lambda: compiler)
     with pytest.raises(CompilerError, match=match) as error:
-        load("int BAD;")
+        loaded_library("int BAD;")
     assert "\x1b" not in str(error.value)
     Saxpy(1).run().check()
 

@@ -12,12 +12,12 @@ pytestmark = needs_compiler
 COLLECTED = """
 import gc
 from eqfuse.machine import c_calls
-from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_objects import loaded_library
 
 text = "void *f(void *self, void *const *arguments, __PTRDIFF_TYPE__ count) { return eqf_true(self); }"
-library = load(c_calls.TEXT + text)
+library = loaded_library(c_calls.TEXT + text)
 for _ in range(300):
-    f = c_calls.functions(library, ["f"])["f"]
+    f = c_calls.library_functions(library, ["f"])["f"]
     assert f()
     ring = [f]
     ring.append(ring)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from eqfuse.machine import c_build, c_compiler, c_objects, cpu
-from eqfuse.machine.c_objects import load, load_all
+from eqfuse.machine.c_objects import load_all, loaded_library
 from tests.support.c_kernels import Saxpy, needs_compiler
 
 pytestmark = needs_compiler
@@ -71,9 +71,9 @@ def test_saxpy_is_right() -> None:
 def test_a_text_is_compiled_once_and_found_by_later_processes(
     folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert load(number(1)) is load(number(1))
+    assert loaded_library(number(1)) is loaded_library(number(1))
     forgetting(folder, monkeypatch)
-    assert load(number(1)).number() == 1
+    assert loaded_library(number(1)).number() == 1
     assert compiled == [number(1)]
 
 
@@ -86,7 +86,8 @@ def test_texts_are_compiled_side_by_side_and_equal_ones_once(compiled: list[str]
 
 def test_a_function_is_that_of_its_own_text_whatever_names_the_process_has() -> None:
     assert ctypes.pythonapi.Py_IsInitialized() == 1
-    assert load("int Py_IsInitialized(void) { return 7; } int f(void) { return Py_IsInitialized(); }").f() == 7
+    text = "int Py_IsInitialized(void) { return 7; } int f(void) { return Py_IsInitialized(); }"
+    assert loaded_library(text).f() == 7
     assert load_all([number(1), number(2)])[1].number() == 2
 
 
@@ -117,36 +118,36 @@ def test_a_damaged_object_is_set_aside_and_made_anew(
 
 
 def test_an_object_of_another_name_is_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load(number(1))
+    loaded_library(number(1))
     first = only_object(folder)
     content = first.read_bytes()
     first.unlink()
-    load(number(2))
+    loaded_library(number(2))
     only_object(folder).write_bytes(content)
     forgetting(folder, monkeypatch)
     with pytest.warns(UserWarning, match="damaged"):
-        assert load(number(2)).number() == 2
+        assert loaded_library(number(2)).number() == 2
 
 
 def test_an_object_of_another_cpu_is_never_loaded(
     folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load(number(1))
+    loaded_library(number(1))
     forgetting(folder, monkeypatch)
     monkeypatch.setattr(c_build, "cpu_features", lambda: cpu.cpu_features() + "flags: avx1024")
-    assert load(number(1)).number() == 1
+    assert loaded_library(number(1)).number() == 1
     assert compiled == [number(1)] * 2
 
 
 def test_other_flags_make_another_object(compiled: list[str]) -> None:
     text = "int number(void) { return N; }"
-    assert (load(text, "-DN=1").number(), load(text, "-DN=2").number()) == (1, 2)
+    assert (loaded_library(text, "-DN=1").number(), loaded_library(text, "-DN=2").number()) == (1, 2)
 
 
 def test_the_folder_is_private_even_where_it_was_open_to_all(folder: Path) -> None:
     folder.mkdir(parents=True)
     folder.chmod(0o777)
-    load(number(1))
+    loaded_library(number(1))
     assert folder.stat().st_mode & 0o777 == 0o700
     assert only_object(folder).stat().st_mode & 0o777 == 0o600
 
@@ -167,7 +168,7 @@ def test_a_folder_that_is_another_users_is_not_trusted(folder: Path, monkeypatch
 def test_an_object_that_another_user_has_put_there_is_not_loaded(
     folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load(number(1))
+    loaded_library(number(1))
     os_fstat = os.fstat
     forgetting(folder, monkeypatch)
 
@@ -177,7 +178,7 @@ def test_an_object_that_another_user_has_put_there_is_not_loaded(
         return os.stat_result(fields)
 
     monkeypatch.setattr(os, "fstat", foreign)
-    assert load(number(1)).number() == 1
+    assert loaded_library(number(1)).number() == 1
     assert compiled == [number(1)] * 2
 
 
@@ -211,19 +212,19 @@ def test_nothing_is_left_among_temporary_files(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     load_all([number(n) for n in range(3)])
     with pytest.raises(c_build.CompilerError):
-        load("no C")
+        loaded_library("no C")
     assert not [*(tmp_path / "temporary").iterdir()]
 
 
 def test_the_oldest_objects_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(c_objects, "KEPT", 2)
     for n in range(4):
-        load(number(n))
+        loaded_library(number(n))
         for path in folder.glob("*.object"):
             os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 100))
     assert len([*folder.glob("*.object")]) == 2
     monkeypatch.setattr(c_objects, "BYTES", 1)
-    load(number(9))
+    loaded_library(number(9))
     assert not [*folder.glob("*.object")]
 
 
@@ -243,7 +244,7 @@ def test_processes_may_build_the_same_at_once(folder: Path) -> None:
 
 def test_threads_may_load_the_same_at_once() -> None:
     numbers: list[int] = []
-    threads = [threading.Thread(target=lambda: numbers.append(load(number(5)).number())) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: numbers.append(loaded_library(number(5)).number())) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -253,10 +254,10 @@ def test_threads_may_load_the_same_at_once() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_may_compile() -> None:
-    load(number(1))
+    loaded_library(number(1))
     child = os.fork()
     if not child:
-        os._exit(load(number(7)).number() if load(number(1)).number() == 1 else 0)
+        os._exit(loaded_library(number(7)).number() if loaded_library(number(1)).number() == 1 else 0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.machine import c_compiler, c_threads
-from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_objects import loaded_library
 from eqfuse.machine.thread_limit import limit, thread_count
 from tests.runtime.disturbances import Interrupts
 from tests.support.c_kernels import Saxpy, address, needs_compiler
@@ -53,7 +53,7 @@ void third(double *thirds, long long chunk) { volatile double one = 1, three = 3
 
 @pytest.fixture(scope="module")
 def kernels() -> ctypes.CDLL:
-    return load(KERNELS)
+    return loaded_library(KERNELS)
 
 
 @pytest.fixture(autouse=True)
@@ -178,11 +178,11 @@ ASLEEP_ON_ONE_CPU = """
 import os, time
 import numpy as np
 from eqfuse.machine import c_threads
-from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_objects import loaded_library
 from tests.runtime.test_native_threads import KERNELS, address, threads_of
 
 def tasks(): return {int(task) for task in os.listdir("/proc/self/task")}
-kernels, everywhere, others = load(KERNELS), os.sched_getaffinity(0), tasks()
+kernels, everywhere, others = loaded_library(KERNELS), os.sched_getaffinity(0), tasks()
 threads_of(kernels, 2)
 (worker,) = tasks() - others
 for _ in range(100):  # the system may move the caller on
@@ -211,7 +211,7 @@ def test_a_worker_is_woken_off_the_callers_cpu() -> None:
 @two_cpus
 def test_workers_have_the_callers_arithmetic(kernels: ctypes.CDLL) -> None:
     c = ctypes.CDLL(None)
-    upward = load("#include <fenv.h>\nint upward(void) { return FE_UPWARD; }").upward()
+    upward = loaded_library("#include <fenv.h>\nint upward(void) { return FE_UPWARD; }").upward()
     for way in (upward, 0, upward):
         thirds = np.zeros(20_000)
         before = c.fegetround()
@@ -308,10 +308,10 @@ def test_a_process_ends_at_once_with_workers_at_rest_or_at_work() -> None:
     program = """
 import ctypes, os, threading, time
 from eqfuse.machine import c_compiler, c_threads
-from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_objects import loaded_library
 from tests.support.c_kernels import address
 text = "volatile int on = 1; void forever(void *args, long long chunk) { while (on) ; }"
-forever = address(load(text).forever)
+forever = address(loaded_library(text).forever)
 threading.Thread(target=c_threads.run, args=(forever, 0, 2, 2), daemon=True).start()
 time.sleep(0.2)
 """

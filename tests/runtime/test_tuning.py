@@ -48,7 +48,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(tuning, "compile_graph", noted)
     monkeypatch.setattr(tuning, "in_turn", stand_in.in_turn)
-    monkeypatch.setattr(tuning, "together", lambda threads: stand_in.look)
+    monkeypatch.setattr(tuning, "look_together", lambda threads: stand_in.look)
     yield stand_in
 
 

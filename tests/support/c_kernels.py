@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.machine.c_objects import load
+from eqfuse.machine.c_objects import loaded_library
 
 needs_compiler = pytest.mark.skipif(
     sys.platform == "win32" or not (shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")),
@@ -47,7 +47,7 @@ class Saxpy:
         self.right = self.a * self.x + self.y
         self._args = (ctypes.c_void_p * 3)(*(array.ctypes.data for array in (self.a, self.x, self.y)))
         self.args = ctypes.addressof(self._args)
-        self.kernel = address(load(SAXPY).saxpy)
+        self.kernel = address(loaded_library(SAXPY).saxpy)
 
     def run(self) -> Saxpy:
         """All chunks, by this thread."""

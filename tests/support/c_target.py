@@ -14,7 +14,7 @@ import pytest
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.emit.c.device import compiled
+from eqfuse.emit.c.device import compiled_device
 from eqfuse.emit.c.kernels import CKernel, Module, emit_kernel, loaded, module_text
 from eqfuse.emit.c.product.schedule import product_schedule
 from eqfuse.emit.c.product.writer import write
@@ -23,7 +23,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE
 
-C = compiled(DEVICES["cpu"], width=64)  # whatever CPU the tests run on
+C = compiled_device(DEVICES["cpu"], width=64)  # whatever CPU the tests run on
 KINDS = ("map", "row", "reduce", "scan")
 
 

@@ -131,7 +131,7 @@ def judge(kind: str, graph: Graph, arrays: Sequence[np.ndarray] | None = None, d
         if exact or dtypes.kind(w.dtype) not in "fc":
             assert g.tobytes() == np.ascontiguousarray(w).tobytes() or np.array_equal(g, w, equal_nan=True), source
         else:
-            near, far = (dtypes.parts(v).astype(np.float64) for v in (g, w))
+            near, far = (dtypes.real_parts(v).astype(np.float64) for v in (g, w))
             tolerance = 64 * dtypes.epsilon(w.dtype) * float(np.abs(far).max(initial=1.0))
             np.testing.assert_allclose(near, far, rtol=0, atol=tolerance, err_msg=source)
     for a, b in zip(arrays, before, strict=True):

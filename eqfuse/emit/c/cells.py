@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from eqfuse.emit.c.nest import Access, aligned, where
-from eqfuse.emit.c.passes import is_load, is_number, is_reduction
+from eqfuse.emit.c.nest import Access, aligned, leaf_access
+from eqfuse.emit.c.passes import is_known_number, is_load, is_reduction
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import leaf_chain
@@ -283,7 +283,7 @@ class _CellWalk:
 
     def _cell_node(self, spot: _Spot, below: list[_Spot], code: int) -> _CellNode:
         value, n = spot.value, spot.value.n
-        if spot.is_load and is_number(n):
+        if spot.is_load and is_known_number(n):
             return _CellNode(leaf_chain(n)[0] if value.path else n, {})
         if spot.pieces and not below[0].is_load:
             return below[0].nodes[code & below[0].mask]
@@ -308,7 +308,7 @@ class _CellWalk:
     def _loaded(self, value: _Value) -> tuple[Node, Read]:
         n = value.n
         path = value.path if value.is_piece else (*value.path, self.numbers[n])
-        read = Read(leaf_chain(n)[0], self._placed(value, n.shape, where(n)))
+        read = Read(leaf_chain(n)[0], self._placed(value, n.shape, leaf_access(n)))
         return self._entered(value, path, self.space, read)
 
     def _placed(self, value: _Value, shape: Shape, access: Access) -> Access:
@@ -321,7 +321,7 @@ class _CellWalk:
         """An input along the axis of the places."""
         n = value.n
         source = n.args[0]
-        axis, place = source.type.rank + n.attr("axis"), where(source)
+        axis, place = source.type.rank + n.attr("axis"), leaf_access(source)
         if not source.shape[axis]:
             raise UnsupportedOp("a c kernel gathers from no empty array")
         kept = 1 if row(n.op).by_element else n.args[1].type.rank

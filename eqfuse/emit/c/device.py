@@ -27,10 +27,10 @@ CALL = 2e-7  # seconds of a call of a C function from Python, and the line of th
 def device() -> Device:
     """TargetUnavailable where there is no C compiler."""
     find()
-    return compiled(numpy_device())
+    return compiled_device(numpy_device())
 
 
-def compiled(here: Device, width: int | None = None) -> Device:
+def compiled_device(here: Device, width: int | None = None) -> Device:
     """The machine `here`, a profile of the NumPy target, for compiled loops of `width` bytes a vector: this CPU's."""
     width = width or vector_bytes()
     single = width / 4 * GIGAHERTZ * 1e9 * LOADS * here.threads

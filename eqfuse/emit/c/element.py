@@ -18,7 +18,7 @@ from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, partial_dtype
 from eqfuse.emit.c.nest import NAMES, Access, aligned
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.passes import is_gather, is_load, is_number, is_reduction
+from eqfuse.emit.c.passes import is_gather, is_known_number, is_load, is_reduction
 from eqfuse.emit.c.places import Places
 from eqfuse.emit.c.table import Counts, Table
 from eqfuse.ir.graph import Node
@@ -87,7 +87,7 @@ class Elements:
 
     def value(self, n: Node, place: str) -> str:
         """The value of `n` as a line at `place` names it."""
-        if is_number(n):
+        if is_known_number(n):
             return self.parameters.leaf(leaf_chain(n)[0])
         if is_reduction(n):
             return self.results[n]

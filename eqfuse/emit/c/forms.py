@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from eqfuse.emit.c.cells import Cell, CellBox, Read, cells_of, check_few, is_map
 from eqfuse.emit.c.nest import Access, Nest, access
-from eqfuse.emit.c.passes import Pass, Strip, is_gather, is_load, is_number, is_reduction
+from eqfuse.emit.c.passes import Pass, Strip, is_gather, is_known_number, is_load, is_reduction
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
@@ -108,7 +108,7 @@ def _with_strides(read: Read, ones: Mapping[int, int], strides: Sequence[int]) -
 def forms_of(body: Graph, space: Shape) -> list[Form]:
     """UnsupportedOp where there are too many."""
     if not any(map(is_map, body.nodes)):
-        reads = {n: Read(leaf_chain(n)[0], access(n, space)) for n in _loaded(body) if not is_number(n)}
+        reads = {n: Read(leaf_chain(n)[0], access(n, space)) for n in _loaded(body) if not is_known_number(n)}
         reductions = tuple(n for n in body.nodes if is_reduction(n))
         return [Form(body, reductions, (reads,), boxes=(tuple([(0, n) for n in space]),))]
     cells = cells_of(body, space)

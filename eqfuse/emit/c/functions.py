@@ -154,12 +154,12 @@ def with_functions(kernels: Sequence[str]) -> str:
     """The texts of kernels behind the functions that they call, and those that they call, each after what it needs."""
     of_all: dict[str, None] = {}
     texts = [_shared(text, of_all) for text in kernels]
-    functions = needed("\n".join([*of_all, *texts]))
+    functions = needed_functions("\n".join([*of_all, *texts]))
     vectors = "".join([_VECTORS, *of_all]) if of_all else ""
     return "\n".join(part for part in (functions, vectors, *texts) if part)
 
 
-def needed(text: str) -> str:
+def needed_functions(text: str) -> str:
     """The functions that `text` calls, and those that they call, each after what it needs."""
     elementary: dict[tuple[str, str], None] = {}
     bodies: dict[str, str] = {}
@@ -201,7 +201,7 @@ def _enter(text: str, elementary: dict[tuple[str, str], None], sources: dict[str
 def _source(name: str, suffix: str) -> str:
     if f"{name}_{suffix}" in _HALVES:
         return _HALVES[f"{name}_{suffix}"]
-    if tiled := tile.text(name, (_FLOATS.get(suffix) or _INTEGERS[suffix])[0], suffix):
+    if tiled := tile.tile_function(name, (_FLOATS.get(suffix) or _INTEGERS[suffix])[0], suffix):
         return tiled
     if suffix in _INTEGERS:
         T, U, _, bits = _INTEGERS[suffix]

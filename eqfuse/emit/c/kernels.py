@@ -199,7 +199,7 @@ def loaded(texts: Sequence[Module]) -> dict[str, Any]:
         libraries = load_all([m.text for m in texts])
     for library, module in zip(libraries, texts, strict=True):
         ctypes.c_void_p.in_dll(library, RUN).value = runner()
-        functions |= c_calls.functions(library, [f for k in module.kernels for f in k.functions])
+        functions |= c_calls.library_functions(library, [f for k in module.kernels for f in k.functions])
     return functions
 
 

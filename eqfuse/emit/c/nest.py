@@ -52,11 +52,11 @@ class Dim:
 
 def access(n: Node, space: Shape) -> Access:
     """Of a leaf behind views that broadcasts to `space`."""
-    place = where(n)
+    place = leaf_access(n)
     return aligned(place.offset, place.strides, n.shape, space)
 
 
-def where(n: Node) -> Access:
+def leaf_access(n: Node) -> Access:
     """Of a leaf behind views, along its own axes. UnsupportedOp where no strides express the views."""
     if not n.type.size:  # nothing is read, wherever loops along its empty axes stand
         return Access(0, tuple([int(extent == 0) for extent in n.shape]))

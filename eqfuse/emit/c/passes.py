@@ -100,7 +100,7 @@ def is_gather(n: Node) -> bool:
     return n.op in GATHERING
 
 
-def is_number(n: Node) -> bool:
+def is_known_number(n: Node) -> bool:
     """Is `n` a number of the program, maybe behind views?"""
     return leaf_chain(n)[0].number is not None
 

@@ -45,7 +45,7 @@ def split_of(
 ) -> Split:
     """`stage`: by value, the passes before it. `itemsize`: bytes of an element in all arrays together."""
     several, reduced = max(stage.values()) > 1, [d for d, dim in enumerate(nest.dims) if dim.reduced]
-    whole = Split(narrowed(nest, itemsize, device) if nest.by_columns and several else nest)
+    whole = Split(with_few_columns(nest, itemsize, device) if nest.by_columns and several else nest)
     beside = [o for o in body.outputs if not stage[o]]
     joined = [o for o in body.outputs if stage[o]]
     leaves = all(o.shape == space for o in beside) and all(o.shape != space for o in joined)
@@ -106,7 +106,7 @@ def _in_blocks(nest: Nest, d: int, block: int) -> Nest:
     return replace(nest, dims=(*nest.dims[:d], replace(nest.dims[d], block=block), *nest.dims[d + 1 :]))
 
 
-def narrowed(nest: Nest, itemsize: int, device: Device) -> Nest:
+def with_few_columns(nest: Nest, itemsize: int, device: Device) -> Nest:
     """The nest with as few columns to a unit as let its elements, of `itemsize` bytes in all arrays together, stay near
     from pass to pass; none narrower than a few cache lines."""
     rows = max(1, math.prod(nest.dims[d].extent for d in nest.inside))
@@ -119,7 +119,7 @@ def of_scans(nest: Nest, again: bool, itemsize: int, device: Device) -> Nest:
     if not nest.by_columns:
         return nest
     if again:
-        nest = narrowed(nest, itemsize, device)
+        nest = with_few_columns(nest, itemsize, device)
     units = nest.units // nest.runs.blocks
     return of_width(nest, max(LINE, min(nest.runs.block, nest.runs.extent * units // FEW_UNITS // LINE * LINE)))
 

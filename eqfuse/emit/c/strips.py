@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from eqfuse.dtypes import kind
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.nest import Nest
-from eqfuse.emit.c.passes import Strip, is_gather, is_load, is_number, is_reduction, is_scan, needed
+from eqfuse.emit.c.passes import Strip, is_gather, is_known_number, is_load, is_reduction, is_scan, needed
 from eqfuse.emit.c.rates import MOVED, additions
 from eqfuse.ir.graph import Node
 
@@ -131,7 +131,7 @@ class _Places:
 
     def _load(self, n: Node) -> tuple[int, Shift]:
         read = self._form.arrays.get(n)
-        if is_number(n) or read is None:
+        if is_known_number(n) or read is None:
             return self._number(n), NOWHERE
         steps, counted, rest = self._nest.steps(read.access), _rows_of(self._nest), read.access.offset
         rows = along = None

@@ -14,7 +14,7 @@ from eqfuse.machine.device_arrays import REFUSALS, DLPackDevice, dlpack_device, 
 from eqfuse.machine.gpu import Gpu
 
 
-def taken(gpu: Gpu, array: Any, name: str) -> Any:
+def argument_array(gpu: Gpu, array: Any, name: str) -> Any:
     """The argument `name`, no array of `gpu`: over the same memory where it lies on a CUDA device, else on the host."""
     device = _device(array, name)
     return ndarray(array, f"the argument {name!r}") if device is None else _adopted(gpu, array, name)

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.neighbours import neighbouring
-from eqfuse.emit.cuda.pieces import chosen, pieces_at
+from eqfuse.emit.cuda.pieces import first_choice, pieces_at
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import Role, row
@@ -291,7 +291,7 @@ class Elements:
         sources = {source for _, source, _ in pieces}
         if len(sources) == 1:
             places = zip(*[place for *_, place in pieces], strict=True)
-            place = tuple(self._short(chosen([p[0] for p in pieces], texts)) for texts in places)
+            place = tuple(self._short(first_choice([p[0] for p in pieces], texts)) for texts in places)
             return self.name(n, index, (yield self._value(sources.pop(), place)))
         branches: list[tuple[str, list[str], str]] = []
         for condition, source, place in pieces:

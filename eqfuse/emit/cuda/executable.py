@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.cuda.arguments import as_kind, device_of, taken
+from eqfuse.emit.cuda.arguments import argument_array, as_kind, device_of
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.graphs import Graphs, refuse
 from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel
@@ -162,7 +162,7 @@ class CudaExecutable(Executable):
         self._counted(arrays)
         arguments, first = [], None
         for array, (v, dtype, shape) in zip(arrays, self._expected, strict=True):
-            argument = array if (held := gpu.holds(array)) else taken(gpu, array, self._name(v))
+            argument = array if (held := gpu.holds(array)) else argument_array(gpu, array, self._name(v))
             if argument.shape != shape or argument.dtype != dtype:
                 self._refuse(v, argument)
             if held or type(argument) is not np.ndarray:

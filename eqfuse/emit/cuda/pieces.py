@@ -59,7 +59,7 @@ def _from(text: str, start: int, extent: int) -> str:
     return "0" if extent == 1 else f"({text} - {start})" if start else text
 
 
-def chosen(conditions: Sequence[str], texts: Sequence[str]) -> str:
+def first_choice(conditions: Sequence[str], texts: Sequence[str]) -> str:
     """The first of `texts` whose condition holds; the last one has none."""
     choice = texts[-1]
     for condition, text in zip(conditions[-2::-1], texts[-2::-1], strict=True):

@@ -30,7 +30,7 @@ from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
 from eqfuse.errors import TargetUnavailable, UnsupportedOp, user_level
 from eqfuse.machine.files import cache_dir, set_aside, write_atomically
-from eqfuse.machine.quiet import Watch, together
+from eqfuse.machine.quiet import Watch, look_together
 from eqfuse.machine.thread_limit import thread_count
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
@@ -125,7 +125,7 @@ def _estimated(path: Path, replace: bool) -> Device:
 def _measured(quick: bool) -> tuple[Device, str | None]:
     """A measurement, and what says that the machine was busy: a quick one is repeated if it was."""
     for _ in range(ATTEMPTS if quick else 1):
-        watch = Watch(partial(together, thread_count()))
+        watch = Watch(partial(look_together, thread_count()))
         measured = measure(quick, watch.look)
         if watch.trouble is None:
             break

@@ -109,7 +109,7 @@ def _starts(n: Node) -> list[int]:
     return bounds
 
 
-def rows_of(
+def rows_of_pieces(
     out: np.ndarray, low: int, high: int, before: tuple[slice, ...], starts: Sequence[int], pieces: Sequence[np.ndarray]
 ) -> np.ndarray:
     """Places `low` to `high` of the array joined of `pieces`, which begin at `starts`, along the axis after `before`: a

@@ -12,7 +12,7 @@ from functools import partial
 from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.dtypes import moved
-from eqfuse.emit.numpy.halo import array, inner, part_of, row_bounds
+from eqfuse.emit.numpy.halo import array, image_tile, inner, row_bounds
 from eqfuse.emit.numpy.schedule import BlockedConvolution
 from eqfuse.emit.numpy.slide import UnrolledBlocks
 from eqfuse.emit.numpy.source import Source
@@ -30,7 +30,7 @@ def conv_kernel(schedule: BlockedConvolution) -> Source:
     if schedule.before is not None:
         first = StageText(source, schedule.before, "p", ("low", "high"))
     else:
-        first = part_of(source, slide.image, schedule.image, unrolled.reads, ("low", "high"))
+        first = image_tile(source, slide.image, schedule.image, unrolled.reads, ("low", "high"))
     last = StageText(source, schedule.after, incoming=schedule.incoming)
     buffers, nbytes = _arrays(source, unrolled)
     shorter: list[str] = []

@@ -16,7 +16,7 @@ from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.ir.graph import Node
 
 
-def part_of(source: Source, image: Node, panel: Panel, cut: Tiling, span: tuple[str, str]) -> str:
+def image_tile(source: Source, image: Node, panel: Panel, cut: Tiling, span: tuple[str, str]) -> str:
     """The expression of the tile of an `image` in memory."""
     name = source.name("a")
     source.line(f"{name} = {source.view(image)}")

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.emit.numpy.ops import filled
+from eqfuse.emit.numpy.ops import filled_template
 from eqfuse.emit.numpy.schedule import BlockCopies
 from eqfuse.emit.numpy.source import Source, named
 from eqfuse.emit.numpy.table import ROWS
-from eqfuse.emit.numpy.temporaries import copied, temporaries, unreshaped
+from eqfuse.emit.numpy.temporaries import temporaries, unreshaped, view_copy_bytes
 from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, substitute
@@ -57,7 +57,7 @@ def library_kernel(body: Graph) -> Source:
         source.line(f"copyto(o0, {array}[{':, ' * (len(n.args[0].shape) + n.attr('axis'))}{place}])")
     elif ROWS[n.op].own_array and len(body.outputs) == 1:
         source.names |= ROWS[n.op].names
-        source.returned = filled(n, ROWS[n.op].new, args)
+        source.returned = filled_template(n, ROWS[n.op].new, args)
     else:
         source.line(_call(source, n, args))
     for place in source.writes[1:]:
@@ -72,7 +72,7 @@ def block_copies_kernel(schedule: BlockCopies) -> Source:
         base = unreshaped(o)
         destination = place if base is o else f"{place}.reshape({base.shape})"
         if run_axis(base) is None:
-            source.note_statement_bytes(copied(base))
+            source.note_statement_bytes(view_copy_bytes(base))
             source.line(f"copyto({destination}, {source.view(base)})")
             continue
         source.line(f"x = {source.view(base)}")
@@ -140,7 +140,7 @@ def _take_slices(source: Source, n: Node, args: list[str]) -> None:
 def _call(source: Source, n: Node, args: list[str]) -> str:
     source.note_statement_bytes(temporaries(n))
     source.names |= ROWS[n.op].names
-    return filled(n, ROWS[n.op].into, args, out="o0")
+    return filled_template(n, ROWS[n.op].into, args, out="o0")
 
 
 def slice_scatter(source: Source, n: Node, args: list[str]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from eqfuse.emit.numpy.erf import erf as fast_erf
 from eqfuse.emit.numpy.table import INSIDE, NUMBERS, VIEWS, NumpyRow
-from eqfuse.emit.numpy.transpose_copy import blocks_of, copy_transposed
+from eqfuse.emit.numpy.transpose_copy import block_count, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
@@ -28,7 +28,7 @@ WINDOWED = tuple(op for op, r in INSIDE.items() if r.by_meaning)  # small ones r
 ONE_RUN = frozenset(op for op, r in INSIDE.items() if r.one_run)
 
 NAMES: dict[str, Any] = {
-    "fast_erf": fast_erf, "choose": choose, "copy_transposed": copy_transposed, "blocks_of": blocks_of,
+    "fast_erf": fast_erf, "choose": choose, "copy_transposed": copy_transposed, "blocks_of": block_count,
     "clip": np._core.umath.clip, "einsum": np._core.multiarray.c_einsum,  # type: ignore[attr-defined]
     "vecdot": np.vecdot, "dot": np.dot, "copyto": np.copyto, "empty": np.empty,
     "ascontiguousarray": np.ascontiguousarray, "divmod": divmod, "min": min,
@@ -44,10 +44,10 @@ def into(n: Node, args: Sequence[str], out: str, axes: tuple[int, ...] = ()) -> 
     """The statement that computes `n` of `args` into the array `out`. `axes`: those reduced, from the left."""
     if n.op == "minimum" and len(args) == 3:
         return f"clip({', '.join(args)}, {out})"
-    return filled(n, _row_of(n).into, args, out=out, axes=axes)
+    return filled_template(n, _row_of(n).into, args, out=out, axes=axes)
 
 
-def filled(n: Node, template: str | None, args: Sequence[str], **names: object) -> str:
+def filled_template(n: Node, template: str | None, args: Sequence[str], **names: object) -> str:
     """`template`, of the row of `n`, with the names of its arguments and its attributes; `names` go before those."""
     if template is None:
         raise UnsupportedOp(f"the NumPy table (eqfuse/emit/numpy/table.py) has no such statement for {n.op!r}")
@@ -95,7 +95,7 @@ def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
     """The statement that computes `n` of `args` into a new array `name`; `dtype` names the result's dtype."""
     if n.op == "minimum" and len(args) == 3:
         return f"{name} = clip({', '.join(args)})"
-    return f"{name} = {filled(n, _row_of(n).new, args, dtype=dtype)}"
+    return f"{name} = {filled_template(n, _row_of(n).new, args, dtype=dtype)}"
 
 
 def of_numbers(n: Node, args: Sequence[str]) -> str:
@@ -125,7 +125,7 @@ def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:
             continue
         view = chain[position]
         ranges = _index_text(view.attr("ranges")) if view.op == "slice" else ""
-        name = filled(view, VIEWS[view.op].new, [name], ranges=ranges)
+        name = filled_template(view, VIEWS[view.op].new, [name], ranges=ranges)
         position += 1
     return f"{name}[()]" if number else name
 

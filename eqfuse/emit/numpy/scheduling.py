@@ -31,21 +31,21 @@ from eqfuse.emit.numpy.schedule import (
 from eqfuse.emit.numpy.slide import PoolingBlocks, UnrolledBlocks, single_axes
 from eqfuse.emit.numpy.spans import seams, spans
 from eqfuse.emit.numpy.stage import Stage
-from eqfuse.emit.numpy.statements import statements, viewed
+from eqfuse.emit.numpy.statements import behind_views, statements
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.tiling import (
     Panel,
     Tiling,
     alive,
-    cut,
     grain,
     is_lone_reduction,
     panel_of,
     tile_elements,
+    tiling_for,
     whole_seconds,
     worth_tiling,
 )
-from eqfuse.emit.numpy.traffic import bytes_read, leaves_read
+from eqfuse.emit.numpy.traffic import leaves_read, line_bytes
 from eqfuse.emit.numpy.transpose_copy import blocks_behind, run_axis
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ir.views import TooManyCopies, computes, push_views
@@ -86,7 +86,7 @@ def single(body: Graph, device: Device) -> NumpySchedule:
 
 
 def _traffic(body: Graph, parts: Mapping[Node, float] | None = None) -> dict[str, Any]:
-    reads, moved = bytes_read(body, (1, LINE), parts)
+    reads, moved = line_bytes(body, (1, LINE), parts)
     return {"reads": reads, "writes": tuple(o.type.nbytes for o in body.outputs), "gaps": sum(moved) - sum(reads)}
 
 
@@ -97,7 +97,7 @@ def _whole(body: Graph) -> WholeArrays:
 
 def _whole_calls(body: Graph, rest: Graph, inline: bool, written: Iterable[Node] = ()) -> int:
     """NumPy calls that compute `rest` of `body` on whole arrays and fill its outputs; `written` are filled already."""
-    kept, placed = [viewed(o) for o in body.outputs], [*written, *(o for o in rest.outputs if computes(o))]
+    kept, placed = [behind_views(o) for o in body.outputs], [*written, *(o for o in rest.outputs if computes(o))]
     calls = sum(s.calls for s in statements(rest.computations, placed, kept, inline).values())
     return calls + len(rest.outputs) - len({*placed} & {*rest.outputs})
 
@@ -148,7 +148,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     gathers = body.of_role(Role.GATHER)
     if panel.short_rows() and not products and not gathers and not seams(body, panel):
         panel = panel.flip()
-    chosen = cut(panel, row_elements, target, device.threads, depth, grain(body))
+    chosen = tiling_for(panel, row_elements, target, device.threads, depth, grain(body))
     if chosen is None or chosen.count == 1 or not may_cut(body, panel, [chosen.axis, *chosen.loops]):
         return _whole(body)
     if spans(body, panel, chosen.axis, chosen.loops) is None:

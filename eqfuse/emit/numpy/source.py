@@ -25,8 +25,8 @@ from eqfuse.emit.numpy.ops import (
     view_text,
     whole_product,
 )
-from eqfuse.emit.numpy.statements import bits, reduced_axes, statements, viewed
-from eqfuse.emit.numpy.temporaries import buffers, copied, lies_apart, temporaries, unreshaped
+from eqfuse.emit.numpy.statements import behind_views, bits_dtype, reduced_axes, statements
+from eqfuse.emit.numpy.temporaries import buffers, lies_apart, temporaries, unreshaped, view_copy_bytes
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops.elementwise import UFUNCS
@@ -155,7 +155,7 @@ def straight(
     `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in;
     what is `kept` is read again later.
     """
-    kept = [*map(viewed, source.body.outputs), *kept]
+    kept = [*map(behind_views, source.body.outputs), *kept]
     workspaces: dict[str, TensorType] = {}
     numbers: set[Node] = set()
     free: list[str] = []  # workspaces; the one left last, which is still in cache, is taken first
@@ -185,7 +185,7 @@ def straight(
             operands[n] = f"{args[0]}.{n.op}"
             continue
         passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
-        passing += sum(copied(a) for a in read if computes(viewed(a)))
+        passing += sum(view_copy_bytes(a) for a in read if computes(behind_views(a)))
         if statement.form == "fresh":
             out = source.name("t")
             source.kernel_bytes += n.type.nbytes
@@ -195,7 +195,7 @@ def straight(
             over = operands[statement.over] if statement.over is not None else None
             out = places.get(n) or over or workspace(n.type)
             if statement.form == "choose":
-                mask = workspace(TensorType(np.dtype(bits(n.dtype)), n.args[0].shape))
+                mask = workspace(TensorType(np.dtype(bits_dtype(n.dtype)), n.args[0].shape))
                 source.line(f"choose({', '.join(args)}, {mask}, {out})")
                 free.append(mask)
             else:
@@ -225,10 +225,10 @@ def straight_kernel(body: Graph) -> Source:
     for o, place in zip(body.outputs, source.writes, strict=True):
         if computes(o):
             places.setdefault(o, place)
-    forms = statements(nodes, list(places), [*map(viewed, body.outputs)], True)
+    forms = statements(nodes, list(places), [*map(behind_views, body.outputs)], True)
     for n in nodes:
         for a in () if n in forms and forms[n].form == "number" else n.args:
-            if not computes(viewed(a)) and a not in operands:
+            if not computes(behind_views(a)) and a not in operands:
                 operands[a] = named(source, a)
     straight(source, nodes, operands, places)
     copies(source, body.outputs, operands, places)
@@ -247,7 +247,7 @@ def named(source: Source, n: Node) -> str:
     if text.isidentifier():
         return text
     name = source.name("a")
-    source.held_bytes += copied(n)
+    source.held_bytes += view_copy_bytes(n)
     source.views[name] = n
     return name
 
@@ -260,5 +260,5 @@ def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], p
         elif places.get(o) != place:
             base = unreshaped(o)
             destination = place if base is o else f"{place}.reshape({base.shape})"
-            source.note_statement_bytes(copied(base))
+            source.note_statement_bytes(view_copy_bytes(base))
             source.line(f"copyto({destination}, {source.view(base, operands)})")

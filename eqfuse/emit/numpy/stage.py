@@ -22,7 +22,7 @@ from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
 from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape, longest
 from eqfuse.emit.numpy.spans import NONE, spans
-from eqfuse.emit.numpy.statements import bits, last_uses, statements
+from eqfuse.emit.numpy.statements import bits_dtype, last_uses, statements
 from eqfuse.emit.numpy.temporaries import for_blas
 from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import run_axis
@@ -177,7 +177,7 @@ class Stage:
         dying = [a for a in dict.fromkeys(uses) if a in slot_of and self.last[a] == step]
         blended = self._blends(n)
         if blended:
-            self.masks[n] = self.slots.take(self.tile_shape(n.args[0]), np.dtype(bits(n.dtype)))
+            self.masks[n] = self.slots.take(self.tile_shape(n.args[0]), np.dtype(bits_dtype(n.dtype)))
         reused = next((slot_of[a] for a in dying if self._may_overwrite(n, a, blended)), None)
         output = self.outputs.get(n)
         scattered = output is not None and self.scattered(n)
@@ -210,7 +210,7 @@ class Stage:
         return own and not self.gaps and slot.output is None and slot.dtypes == {n.dtype}
 
     def _blends(self, n: Node) -> bool:
-        return n.op == "where" and self.elements(n) >= CHOOSE_FROM and bits(n.dtype) is not None
+        return n.op == "where" and self.elements(n) >= CHOOSE_FROM and bits_dtype(n.dtype) is not None
 
     # how arrays are read and written
 

@@ -46,10 +46,10 @@ def statements(
     that the program gives, and not into new arrays.
     """
     wanted = [*placed, *kept]
-    reads = clipped(nodes, [*wanted, *(viewed(a) for n in nodes for a in n.args if not computes(a))])
+    reads = clipped(nodes, [*wanted, *(behind_views(a) for n in nodes for a in n.args if not computes(a))])
     nodes = list(reads)
     numbers = _numbers(reads, placed, wanted) if inline else set()
-    last = last_uses([[*map(viewed, args)] for args in reads.values()], wanted)
+    last = last_uses([[*map(behind_views, args)] for args in reads.values()], wanted)
     owned: set[Node] = set()
     by_node: dict[Node, Statement] = {}
     for position, n in enumerate(nodes):
@@ -57,7 +57,7 @@ def statements(
         if n not in wanted and _is_part(n, reads):
             by_node[n] = Statement(read, "part", 0)
             continue
-        seen = [viewed(a) for a in dict.fromkeys(read)]
+        seen = [behind_views(a) for a in dict.fromkeys(read)]
         dying = next((a for a in read if _reusable(a, n, position, last, owned) and seen.count(a) == 1), None)
         takes = row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast") and n not in placed
         over = dying if takes else None
@@ -72,7 +72,7 @@ def statements(
 
 
 def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None, inline: bool) -> Statement:
-    if n.op == "where" and n.type.size >= CHOOSE_FROM and bits(n.dtype) and n.shape in [a.shape for a in n.args]:
+    if n.op == "where" and n.type.size >= CHOOSE_FROM and bits_dtype(n.dtype) and n.shape in [a.shape for a in n.args]:
         return Statement(read, "choose", 1)
     if placed or over is not None or (inline and n.op not in WINDOWED):
         calls = 2 if n.op in (*COPIED, *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
@@ -87,9 +87,9 @@ def _numbers(reads: Mapping[Node, Sequence[Node]], placed: Collection[Node], wan
     for n in reversed(list(reads)):
         if n not in of_arrays and are_numbers(n.op, n.type, [a.type for a in n.args]) and reads[n] == n.args:
             numbers.add(n)
-            of_arrays.update(viewed(a) for a in n.args if viewed(a) is not a)
+            of_arrays.update(behind_views(a) for a in n.args if behind_views(a) is not a)
         else:
-            of_arrays.update(map(viewed, reads[n]))
+            of_arrays.update(map(behind_views, reads[n]))
     return numbers
 
 
@@ -97,7 +97,7 @@ def reduced_axes(n: Node) -> tuple[int, ...]:
     return n.attr("axes") if row(n.op).role is Role.REDUCTION else ()
 
 
-def bits(dtype: np.dtype) -> str | None:
+def bits_dtype(dtype: np.dtype) -> str | None:
     """The integer dtype that holds the bits of `dtype`, where NumPy has one."""
     return f"i{dtype.itemsize}" if dtype.itemsize in (1, 2, 4, 8) else None
 
@@ -111,7 +111,7 @@ def last_uses(reads: Sequence[Sequence[Node]], outputs: Iterable[Node]) -> dict[
     return last | dict.fromkeys(outputs, len(reads))
 
 
-def viewed(n: Node) -> Node:
+def behind_views(n: Node) -> Node:
     """What `n` is a view of, or itself."""
     return leaf_chain(n)[0]
 
@@ -121,7 +121,7 @@ def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
     if n.op not in ("real", "imag"):
         return False
     (whole,) = n.args
-    at_hand = whole.dtype.kind == "c" and viewed(whole) not in reads
+    at_hand = whole.dtype.kind == "c" and behind_views(whole) not in reads
     return at_hand and sum(args.count(n) for args in reads.values()) == 1
 
 

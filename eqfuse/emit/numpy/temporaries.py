@@ -46,7 +46,7 @@ def lies_apart(n: Node) -> bool:
     return strides_after(leaf.type, chain) not in (None, contiguous(n.shape))
 
 
-def copied(n: Node) -> int:
+def view_copy_bytes(n: Node) -> int:
     """Bytes that NumPy copies to take the views of the leaf `n`: 0 unless a reshape needs another order."""
     leaf, chain = leaf_chain(n)
     return n.type.nbytes if leaf.op != "const" and strides_after(leaf.type, chain) is None else 0
@@ -55,7 +55,7 @@ def copied(n: Node) -> int:
 def unreshaped(n: Node) -> Node:
     """The leaf `n` behind its views without the reshapes at the end that copy: those of the place it is copied to,
     which has no gaps, are views."""
-    while n.op == "reshape" and copied(n):
+    while n.op == "reshape" and view_copy_bytes(n):
         n = n.args[0]
     return n
 
@@ -72,7 +72,7 @@ def _product(n: Node) -> int:
     if n.dtype.char not in "fdFD" or not one_product(n):
         return 0
     matrices = [a if len(a.shape) == 2 else node("reshape", (a,), (folded(a),)) for a in n.args]
-    return sum(max(copied(m), 0 if for_blas(m) else m.type.nbytes) for m in matrices)
+    return sum(max(view_copy_bytes(m), 0 if for_blas(m) else m.type.nbytes) for m in matrices)
 
 
 def _result(n: Node) -> int:

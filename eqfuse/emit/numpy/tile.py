@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from eqfuse.emit.numpy.concatenations import JoinedRange, rows_of
+from eqfuse.emit.numpy.concatenations import JoinedRange, rows_of_pieces
 from eqfuse.emit.numpy.erf import buffer_bytes
 from eqfuse.emit.numpy.gathers import places_in_panel, take_along
 from eqfuse.emit.numpy.narrow import by_columns
@@ -18,8 +18,8 @@ from eqfuse.emit.numpy.scratch import ScratchArrays, Slot
 from eqfuse.emit.numpy.source import Source, straight
 from eqfuse.emit.numpy.spans import Span
 from eqfuse.emit.numpy.stage import Stage
-from eqfuse.emit.numpy.statements import bits
-from eqfuse.emit.numpy.temporaries import buffers, copied, for_blas, lies_apart, temporaries
+from eqfuse.emit.numpy.statements import bits_dtype
+from eqfuse.emit.numpy.temporaries import buffers, for_blas, lies_apart, temporaries, view_copy_bytes
 from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import BUFFER
 from eqfuse.ir.graph import Node
@@ -170,7 +170,7 @@ class StageText:
         """The name of an array in the axes of the panel."""
         dims = self.stage.dims(n.shape)
         text = self.shared_names.get(n) or self.source.view(n)
-        self.source.kernel_bytes += 0 if n in self.shared_names else copied(n)
+        self.source.kernel_bytes += 0 if n in self.shared_names else view_copy_bytes(n)
         if right and not for_blas(n):  # NumPy would multiply without BLAS
             self.source.kernel_bytes += n.type.nbytes
             text = f"ascontiguousarray({text})"
@@ -237,7 +237,7 @@ class StageText:
         if n.op == "where":
             if n not in stage.masks:
                 return masked_copy(args, out)
-            return [f"choose({', '.join(args)}, {self._slot(stage.masks[n], np.dtype(bits(n.dtype)))}, {out})"]
+            return [f"choose({', '.join(args)}, {self._slot(stage.masks[n], np.dtype(bits_dtype(n.dtype)))}, {out})"]
         if n.op == "erf" and n.dtype == np.float32:
             self.source.note_statement_bytes(buffer_bytes(stage.elements(n)))
             return [f"fast_erf({args[0]}, {out})"]
@@ -281,7 +281,7 @@ class StageText:
     def _rows(self, n: Node, out: str) -> str:
         """The call that finds the tile of `n` in its pieces."""
         (axis,) = self.panel.kept([n.attr("axis")])
-        self.source.names["rows_of"] = rows_of
+        self.source.names["rows_of"] = rows_of_pieces
         before = f"({'every, ' * axis})"
         names = [self._whole(a) for a in n.args]
         spans = self.stage.spans.pieces[n]

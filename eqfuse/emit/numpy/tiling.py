@@ -191,7 +191,7 @@ def _as_one(i: int, j: int, space: Shape, entry: Strided) -> bool:
     return shape[i] == space[i] and shape[j] == space[j] and strides[i] == strides[j] * space[j]
 
 
-def cut(panel: Panel, row_elements: int, target: int, threads: int, depth: int, grain: int = 1) -> Tiling | None:
+def tiling_for(panel: Panel, row_elements: int, target: int, threads: int, depth: int, grain: int = 1) -> Tiling | None:
     """Tiles of about `target` elements, enough of them for `threads`; None when no axis can be cut.
 
     `row_elements`: elements of the largest value along the whole axes. `depth`: length of the sums of a product, or 0.
@@ -281,12 +281,12 @@ def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     moved = sum(int(v.type.nbytes * read.get(v, 1)) for v in (*body.inputs, *body.outputs))
     if is_lone_reduction(body) and read_across(body):
         return False
-    copied = copies(body, device)
+    copied = copy_work(body, device)
     done = total([*(work_of(n, device) for n in body.computations), *copied])
     return tiles_pay(replace(done, whole=whole + sum(c.whole for c in copied)), moved, device)
 
 
-def copies(body: Graph, device: Device) -> list[Work]:
+def copy_work(body: Graph, device: Device) -> list[Work]:
     """What it takes to copy the arrays that `body` reads across the axis that they lie along, and views to results."""
     if is_lone_reduction(body):
         return []

@@ -30,7 +30,7 @@ def leaves_read(body: Graph) -> list[Node]:
     return [a for a in read if not computes(a)]
 
 
-def bytes_read(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | None = None) -> list[tuple[int, ...]]:
+def line_bytes(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | None = None) -> list[tuple[int, ...]]:
     """Bytes of each input of `body`, where memory moves so many bytes at least, for each of `lines`. `parts`: the share
     of a leaf behind views that is read, where not all of it is."""
     places: dict[Node, dict[Stretches | None, float]] = {n: {} for n in body.inputs}

@@ -55,7 +55,7 @@ def copy_transposed(out: np.ndarray, x: np.ndarray, buffer: np.ndarray, number: 
         np.copyto(out[place], block)
 
 
-def blocks_of(x: np.ndarray) -> int:
+def block_count(x: np.ndarray) -> int:
     """How many blocks `copy_transposed` copies `x` in."""
     return _count(x.shape, x.strides, x.itemsize)
 

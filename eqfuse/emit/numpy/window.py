@@ -5,7 +5,7 @@ In: the schedule of a window body. Out: `Source`.
 
 from __future__ import annotations
 
-from eqfuse.emit.numpy.halo import array, inner, part_of, row_bounds
+from eqfuse.emit.numpy.halo import array, image_tile, inner, row_bounds
 from eqfuse.emit.numpy.schedule import BlockedWindows
 from eqfuse.emit.numpy.slide import Slide
 from eqfuse.emit.numpy.source import Source
@@ -26,7 +26,7 @@ def window_kernel(schedule: BlockedWindows) -> Source:
     if schedule.before is not None:
         first = StageText(source, schedule.before, "p", span)
     else:
-        first = part_of(source, slide.image, pooled.panel(slide.image.shape), pooled.reads, span)
+        first = image_tile(source, slide.image, pooled.panel(slide.image.shape), pooled.reads, span)
     last = StageText(source, schedule.after, incoming=schedule.incoming)
     buffers: list[str] = []
     shorter: list[str] = []

@@ -40,18 +40,18 @@ def write_all(b: Builder, graph: Graph, inputs: Sequence[OnnxValue]) -> list[lis
     return [values[o] for o in graph.outputs]
 
 
-def results(n: Node) -> list[TensorType]:
+def result_types(n: Node) -> list[TensorType]:
     """The types of the results of a node: one, but for loops."""
     return results_of(n.op, [a.type for a in n.args], n.attrs) if n.op in LOOPS else [n.type]
 
 
 def which(n: Node, loop: Node | None = None) -> int:
     """The result that the `loop_result` `n` takes, of its argument or of the `loop` that another kernel holds."""
-    return places(results(loop or n.args[0])).index(n.attr("offset"))
+    return places(result_types(loop or n.args[0])).index(n.attr("offset"))
 
 
 def _write_loop(b: Builder, n: Node, args: Sequence[OnnxValue]) -> list[OnnxValue]:
-    types = results(n)
+    types = result_types(n)
     if any(t.dtype.kind == "c" for t in (*types, *(a.type for a in n.args))):
         raise UnsupportedOp(f"{n.op} of complex numbers cannot be written as ONNX: it has none")
     return _WRITERS[n.op](b, n, args, types)
@@ -141,12 +141,12 @@ def _graph(
     for value, output in zip(values, outputs, strict=True):
         inner.nodes.append(onnx.helper.make_node("Identity", [value.name], [output.name]))
     return onnx.helper.make_graph(
-        inner.nodes, f"steps_{outputs[0].name}", [declared(v.name, t) for v, t in inputs],
-        [declared(o.name, t) for o, t in zip(outputs, types, strict=True)],
+        inner.nodes, f"steps_{outputs[0].name}", [value_info(v.name, t) for v, t in inputs],
+        [value_info(o.name, t) for o, t in zip(outputs, types, strict=True)],
     )  # fmt: skip
 
 
-def declared(name: str, t: TensorType) -> onnx.ValueInfoProto:
+def value_info(name: str, t: TensorType) -> onnx.ValueInfoProto:
     import onnx
 
     return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(t.dtype), t.shape)

@@ -27,7 +27,7 @@ def stands_for(types: Sequence[TensorType]) -> list[Node]:
     return [input_node(f"value {i} of body {number}", t) for i, t in enumerate(types)]
 
 
-def within(call: Callable[[], Sequence[Tracer]]) -> tuple[list[Node], Trace]:
+def traced_within(call: Callable[[], Sequence[Tracer]]) -> tuple[list[Node], Trace]:
     """The nodes of what `call` returns, traced as a body; and its trace."""
     outer = current()
     assert outer is not None
@@ -35,7 +35,7 @@ def within(call: Callable[[], Sequence[Tracer]]) -> tuple[list[Node], Trace]:
         return [t.node for t in call()], inner
 
 
-def fresh(nodes: Sequence[Node]) -> list[Tracer]:
+def body_tracers(nodes: Sequence[Node]) -> list[Tracer]:
     """Tracers for `nodes`, in memory of their own."""
     return [wrap(n) for n in nodes]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import TraceError
-from eqfuse.frontends.numpy.carries import Carries, shown
+from eqfuse.frontends.numpy.carries import Carries, tree_text
 from eqfuse.frontends.numpy.loops import taken_apart
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import const, node
@@ -40,10 +40,10 @@ def pure_callback(callback: Callable[..., Any], result: Any, *args: Any, **kwarg
     def call(arrays: Sequence[np.ndarray]) -> Sequence[Any]:
         *positional, named = unflatten(nesting, arrays)
         values, structure = flatten(callback(*positional, **named))
-        if structure != returns and shown(structure) != shown(returns):
+        if structure != returns and tree_text(structure) != tree_text(returns):
             raise TraceError(
-                f"{name}, called by ef.pure_callback, returned {shown(structure)}, and was said to return "
-                f"{shown(returns)}"
+                f"{name}, called by ef.pure_callback, returned {tree_text(structure)}, and was said to return "
+                f"{tree_text(returns)}"
             )
         return values
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError, TraceError, line_of
-from eqfuse.frontends.numpy.number import Number, is_number, kind_of
+from eqfuse.frontends.numpy.number import Number, is_number, number_kind
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current
@@ -50,15 +50,15 @@ class Carries:
     def _refuse_other(self, structure: Structure) -> None:
         if structure != self.structure:
             raise TraceError(
-                f"a step of {self.loop} returns {shown(structure)} where its {self.what} is {shown(self.structure)}: a "
-                "step returns the same containers, of as many arrays, as it takes"
+                f"a step of {self.loop} returns {tree_text(structure)} where its {self.what} is "
+                f"{tree_text(self.structure)}: a step returns the same containers, of as many arrays, as it takes"
             )
 
 
-def shown(structure: Structure) -> str:
+def tree_text(structure: Structure) -> str:
     """The containers of a tree, with a dot for every array: ``(·, {'w': ·})``."""
     kind, keys, children, _ = structure
-    inner = [shown(child) for child in children]
+    inner = [tree_text(child) for child in children]
     if kind is None:
         return "·"
     if kind in (tuple, list):
@@ -87,7 +87,7 @@ def array_of(value: Any, what: str) -> Any:
 def like(value: Any, t: TensorType) -> Any:
     """`value` as `array_of` gives it; a Python number in the dtype of `t` where that is no narrower kind of number."""
     if is_number(value):
-        kind = kind_of(value) or next(k for k in KINDS if isinstance(value, k))
+        kind = number_kind(value) or next(k for k in KINDS if isinstance(value, k))
         if np.result_type(t.dtype, kind()) == t.dtype:
             constant = with_dtype(value, t.dtype)
             return constant.literal.array[()] if current() is None else wrap(constant)

@@ -34,13 +34,13 @@ def convolved(
 ) -> tuple[Tracer, list[Letter]] | None:
     """The contraction of `a` and `b` over the letters `over`, if one of them is windows and the other weights."""
     for x, letters, w, others in ((a, letters_a, b, letters_b), (b, letters_b, a, letters_a)):
-        windows = windows_of(x.node)
+        windows = window_view(x.node)
         if windows is not None and (product := _convolved(windows, list(letters), w, list(others), over)) is not None:
             return product
     return None
 
 
-def windows_of(n: Node) -> ImageWindows | None:
+def window_view(n: Node) -> ImageWindows | None:
     """The windows that `n` is a view of, which may leave some of their elements and places out."""
     ranges = [(0, extent, 1) for extent in n.shape]
     if n.op == "slice":

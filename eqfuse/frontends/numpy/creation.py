@@ -14,12 +14,12 @@ from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.manipulation import broadcast_arrays, broadcast_to, diagonal
-from eqfuse.frontends.numpy.number import Number, computed, kind_of
+from eqfuse.frontends.numpy.number import Number, computed_number, number_kind
 from eqfuse.frontends.numpy.promotion import as_operand, common_dtype, elementwise, lift
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.ufuncs import to_loop
-from eqfuse.ir.arithmetic import refusal, shown, wrapped
+from eqfuse.ir.arithmetic import number_text, refusal, wrapped
 from eqfuse.ir.graph import const
 
 
@@ -27,7 +27,7 @@ def _filled(like: Any, value: Any, dtype: Any, shape: Any) -> Tracer:
     x = lift(like)
     wanted = x.dtype if dtype is None else tensor_dtype(dtype, "the new array")
     extents = x.shape if shape is None else tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    source = as_operand(value if kind_of(value) in (bool, int) else lift(value), wanted)
+    source = as_operand(value if number_kind(value) in (bool, int) else lift(value), wanted)
     return wrap(tidy.broadcast_to(source, extents))
 
 
@@ -129,7 +129,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Tracer:
         )
     # unlike the ufuncs, np.where lets a Python integer wrap around that does not fit the other's dtype
     dtype = common_dtype((x, y))
-    return elementwise("where", condition, *(_wrapped(v, dtype) if kind_of(v) is int else v for v in (x, y)))
+    return elementwise("where", condition, *(_wrapped(v, dtype) if number_kind(v) is int else v for v in (x, y)))
 
 
 def _wrapped(value: Any, dtype: np.dtype) -> Tracer:
@@ -138,7 +138,7 @@ def _wrapped(value: Any, dtype: np.dtype) -> Tracer:
     try:
         return wrap(const(wrapped(dtype, value)))
     except OverflowError as error:
-        raise refusal(error, dtype.name, shown(value)) from None
+        raise refusal(error, dtype.name, number_text(value)) from None
 
 
 @implements(np.clip)
@@ -186,9 +186,9 @@ def _bounds_first(x: Tracer, low: Any, high: Any) -> bool:
 
 def _limit(op: str, limit: Any, least: int) -> Any:
     """The limit `limit` of a clip of integers; None where it is a Python int that limits nothing."""
-    if kind_of(limit) is not int:
+    if number_kind(limit) is not int:
         return limit
-    near = computed(op, limit, least)
+    near = computed_number(op, limit, least)
     return near if isinstance(near, Number) or near != least else None
 
 

@@ -17,8 +17,8 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constant_indices import picked
 from eqfuse.frontends.numpy.laid_out import laid_as
 from eqfuse.frontends.numpy.manipulation import broadcast_to, transpose
-from eqfuse.frontends.numpy.number import Number, computed, kind_of
-from eqfuse.frontends.numpy.promotion import castable, elementwise, fitted, lift, stored, with_dtype
+from eqfuse.frontends.numpy.number import Number, computed_number, number_kind
+from eqfuse.frontends.numpy.promotion import castable, elementwise, fitted, lift, storable, with_dtype
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import METHODS, implements, of_arrays
 from eqfuse.frontends.numpy.selection import Selection, assigned
@@ -68,9 +68,9 @@ def assign_items(x: Tracer, key: Any, value: Any) -> None:
             return
     view, arrays = _viewed(x, parts)
     if not arrays:
-        view.assign(stored(value, x.dtype))
+        view.assign(storable(value, x.dtype))
         return  # where indices say, NumPy makes an array of a scalar first
-    _scatter(view, arrays, stored(value, x.dtype) if isinstance(value, (list, tuple)) else value, "set")
+    _scatter(view, arrays, storable(value, x.dtype) if isinstance(value, (list, tuple)) else value, "set")
 
 
 def apply_at(ufunc: str, x: Tracer, key: Any, value: Any) -> None:
@@ -90,7 +90,7 @@ def _parts(key: Any) -> list[Any]:
             parts.append(part)
         elif isinstance(part, Tracer):
             parts.append(_array_part(part))
-        elif kind_of(part) is int:
+        elif number_kind(part) is int:
             parts.append(part)
         elif isinstance(part, (bool, np.bool_)):
             raise UnsupportedOp("indexing with a Python bool cannot be traced; use x[None] or np.where")
@@ -207,7 +207,7 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
         if part is None:
             shape.append(1)
         elif isinstance(part, Number):
-            place = computed("within", part, attr=whole[axis])
+            place = computed_number("within", part, attr=whole[axis])
             arrays.append((len(shape), wrap(with_dtype(place, np.dtype(np.intp)))))
             ranges.append((0, whole[axis], 1))
             kept.append(whole[axis])
@@ -230,7 +230,7 @@ def _basic(x: Tracer, parts: list[Any]) -> tuple[Tracer, list[tuple[int, Tracer]
             if r.step < 0:
                 flipped.append(axis - x.ndim)
                 r = r[::-1]
-            ranges.append(tidy.canonical(r))
+            ranges.append(tidy.canonical_range(r))
             kept.append(len(r))
             shape.append(len(r))
         else:

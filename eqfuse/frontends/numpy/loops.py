@@ -14,8 +14,8 @@ import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import eager_loops
-from eqfuse.frontends.numpy.bodies import closed, fresh, stands_for, within
-from eqfuse.frontends.numpy.carries import Carries, array_of, condition, like, pair, shown, type_of
+from eqfuse.frontends.numpy.bodies import body_tracers, closed, stands_for, traced_within
+from eqfuse.frontends.numpy.carries import Carries, array_of, condition, like, pair, tree_text, type_of
 from eqfuse.frontends.numpy.number import is_number
 from eqfuse.frontends.numpy.rows import Rows, indexed, products_before
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
@@ -38,8 +38,8 @@ def while_loop(cond_fun: Step, body_fun: Step, init_val: Any) -> Any:
     if current() is None:
         return eager_loops.while_loop(cond_fun, body_fun, carry)
     carry_inputs = stands_for(carry.types)
-    goes_on, _ = within(lambda: [condition(cond_fun(carry.tree(fresh(carry_inputs))))])
-    after, _ = within(lambda: carry.after(body_fun(carry.tree(fresh(carry_inputs)))))
+    goes_on, _ = traced_within(lambda: [condition(cond_fun(carry.tree(body_tracers(carry_inputs))))])
+    after, _ = traced_within(lambda: carry.after(body_fun(carry.tree(body_tracers(carry_inputs)))))
     return carry.tree(_while(carry.values, carry_inputs, goes_on, after))
 
 
@@ -54,7 +54,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     if current() is None:
         return eager_loops.fori_loop(range(*bounds), body_fun, carry)
     index, *carry_inputs = stands_for([INDEX, *carry.types])
-    after, _ = within(lambda: carry.after(body_fun(*fresh([index]), carry.tree(fresh(carry_inputs)))))
+    after, _ = traced_within(
+        lambda: carry.after(body_fun(*body_tracers([index]), carry.tree(body_tracers(carry_inputs))))
+    )
     constants = [b.constant_value() for b in bounds]
     if constants[0] is None or constants[1] is None:
         return carry.tree(_fori([b.node for b in bounds], carry.values, index, carry_inputs, after))
@@ -78,13 +80,13 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
     structure: list[Any] = []
 
     def step() -> list[Tracer]:
-        after, y = pair(f(carry.tree(fresh(carry_inputs)), stacked.tree(fresh(row))))
+        after, y = pair(f(carry.tree(body_tracers(carry_inputs)), stacked.tree(body_tracers(row))))
         leaves, nesting = flatten(y)
         structure.append(nesting)
         ys = [array_of(leaf, path) for leaf, path in zip(leaves, paths(nesting, "y"), strict=True)]
         return [*carry.after(after), *ys]
 
-    results, _ = within(step)
+    results, _ = traced_within(step)
     rows = {r: x.node for r, x in zip(row, stacked.values, strict=True)}
     after, ys = results[: len(carry_inputs)], results[len(carry_inputs) :]
     last, stacks = _scan(range(count), carry.values, index, carry_inputs, after, rows, ys, bool(reverse))
@@ -119,7 +121,7 @@ class _Branch:
             self.types = [t.tensor_type for t in results]
             return results
 
-        self.nodes, self.trace = within(call)
+        self.nodes, self.trace = traced_within(call)
 
     def typed(self, other: _Branch) -> list[Node]:
         """The results, Python numbers among them as the `other` branch has them."""
@@ -130,7 +132,7 @@ class _Branch:
             if not is_number(mine):
                 nodes.append(next(arrays))
             else:
-                nodes += within(lambda m=mine, t=wanted: [array_of(m, "result") if t is None else like(m, t)])[0]  # type: ignore[misc]
+                nodes += traced_within(lambda m=mine, t=wanted: [array_of(m, "result") if t is None else like(m, t)])[0]  # type: ignore[misc]
         return nodes
 
 
@@ -139,8 +141,8 @@ def _alike(branches: Sequence[_Branch]) -> tuple[list[Node], list[Node]]:
     a, b = branches
     if a.structure != b.structure:
         raise TraceError(
-            f"the branches of ef.cond return {shown(a.structure)} and {shown(b.structure)}: let them return the same "
-            "containers, of as many arrays"
+            f"the branches of ef.cond return {tree_text(a.structure)} and {tree_text(b.structure)}: let them return "
+            "the same containers, of as many arrays"
         )
     yes, no = a.typed(b), b.typed(a)
     for path, m, n in zip(a.paths, yes, no, strict=True):

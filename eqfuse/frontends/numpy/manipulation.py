@@ -379,7 +379,7 @@ def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
     m, n = x.shape[-2:]
     length = max(0, min(m + min(offset, 0), n - max(offset, 0)))
     start = offset if offset >= 0 else -offset * n
-    chosen = tidy.canonical(range(start, start + length * (n + 1), n + 1))
+    chosen = tidy.canonical_range(range(start, start + length * (n + 1), n + 1))
     whole = tuple((0, extent, 1) for extent in x.shape[:-2])
     merged = ("flat", (*x.shape[:-2], m * n))  # a step that is a view in every memory order
     return x.viewed(merged, ("slice", (*whole, chosen)))

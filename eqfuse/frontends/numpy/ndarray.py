@@ -25,10 +25,10 @@ def _binary(name: str, symbol: str = "") -> tuple[Callable[..., Any], Callable[.
     """`x + y`, its reflection and `x += y` for one elementwise operator."""
 
     def forward(self: Any, other: Any) -> Any:
-        return ARRAY["operator"](name, self, other)
+        return ARRAY["python_operator"](name, self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        return ARRAY["operator"](name, other, self)
+        return ARRAY["python_operator"](name, other, self)
 
     def in_place(self: Any, other: Any) -> Any:
         result = forward(self, other)

@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.errors import TraceError, UnsupportedOp, user_place
 from eqfuse.frontends.numpy.ndarray import Operators
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.ir.arithmetic import KINDS, function
+from eqfuse.ir.arithmetic import KINDS, step_function
 from eqfuse.ir.graph import Node
 
 
@@ -84,30 +84,30 @@ class Number(Operators):
         return repr(self)
 
     def __pos__(self) -> Any:
-        return computed("positive", self)
+        return computed_number("positive", self)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return computed("round", self) if digits is None else computed("round", self, digits)
+        return computed_number("round", self) if digits is None else computed_number("round", self, digits)
 
     def __floor__(self) -> Any:
-        return computed("floor", self)
+        return computed_number("floor", self)
 
     def __ceil__(self) -> Any:
-        return computed("ceil", self)
+        return computed_number("ceil", self)
 
     def __trunc__(self) -> Any:
-        return computed("trunc", self)
+        return computed_number("trunc", self)
 
     @property
     def real(self) -> Any:
-        return computed("real", self)
+        return computed_number("real", self)
 
     @property
     def imag(self) -> Any:
-        return computed("imag", self)
+        return computed_number("imag", self)
 
     def conjugate(self) -> Any:
-        return computed("conjugate", self)
+        return computed_number("conjugate", self)
 
     def __copy__(self) -> Number:
         return self
@@ -122,10 +122,10 @@ class Number(Operators):
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
 
-def computed(op: str, *values: Any, attr: Any = None) -> Any:
+def computed_number(op: str, *values: Any, attr: Any = None) -> Any:
     """`op` of Python numbers: now, where all are known, otherwise at each call."""
     if not any(isinstance(v, Number) for v in values):
-        return function(op, attr)(*values)
+        return step_function(op, attr)(*values)
     trace = current()
     places = [v.place if isinstance(v, Number) else None for v in values]
     assert trace is not None
@@ -134,7 +134,7 @@ def computed(op: str, *values: Any, attr: Any = None) -> Any:
     return Number(numbers.computed(op, args, attr))
 
 
-def kind_of(value: Any) -> type | None:
+def number_kind(value: Any) -> type | None:
     """Which of Python's numbers `value` is, known or not; None for all else, such as NumPy's scalars."""
     if isinstance(value, Number):
         return value.kind

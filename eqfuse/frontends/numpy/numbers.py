@@ -16,7 +16,7 @@ from eqfuse.dtypes import inexact
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate, moveaxis
-from eqfuse.frontends.numpy.number import computed, kind_of
+from eqfuse.frontends.numpy.number import computed_number, number_kind
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
@@ -102,11 +102,11 @@ def _in_parts(function: Callable[[Tracer], Tracer], x: Tracer) -> Tracer:
 
 @implements(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tracer:
-    x, y, atol, rtol = (v if kind_of(v) is not None else lift(v) for v in (a, b, atol, rtol))
+    x, y, atol, rtol = (v if number_kind(v) is not None else lift(v) for v in (a, b, atol, rtol))
     if isinstance(y, Tracer):
         y = y.astype(np.result_type(y.dtype, 1.0))
-    elif kind_of(y) in (bool, int):
-        y = computed("add", y, 0.0)
+    elif number_kind(y) in (bool, int):
+        y = computed_number("add", y, 0.0)
     near = elementwise("less_equal", abs(x - y), atol + rtol * abs(y))
     result = elementwise("logical_or", near & elementwise("isfinite", y), elementwise("equal", x, y))
     both_nan = elementwise("isnan", x) & elementwise("isnan", y)

@@ -14,7 +14,7 @@ from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constant_indices import picked
 from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate
-from eqfuse.frontends.numpy.promotion import elementwise, holds_tracer, lift, stored
+from eqfuse.frontends.numpy.promotion import elementwise, holds_tracer, lift, storable
 from eqfuse.frontends.numpy.ranges import linspace
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
@@ -42,7 +42,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> T
     (argument,) = options.values() or (0 if mode in ("constant", "linear_ramp") else None,)
     widths = _widths(pad_width, x.ndim)
     if mode == "empty" or (mode == "constant" and np.ndim(argument) == 0):
-        value = stored(lift(argument if mode == "constant" else 0), x.dtype)
+        value = storable(lift(argument if mode == "constant" else 0), x.dtype)
         return wrap(tidy.pad(x.node, tidy.cast(value.node, x.dtype), widths))
     for axis, width in enumerate(widths):
         if x.shape[axis] == 0 and any(width) and mode != "constant":
@@ -90,7 +90,7 @@ def _extended(x: Tracer, axis: int, width: tuple[int, int], mode: str, argument:
     if mode in ("reflect", "symmetric"):
         return _reflected(x, axis, width, mode == "symmetric")
     side: Callable[[int], Tracer] = {
-        "constant": lambda s: _block(stored(lift(argument[s]), x.dtype), x, axis, width[s]),
+        "constant": lambda s: _block(storable(lift(argument[s]), x.dtype), x, axis, width[s]),
         "linear_ramp": lambda s: _ramp(x, axis, width[s], lift(argument[s]), s == 0),
     }.get(mode) or (lambda s: _statistic(x, axis, width[s], mode, argument[s], s == 0))
     return concatenate((side(0), x, side(1)), axis)

@@ -15,12 +15,12 @@ from eqfuse.dtypes import castable, inexact
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.laid_out import of_elementwise
-from eqfuse.frontends.numpy.number import Number, computed, is_number, kind_of
+from eqfuse.frontends.numpy.number import Number, computed_number, is_number, number_kind
 from eqfuse.frontends.numpy.registry import of_arrays
 from eqfuse.frontends.numpy.traced_bool import TracedBool, traced_bool
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import supported_array
-from eqfuse.ir.arithmetic import OPERATORS, refusal, shown
+from eqfuse.ir.arithmetic import OPERATORS, number_text, refusal
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops import Role, row
@@ -54,7 +54,7 @@ def holds_tracer(tree: Any) -> bool:
 
 def operand(value: Any) -> Any:
     """A tracer, or a Python int, float or complex whose dtype the other operands decide."""
-    return value if isinstance(value, Tracer) or kind_of(value) in (int, float, complex) else lift(value)
+    return value if isinstance(value, Tracer) or number_kind(value) in (int, float, complex) else lift(value)
 
 
 _OF_BOOLS = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # of which Python makes a bool
@@ -62,7 +62,7 @@ _OF_BOOLS = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # of which Python make
 
 def _promotable(operand: Any) -> Any:
     """What NumPy's promotion sees: a dtype, or `int`, `float`, `complex` for Python scalars."""
-    return operand.dtype if isinstance(operand, Tracer) else kind_of(operand)
+    return operand.dtype if isinstance(operand, Tracer) else number_kind(operand)
 
 
 def with_dtype(operand: Any, dtype: np.dtype) -> Node:
@@ -74,7 +74,7 @@ def with_dtype(operand: Any, dtype: np.dtype) -> Node:
     try:
         return const(operand, dtype)
     except (OverflowError, TypeError, ValueError) as error:
-        raise refusal(error, dtype.name, shown(operand)) from None
+        raise refusal(error, dtype.name, number_text(operand)) from None
 
 
 def as_dtype(value: Any, dtype: np.dtype) -> Node:
@@ -84,7 +84,7 @@ def as_dtype(value: Any, dtype: np.dtype) -> Node:
     return with_dtype(value if is_number(value) or isinstance(value, (list, tuple)) else lift(value), dtype)
 
 
-def stored(value: Any, dtype: np.dtype) -> Any:
+def storable(value: Any, dtype: np.dtype) -> Any:
     """`value`; RangeError where it is a known scalar, or a list of them, that NumPy stores in no integer of `dtype`."""
     if dtype.kind not in "iu":
         return value
@@ -149,28 +149,28 @@ def elementwise(name: str, *values: Any) -> Tracer:
     if name in COMPARISONS:
         for i, o in enumerate(operands):
             other = operands[1 - i]
-            if kind_of(o) is int and isinstance(other, Tracer) and other.dtype.kind in "iu":
+            if number_kind(o) is int and isinstance(other, Tracer) and other.dtype.kind in "iu":
                 return _with_integer(name, operands, i, loop[0])
         if loop[0] != loop[1]:
             return _of_mixed_signs(name, operands, "iu".index(loop[0].kind))
     nodes = [as_operand(o, d) for o, d in zip(operands, loop, strict=False)]
     function = np.logical_and if len(operands) == 2 else np.logical_not
     result = _laid(function, operands, tidy.elementwise(name, nodes))
-    if name == "power" and loop[-1].kind in "iu" and kind_of(operands[1]) is int and result.size:
+    if name == "power" and loop[-1].kind in "iu" and number_kind(operands[1]) is int and result.size:
         _natural(operands[1])
     return result
 
 
 def as_operand(value: Any, dtype: np.dtype) -> Node:
     """`value` as `dtype`. To a loop over bools, NumPy takes a Python int by way of int64."""
-    by_int64 = dtype.kind == "b" and kind_of(value) is int
+    by_int64 = dtype.kind == "b" and number_kind(value) is int
     return tidy.cast(with_dtype(value, np.dtype(np.int64)), dtype) if by_int64 else with_dtype(value, dtype)
 
 
 def _natural(exponent: Any) -> None:
     """Refuse a negative power of integers: now, or at the call that has one."""
     if isinstance(exponent, Number):
-        computed("natural", exponent)
+        computed_number("natural", exponent)
     elif exponent < 0:
         raise ShapeError("integers to negative integer powers are not allowed; cast the base to a float first")
 
@@ -187,8 +187,8 @@ def _with_integer(name: str, operands: list[Any], place: int, dtype: np.dtype) -
     ``x < near or near < n``, and ``x <= n`` is ``x <= near and near <= n``.
     """
     limits, integer = np.iinfo(dtype), operands[place]
-    near = computed("min", computed("max", integer, int(limits.min)), int(limits.max))
-    beyond = computed(name, *((near, integer) if place == 1 else (integer, near)))
+    near = computed_number("min", computed_number("max", integer, int(limits.min)), int(limits.max))
+    beyond = computed_number(name, *((near, integer) if place == 1 else (integer, near)))
     nodes = [with_dtype(near if i == place else o, dtype) for i, o in enumerate(operands)]
     compared = _laid(np.logical_and, operands, tidy.elementwise(name, nodes))
     reflexive = OPERATORS[name](0, 0)
@@ -233,11 +233,11 @@ def common(values: Sequence[Any]) -> list[Node]:
 def unary_operator(name: str, x: Any) -> Any:
     if isinstance(x, TracedBool):
         raise x.refusal
-    return computed(name, x) if isinstance(x, Number) else elementwise(name, x)
+    return computed_number(name, x) if isinstance(x, Number) else elementwise(name, x)
 
 
 @of_arrays
-def operator(name: str, left: Any, right: Any) -> Any:
+def python_operator(name: str, left: Any, right: Any) -> Any:
     """A Python operator between a tracer, or a traced number, and something else."""
     for other in (left, right):
         if defers(other):
@@ -247,7 +247,7 @@ def operator(name: str, left: Any, right: Any) -> Any:
     if isinstance(left, Number) or isinstance(right, Number):
         other = right if isinstance(left, Number) else left
         if is_number(other):
-            return computed(name, left, right)
+            return computed_number(name, left, right)
         if not isinstance(other, (Tracer, np.ndarray, np.generic)):
             return NotImplemented
     if name == "power" and isinstance(left, Tracer):
@@ -295,7 +295,7 @@ _SHORTCUTS = ((2, "square"), (0.5, "sqrt"), (-1, "reciprocal"))
 
 def _power(base: Tracer, exponent: Any) -> Tracer:
     """``base ** exponent``, where NumPy takes a cheaper operator for a few exponents that are Python numbers."""
-    kind = kind_of(exponent)
+    kind = number_kind(exponent)
     shortcuts = [(value, name) for value, name in _SHORTCUTS if kind in (int, float) and _taken(name, base, kind)]
     if not isinstance(exponent, Number):
         for value, name in shortcuts:
@@ -310,7 +310,7 @@ def _power(base: Tracer, exponent: Any) -> Tracer:
     power = elementwise("power", base, exponent)
     if base.dtype.kind == "c" or base.dtype == np.float16:  # NumPy's other loops look for the shortcut themselves
         for value, name in shortcuts:
-            power = elementwise("where", computed("equal", exponent, value), elementwise(name, base), power)
+            power = elementwise("where", computed_number("equal", exponent, value), elementwise(name, base), power)
     return power
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from eqfuse.errors import ArgumentError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.dispatch import on_values, tracers
-from eqfuse.frontends.numpy.number import Number, is_number, kind_of
+from eqfuse.frontends.numpy.number import Number, is_number, number_kind
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.reach import GENERATORS as GENERATORS
 from eqfuse.frontends.numpy.storage import Rights
@@ -127,7 +127,7 @@ class TracedGenerator:
         if trace.in_loop:
             raise drawn_in_loop(method)
         draw, place = RandomCall(self._source, method, args, kwargs), len(trace.draws)
-        if kind_of(example) is not None:
+        if number_kind(example) is not None:
             trace.draws.append((None, draw))
             return Number(trace.numbers.argument("drawn", place, example))
         array = np.asarray(example)

@@ -70,7 +70,7 @@ class _ReachWalk:
         self.reached = ReachableState([], {}, [], [])
         self.stack = list(roots.items())
         self.seen: dict[Any, Any] = {}  # by identity, kept so that no other object takes it
-        self.own = {package(module_of(root)) for root in roots.values()} - _LIBRARIES
+        self.own = {top_package(module_of(root)) for root in roots.values()} - _LIBRARIES
 
     def visit(self, path: str, value: Any) -> None:
         if isinstance(value, _IDLE) or id(value) in self.seen:
@@ -166,7 +166,7 @@ class _ReachWalk:
         self.stack += [(f"{path}.{name}", self.held(value, name)) for name in names]
 
     def foreign(self, module: Any) -> bool:
-        return of_library(str(module)) or (package(module) not in self.own and _installed(package(module)))
+        return of_library(str(module)) or (top_package(module) not in self.own and _installed(top_package(module)))
 
 
 def _keys(value: Any) -> Iterable[Any]:
@@ -200,10 +200,10 @@ def module_of(root: Any) -> Any:
 
 @functools.cache
 def of_library(module: str) -> bool:  # what ef.xp calls, its user calls
-    return package(module) in _LIBRARIES and not module.startswith("eqfuse.xp")
+    return top_package(module) in _LIBRARIES and not module.startswith("eqfuse.xp")
 
 
-def package(module: Any) -> str:
+def top_package(module: Any) -> str:
     return str(module).partition(".")[0]
 
 

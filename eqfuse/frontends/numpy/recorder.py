@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.ir.arithmetic import ARRAY, KINDS, Arithmetic, ScalarOperation, explained, function, literal, text
+from eqfuse.ir.arithmetic import (
+    ARRAY,
+    KINDS,
+    Arithmetic,
+    ScalarOperation,
+    explained,
+    literal,
+    step_function,
+    value_text,
+)
 from eqfuse.ir.graph import Node, input_node
 from eqfuse.ops.types import TensorType
 
@@ -51,7 +60,7 @@ class Recorder:
             return place
         try:
             with np.errstate(all="ignore"):
-                value = function(op, attr)(*[self._values[a] for a in args])
+                value = step_function(op, attr)(*[self._values[a] for a in args])
         except Exception as error:
             steps = [*self._steps, ScalarOperation(op, args, attr, ARRAY)]
             raise explained(error, steps, len(self._steps), self._values) from None
@@ -69,7 +78,7 @@ class Recorder:
 
     def text(self, place: int) -> str:
         """The value at `place` as a user would write it."""
-        return text(self._steps, place)
+        return value_text(self._steps, place)
 
     def finished(self, reached: Collection[Node]) -> tuple[Arithmetic, list[Node]]:
         """All that was recorded, and those of its inputs that are among `reached`."""

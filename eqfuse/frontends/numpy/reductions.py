@@ -15,12 +15,12 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from eqfuse.dtypes import inexact, kind
 from eqfuse.errors import ShapeError, TraceError, as_ours
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.number import Number, computed
+from eqfuse.frontends.numpy.number import Number, computed_number
 from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, with_dtype
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import Node, node
-from eqfuse.ops.reductions import result_dtype
+from eqfuse.ops.reductions import reduction_dtype
 
 AxisArg = int | tuple[int, ...] | None
 
@@ -63,7 +63,7 @@ def reduction(name: str, array: Any, axis: AxisArg, keepdims: bool) -> Tracer:
     x = lift(array)
     axes = _reduced_axes(axis, x.ndim)
     if not axes:
-        x = x.astype(result_dtype(name, x.dtype))
+        x = x.astype(reduction_dtype(name, x.dtype))
         from_zero = name == "sum" and x.dtype.kind not in "iu"  # as NumPy's sums are, which makes 0 of -0
         return wrap((x + x.dtype.type(0) if from_zero else x).node)
     return finish(node(name, (x.node,), (tuple(sorted(axes)),)), axes, keepdims)
@@ -191,7 +191,7 @@ def var(
 def _not_negative(left: Any) -> Any:
     if isinstance(left, Tracer):
         return elementwise("maximum", left, 0)
-    return computed("max", left, left.kind(0)) if isinstance(left, Number) else left if left > 0 else 0
+    return computed_number("max", left, left.kind(0)) if isinstance(left, Number) else left if left > 0 else 0
 
 
 @implements(np.std)

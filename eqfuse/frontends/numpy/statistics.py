@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.errors import ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy import reductions, tidy
 from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate
-from eqfuse.frontends.numpy.number import kind_of
+from eqfuse.frontends.numpy.number import number_kind
 from eqfuse.frontends.numpy.promotion import elementwise, lift, with_dtype
 from eqfuse.frontends.numpy.reductions import AxisArg, finish, negative_axes
 from eqfuse.frontends.numpy.registry import METHODS, implements
@@ -66,8 +66,8 @@ def _quantile(op: str, a: Any, q: Any, axis: AxisArg, method: str, keepdims: Any
     x = lift(a)
     if op.startswith("nan") and x.size == 0 and x.dtype.kind != "c":
         return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
-    weak = kind_of(q) in (int, float) and x.dtype.kind == "f"
-    share = wrap(with_dtype(q, np.dtype(kind_of(q)))) if weak else lift(q)
+    weak = number_kind(q) in (int, float) and x.dtype.kind == "f"
+    share = wrap(with_dtype(q, np.dtype(number_kind(q)))) if weak else lift(q)
     if share.ndim > 1 and op.startswith("nan"):
         raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
     rows, axes = _rows(x, axis)

@@ -17,7 +17,7 @@ from eqfuse.errors import TraceError, user_place
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import CodePlace, Node, node
-from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, outline, reshaped
+from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, reshaped, view_outline
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges, apart
 from eqfuse.ops.views import extents_of
@@ -112,11 +112,11 @@ class Storage:
 
     def outline(self, steps: Sequence[ViewStep]) -> np.ndarray | None:
         """An array without data that lies as the view `steps` does, as far as that is known."""
-        return None if self.layout is None else outline(self._base.type, self.layout.strides, steps)
+        return None if self.layout is None else view_outline(self._base.type, self.layout.strides, steps)
 
     def assumed(self, steps: Sequence[ViewStep]) -> np.ndarray | None:
-        """As `outline`, of memory in C order where its layout is not known."""
-        return outline(self._base.type, (self.layout or IN_ORDER).strides, steps)
+        """As `view_outline`, of memory in C order where its layout is not known."""
+        return view_outline(self._base.type, (self.layout or IN_ORDER).strides, steps)
 
     def keeps(self, steps: Sequence[ViewStep], shape: Shape) -> bool:
         """Is the view `steps`, reshaped, still a view, and no copy?"""

@@ -81,7 +81,7 @@ def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
     if x.op == "broadcast_to" and x.args[0].shape == ():
         return broadcast_to(x, extents_of(ranges))
     if x.op == "slice":
-        ranges = [canonical(range(*i)[slice(*r)]) for i, r in zip(x.attr("ranges"), ranges, strict=True)]
+        ranges = [canonical_range(range(*i)[slice(*r)]) for i, r in zip(x.attr("ranges"), ranges, strict=True)]
         (x,) = x.args
     chosen = tuple(ranges)
     return x if chosen == tuple([(0, n, 1) for n in x.shape]) else node("slice", (x,), (chosen,))
@@ -100,7 +100,7 @@ def slice_scatter(base: Node, values: Sequence[Node], ranges: Sequence[tuple[tup
     return node("slice_scatter", (base, *(v for v, _ in rest)), (tuple(r for _, r in rest),))
 
 
-def canonical(r: range) -> tuple[int, int, int]:
+def canonical_range(r: range) -> tuple[int, int, int]:
     """The one (start, stop, step) for this set of positions, within the extent."""
     n = len(r)
     return (r[0], r[-1] + 1, r.step if n > 1 else 1) if n else (0, 0, 1)

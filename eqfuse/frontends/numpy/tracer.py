@@ -27,7 +27,7 @@ from eqfuse.ir.strides import (
     ViewStep,
     always_view,
     changes_nothing,
-    copied,
+    copy_strides,
     in_columns,
     is_line,
     read_order,
@@ -384,7 +384,7 @@ class Tracer(NdarrayFace):
         if self.layout is None or self.runs_in_order():
             return self.layout
         array = self.outline()
-        return None if array is None else MemoryLayout(copied(array, order, dtype), self.layout.arguments)
+        return None if array is None else MemoryLayout(copy_strides(array, order, dtype), self.layout.arguments)
 
 
 def wrap(value: Node, like: Rights | None = None, layout: MemoryLayout | None = None) -> Tracer:

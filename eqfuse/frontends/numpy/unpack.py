@@ -16,6 +16,6 @@ def unpack(packed: Node, shapes: Sequence[Shape]) -> list[Tracer]:
     parts, start = [], 0
     for shape in shapes:
         size = math.prod(shape)
-        parts.append(wrap(tidy.reshape(tidy.slice_(packed, [tidy.canonical(range(start, start + size))]), shape)))
+        parts.append(wrap(tidy.reshape(tidy.slice_(packed, [tidy.canonical_range(range(start, start + size))]), shape)))
         start += size
     return parts

@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy.indexing import assign_items
-from eqfuse.frontends.numpy.number import kind_of
+from eqfuse.frontends.numpy.number import number_kind
 from eqfuse.frontends.numpy.promotion import as_dtype, elementwise, fitted, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
@@ -40,7 +40,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 def copied(src: Any, x: Tracer, casting: str = "same_kind") -> Tracer:
     """`src` as np.copyto writes it into `x`."""
-    scalar_type = kind_of(src)
+    scalar_type = number_kind(src)
     if scalar_type is not None and casting != "unsafe" and _KINDS[scalar_type] > "biufc".index(kind(x.dtype)):
         raise DtypeError(f"np.copyto: cannot cast a Python {scalar_type.__name__} to {x.dtype} by the rule {casting!r}")
     as_array = scalar_type in (float, complex) or x.dtype.kind == "b"

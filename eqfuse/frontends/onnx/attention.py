@@ -14,7 +14,7 @@ from eqfuse import functions as f
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.onnx.table import chosen, dtype_of, operator, product
+from eqfuse.frontends.onnx.table import dtype_of, matrix_product, one_of, operator
 
 
 @operator("Attention", since=23)
@@ -38,7 +38,7 @@ def attention(
     softmax_precision: int | None = None,
 ) -> Any:
     """softmax(q kᵀ scale + bias) v per head, the new keys and values behind the past ones."""
-    chosen(qk_matmul_output_mode, (0, 1, 2, 3), "qk_matmul_output_mode")
+    one_of(qk_matmul_output_mode, (0, 1, 2, 3), "qk_matmul_output_mode")
     flat = q.ndim == 3
     if flat:
         q, k, v = (_heads(x, n) for x, n in ((q, q_num_heads), (k, kv_num_heads), (v, kv_num_heads)))
@@ -50,7 +50,7 @@ def attention(
     if q.shape[1] != k.shape[1]:
         k, v = (lazy.repeat(x, q.shape[1] // k.shape[1], 1) for x in (k, v))
     factor = np.asarray(math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)).astype(q.dtype)
-    scores = product(q * factor, lazy.swapaxes(k * factor, -1, -2))
+    scores = matrix_product(q * factor, lazy.swapaxes(k * factor, -1, -2))
     shown = scores
     if softcap > 0:
         scores = lazy.tanh(scores / softcap) * softcap
@@ -72,7 +72,7 @@ def attention(
     weights = weights.astype(q.dtype)
     if qk_matmul_output_mode == 3:
         shown = weights
-    y = product(weights, v)
+    y = matrix_product(weights, v)
     if flat:
         y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1)
     return y, keys, values, shown

@@ -17,7 +17,7 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import Tracer, lazy
-from eqfuse.frontends.onnx.table import chosen, dtype_of, numbers, one, operator
+from eqfuse.frontends.onnx.table import bare_numbers, dtype_of, one, one_of, operator
 
 # ---- one argument
 
@@ -77,7 +77,7 @@ def hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
 
 @operator("Gelu")
 def gelu(x: Any, *, approximate: str = "none") -> Any:
-    return f.gelu(x, chosen(approximate, ("none", "tanh"), "approximate"))
+    return f.gelu(x, one_of(approximate, ("none", "tanh"), "approximate"))
 
 
 @operator("Swish")
@@ -119,7 +119,7 @@ def prelu_by_channel(x: Any, slope: Any) -> Any:
 
 def _binary(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def row(a: Any, b: Any) -> Any:
-        return function(*numbers(a, b))
+        return function(*bare_numbers(a, b))
 
     return row
 
@@ -147,7 +147,7 @@ def _aligned(function: Callable[..., Any]) -> Callable[..., Any]:
 @operator("Div", since=7)
 def div(a: Any, b: Any) -> Any:
     """Integers are divided towards zero."""
-    a, b = numbers(a, b)
+    a, b = bare_numbers(a, b)
     return towards_zero(a, b) if kind(a.dtype) in "iu" else a / b
 
 
@@ -184,12 +184,12 @@ for _name, _function in _ALIGNED.items():
 
 @operator("BitShift")
 def bit_shift(x: Any, y: Any, *, direction: str) -> Any:
-    return np.left_shift(x, y) if chosen(direction, ("LEFT", "RIGHT"), "direction") == "LEFT" else np.right_shift(x, y)
+    return np.left_shift(x, y) if one_of(direction, ("LEFT", "RIGHT"), "direction") == "LEFT" else np.right_shift(x, y)
 
 
 def _folding(function: Callable[..., Any]) -> Callable[..., Any]:
     def row(*xs: Any) -> Any:
-        return reduce(lambda a, b: function(*numbers(a, b)), xs)
+        return reduce(lambda a, b: function(*bare_numbers(a, b)), xs)
 
     return row
 
@@ -223,7 +223,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     if value is not None and value.size and (value.all() or not value.any()):
         shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
         return lazy.broadcast_to(x if value.all() else y, shape)
-    x, y, _ = numbers(x, y, condition)
+    x, y, _ = bare_numbers(x, y, condition)
     return f.where(condition, x, y)
 
 
@@ -244,15 +244,15 @@ def dropout_by_attribute(x: Any, *, ratio: float = 0.5, outputs: int = 1) -> Any
 
 @operator("Cast", since=6)
 def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    return converted(x, dtype_of(to), saturate)
+    return saturated(x, dtype_of(to), saturate)
 
 
 @operator("CastLike")
 def cast_like(x: Any, target: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
-    return converted(x, target.dtype, saturate)
+    return saturated(x, target.dtype, saturate)
 
 
-def converted(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
+def saturated(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
     """`x` in `dtype`. Unless `saturate` is 0, what is too large for float8 becomes its largest number."""
     import ml_dtypes
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def checked(model: Any) -> tuple[onnx.ModelProto, str]:
+def checked_model(model: Any) -> tuple[onnx.ModelProto, str]:
     """The checked model, with the data that lies in other files, and what to call it in messages."""
     try:
         import onnx

@@ -12,7 +12,7 @@ import numpy as np
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.onnx.table import axis_of, chosen, need_shape, one, operator, value
+from eqfuse.frontends.onnx.table import axis_of, need_shape, one, one_of, operator, value
 
 
 @operator("Gather")
@@ -44,7 +44,7 @@ _AT = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def _scattered(x: Any, places: tuple[Any, ...], updates: Any, reduction: str) -> Any:
-    chosen(reduction, ("none", *_AT), "reduction")
+    one_of(reduction, ("none", *_AT), "reduction")
     y = x.copy()
     if reduction == "none":
         y[places] = updates
@@ -74,7 +74,7 @@ def tensor_scatter(cache: Any, update: Any, start: Any = None, *, axis: int = -2
     begin = np.zeros(cache.shape[0], np.int64) if start is None else start
     places: list[Any] = list(np.ogrid[tuple(slice(n) for n in update.shape)])
     places[along] = lift(places[along]) + lift(begin).reshape((-1,) + (1,) * (cache.ndim - 1))
-    if chosen(mode, ("linear", "circular"), "mode") == "circular":
+    if one_of(mode, ("linear", "circular"), "mode") == "circular":
         places[along] = places[along] % cache.shape[along]
     return _scattered(cache, tuple(places), update, "none")
 

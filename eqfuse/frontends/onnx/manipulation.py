@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.errors import EqfuseError, ShapeError
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.onnx.table import axis_of, chosen, dtype_of, ints, one, operator, value
+from eqfuse.frontends.onnx.table import axis_of, dtype_of, ints, one, one_of, operator, value
 
 # ---- made from nothing
 
@@ -135,7 +135,7 @@ def tile(x: Any, repeats: Any) -> Any:
 def depth_to_space(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, c, h, w = x.shape
     k = blocksize
-    if chosen(mode, ("DCR", "CRD"), "mode") == "DCR":
+    if one_of(mode, ("DCR", "CRD"), "mode") == "DCR":
         parts = x.reshape(n, k, k, c // k**2, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
         parts = x.reshape(n, c // k**2, k, k, h, w).transpose(0, 1, 4, 2, 5, 3)
@@ -147,7 +147,7 @@ def space_to_depth(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
     n, c, h, w = x.shape
     k = blocksize
     parts = x.reshape(n, c, h // k, k, w // k, k)
-    order = (0, 3, 5, 1, 2, 4) if chosen(mode, ("DCR", "CRD"), "mode") == "DCR" else (0, 1, 3, 5, 2, 4)
+    order = (0, 3, 5, 1, 2, 4) if one_of(mode, ("DCR", "CRD"), "mode") == "DCR" else (0, 1, 3, 5, 2, 4)
     return parts.transpose(order).reshape(n, c * k**2, h // k, w // k)
 
 
@@ -190,10 +190,10 @@ def split(
         sizes = tuple(min(each, x.shape[axis] - i * each) for i in range(count))
     if len(sizes) != outputs:
         raise ShapeError(f"it has {len(sizes)} parts, and {outputs} outputs")
-    return parts_of(x, sizes, axis)
+    return split_parts(x, sizes, axis)
 
 
-def parts_of(x: Any, sizes: tuple[int, ...], axis: int) -> tuple[Any, ...]:
+def split_parts(x: Any, sizes: tuple[int, ...], axis: int) -> tuple[Any, ...]:
     """`x` in parts of `sizes` along an axis. ShapeError where they are not all of it."""
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
         raise ShapeError(f"the parts {sizes} do not make up the extent {x.shape[axis]} of axis {axis}")
@@ -236,7 +236,7 @@ def pad_by_attributes(x: Any, *, pads: tuple[int, ...], mode: str = "constant", 
 def _padded(x: Any, pads: tuple[int, ...], axes: tuple[int, ...], mode: str, fill: Any) -> Any:
     """Negative widths take elements away: before others are added, which repeat what is left; constants, which repeat
     nothing, may be taken away too."""
-    chosen(mode, _MODES, "mode")
+    one_of(mode, _MODES, "mode")
     if len(pads) != 2 * len(axes):
         raise ShapeError(f"pads has {len(pads)} numbers instead of {2 * len(axes)}, two for each axis")
     widths = [(0, 0)] * x.ndim

@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy import families as families
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
-from eqfuse.frontends.onnx.file import checked
+from eqfuse.frontends.onnx.file import checked_model
 from eqfuse.frontends.onnx.inputs import declared_shape, fits, given_value, input_types
 from eqfuse.frontends.onnx.nodes import Loader
 from eqfuse.frontends.onnx.table import dtype_of
@@ -32,7 +32,7 @@ def from_onnx(model: Any, fixed: Mapping[str, Any] | None = None, /, **sizes: An
     input, its whole shape. `fixed` gives values to inputs, which then are constants and no inputs any more. Arguments
     and results are in the model's order; arguments may be given by name, and several results are a named tuple.
     """
-    proto, title = checked(model)
+    proto, title = checked_model(model)
     loader = Loader(proto, title)
     if not isinstance(fixed or {}, Mapping):
         raise TraceError(f"values of inputs come by name, {{'shape': [2, 6]}}, not as a {type(fixed).__name__}")

@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse import functions as f
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.onnx.table import axis_of, chosen, dtype_of, need_shape, operator
+from eqfuse.frontends.onnx.table import axis_of, dtype_of, need_shape, one_of, operator
 from eqfuse.functions import apply
 
 
@@ -114,7 +114,7 @@ def mean_variance_normalization(x: Any, *, axes: tuple[int, ...] = (0, 2, 3)) ->
 @operator("LpNormalization")
 def lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     """A vector of zeros stays one."""
-    chosen(p, (1, 2), "p")
+    one_of(p, (1, 2), "p")
     total = lazy.sum(np.abs(x) if p == 1 else x * x, axis, keepdims=True)
     norm = total if p == 1 else lazy.sqrt(total)
     return f.where(norm == 0, 0, x / f.where(norm == 0, 1, norm))
@@ -147,7 +147,7 @@ def negative_log_likelihood(
         weights = kept.astype(x.dtype) if weights is None else f.where(kept, weights, 0)
     if weights is not None:
         loss = loss * weights if kept is None else f.where(kept, loss * weights, 0)
-    if chosen(reduction, ("none", "sum", "mean"), "reduction") == "none":
+    if one_of(reduction, ("none", "sum", "mean"), "reduction") == "none":
         return loss
     total = lazy.sum(loss)
     if reduction == "sum":

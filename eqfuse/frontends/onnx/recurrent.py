@@ -16,7 +16,7 @@ from eqfuse.frontends.numpy.loops import scan
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
 from eqfuse.frontends.onnx.loops import ROLLED, unrolled
-from eqfuse.frontends.onnx.table import chosen, need_shape, operator
+from eqfuse.frontends.onnx.table import need_shape, one_of, operator
 
 Activation = Callable[[Any], Any]
 Words = tuple[str, ...]
@@ -61,7 +61,7 @@ class _Layer:
         self, x: Any, w: Any, r: Any, bias: Any, lengths: Any, direction: str, layout: int, gates: int,
         clip: float | None, hidden_size: int,
     ) -> None:  # fmt: skip
-        chosen(direction, ("forward", "reverse", "bidirectional"), "direction")
+        one_of(direction, ("forward", "reverse", "bidirectional"), "direction")
         self.x = lazy.swapaxes(x, 0, 1) if layout else x  # [step, batch, input]
         self.directions, self.hidden = r.shape[0], r.shape[-1]
         self.backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]

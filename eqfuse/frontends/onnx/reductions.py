@@ -17,7 +17,7 @@ from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
 from eqfuse.frontends.onnx.elementwise import towards_zero
-from eqfuse.frontends.onnx.table import axis_of, ints, need_shape, one, operator, product
+from eqfuse.frontends.onnx.table import axis_of, ints, matrix_product, need_shape, one, operator
 
 
 def _sum(x: Any, axes: tuple[int, ...]) -> Any:
@@ -170,14 +170,14 @@ operator("Hardmax")(_of_matrix(hardmax))
 # ---- products
 
 
-operator("MatMul")(product)
+operator("MatMul")(matrix_product)
 
 
 @operator("Gemm", since=7)
 def gemm(
     a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
 ) -> Any:
-    y = product(a.T if transA else a, b.T if transB else b)
+    y = matrix_product(a.T if transA else a, b.T if transB else b)
     y = y if alpha == 1 else y * _number(alpha, y)
     if c is None:
         return y

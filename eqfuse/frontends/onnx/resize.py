@@ -18,7 +18,7 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.onnx.table import axis_of, chosen, ints, operator, product, value
+from eqfuse.frontends.onnx.table import axis_of, ints, matrix_product, one_of, operator, value
 
 _POLICIES = ("stretch", "not_larger", "not_smaller")
 
@@ -35,7 +35,7 @@ def resize(
     if sizes is not None and sizes.size:
         wanted = list(ints(sizes, "the sizes"))
         factors = [m / n if n else 1.0 for m, n in zip(wanted, extents, strict=True)]
-        if chosen(keep_aspect_ratio_policy, _POLICIES, "keep_aspect_ratio_policy") != "stretch":
+        if one_of(keep_aspect_ratio_policy, _POLICIES, "keep_aspect_ratio_policy") != "stretch":
             factor = min(factors) if keep_aspect_ratio_policy == "not_larger" else max(factors)
             factors = [factor] * len(factors)
             wanted = [math.floor(factor * n + 0.5) for n in extents]
@@ -180,8 +180,8 @@ def grid_sample(
     x: Any, grid: Any, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Any:
     """``x[n, c, *spatial]`` at ``grid[n, *out, rank]``, whose coordinates lie between -1 and 1, the last axis first."""
-    mode = chosen({"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode), ("nearest", "linear", "cubic"), "mode")
-    chosen(padding_mode, ("zeros", "border", "reflection"), "padding_mode")
+    mode = one_of({"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode), ("nearest", "linear", "cubic"), "mode")
+    one_of(padding_mode, ("zeros", "border", "reflection"), "padding_mode")
     spatial = x.shape[2:]
     places = []
     for a, n in enumerate(spatial):
@@ -219,7 +219,7 @@ def affine_grid(theta: Any, size: Any, *, align_corners: int = 0) -> Any:
     batch, _, *extents = ints(size, "the size")
     along = [np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in extents]
     places = np.stack([*np.meshgrid(*along, indexing="ij")[::-1], np.ones(extents)], -1)
-    moved = product(lift(places.reshape(-1, len(extents) + 1).astype(theta.dtype)), lazy.swapaxes(theta, 1, 2))
+    moved = matrix_product(lift(places.reshape(-1, len(extents) + 1).astype(theta.dtype)), lazy.swapaxes(theta, 1, 2))
     return moved.reshape(batch, *extents, len(extents))
 
 
@@ -258,8 +258,8 @@ def roi_align(
     """The regions ``rois[r] = (x1, y1, x2, y2)`` of the images ``x[batch[r]]``, each read at points of a grid, those of
     one element of the result averaged."""
     transforms = ("half_pixel", "output_half_pixel")
-    half = chosen(coordinate_transformation_mode, transforms, "coordinate_transformation_mode") == "half_pixel"
-    chosen(mode, ("avg", "max"), "mode")
+    half = one_of(coordinate_transformation_mode, transforms, "coordinate_transformation_mode") == "half_pixel"
+    one_of(mode, ("avg", "max"), "mode")
     out = (output_height, output_width)
     ends = rois * spatial_scale - 0.5 if half else rois * spatial_scale
     starts = ends[:, 1::-1]

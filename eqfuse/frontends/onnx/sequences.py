@@ -11,7 +11,7 @@ import numpy as np
 
 from eqfuse.errors import BoundsError, ShapeError
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.onnx.manipulation import parts_of
+from eqfuse.frontends.onnx.manipulation import split_parts
 from eqfuse.frontends.onnx.table import axis_of, ints, one, operator
 
 
@@ -78,7 +78,7 @@ def split_to_sequence(x: Any, split_input: Any = None, *, axis: int = 0, keepdim
         if sizes[0] <= 0:
             raise ShapeError(f"parts of {sizes[0]} elements")
         sizes = (sizes[0],) * (n // sizes[0]) + ((n % sizes[0],) if n % sizes[0] else ())
-    return (list(parts_of(x, sizes, along)),)
+    return (list(split_parts(x, sizes, along)),)
 
 
 @operator("ConcatFromSequence")

@@ -103,7 +103,7 @@ def one(x: Any, what: str) -> Any:
     return array.reshape(-1)[0].item()
 
 
-def chosen(setting: Any, choices: Sequence[Any], what: str) -> Any:
+def one_of(setting: Any, choices: Sequence[Any], what: str) -> Any:
     """`setting`, if it is one of the `choices`; UnsupportedOp naming the attribute `what` otherwise."""
     if setting not in choices:
         raise UnsupportedOp(f"{what} is {setting!r}, which is none of {', '.join(map(repr, choices))}")
@@ -144,7 +144,7 @@ def uniform(array: np.ndarray) -> Node:
     return spread if const(np.broadcast_to(array.reshape(-1)[0], array.shape)) is whole else whole
 
 
-def numbers(*xs: Any) -> list[Any]:
+def bare_numbers(*xs: Any) -> list[Any]:
     """`xs`, those that are one known number without their axes, as long as the others have as many."""
     operands = list(xs)
     for i, x in enumerate(xs):
@@ -155,6 +155,6 @@ def numbers(*xs: Any) -> list[Any]:
     return operands
 
 
-def product(a: Any, b: Any) -> Tracer:
+def matrix_product(a: Any, b: Any) -> Tracer:
     """``a @ b`` in the dtype of both: NumPy gives that of bfloat16 in float32."""
     return (a @ b).astype(a.dtype)

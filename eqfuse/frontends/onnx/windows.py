@@ -18,7 +18,7 @@ from eqfuse.dtypes import lowest
 from eqfuse.errors import ShapeError, UnsupportedOp
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.onnx.table import chosen, ints, need_shape, operator
+from eqfuse.frontends.onnx.table import ints, need_shape, one_of, operator
 from eqfuse.functions import apply
 
 Ints = tuple[int, ...]
@@ -27,9 +27,9 @@ Pads = tuple[tuple[int, int], ...]
 
 def _pads(auto_pad: str, pads: Ints, extents: Ints, reach: Ints, strides: Ints) -> Pads:
     """(before, after) per axis. "SAME" pads so that an axis of n elements gives ceil(n / stride)."""
-    chosen(auto_pad, ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"), "auto_pad")
+    one_of(auto_pad, ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"), "auto_pad")
     if auto_pad in ("NOTSET", ""):
-        amounts = each(pads, 2 * len(extents), 0, "pads")
+        amounts = per_axis(pads, 2 * len(extents), 0, "pads")
         return tuple(zip(amounts[: len(extents)], amounts[len(extents) :], strict=True))
     if auto_pad == "VALID":
         return ((0, 0),) * len(extents)
@@ -40,7 +40,7 @@ def _pads(auto_pad: str, pads: Ints, extents: Ints, reach: Ints, strides: Ints) 
     return tuple(padding)
 
 
-def each(attribute: Ints, count: int, otherwise: int, what: str) -> Ints:
+def per_axis(attribute: Ints, count: int, otherwise: int, what: str) -> Ints:
     """The numbers that an attribute gives, `count` of them; `otherwise`, the least there is, where it is left out."""
     if attribute and len(attribute) != count:
         raise ShapeError(f"{what} has {len(attribute)} numbers instead of {count}")
@@ -61,7 +61,7 @@ def conv(
     spatial = x.ndim - 2
     if kernel_shape and kernel_shape != w.shape[2:]:
         raise ShapeError(f"kernel_shape is {kernel_shape}, the weights have {w.shape[2:]}")
-    strides, dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
+    strides, dilations = per_axis(strides, spatial, 1, "strides"), per_axis(dilations, spatial, 1, "dilations")
     padding = _pads(auto_pad, pads, x.shape[2:], _reach(w.shape[2:], dilations), strides)
     return f.conv(x, w, bias, stride=strides, padding=padding, dilation=dilations, groups=group)
 
@@ -74,8 +74,8 @@ def conv_transpose(
     """The convolution that takes the output's gradient to the input's: by phases, or where there are dilations too,
     with zeros between the elements and the flipped weights."""
     spatial = x.ndim - 2
-    strides, dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
-    extra = each(output_padding, spatial, 0, "output_padding")
+    strides, dilations = per_axis(strides, spatial, 1, "strides"), per_axis(dilations, spatial, 1, "dilations")
+    extra = per_axis(output_padding, spatial, 0, "output_padding")
     reach = _reach(w.shape[2:], dilations)
     full = [(n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, reach, strict=True)]
     if output_shape or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
@@ -172,8 +172,9 @@ class _Window:
         self, x: Any, kernel: Ints, strides: Ints, pads: Ints, dilations: Ints, auto_pad: str, ceil_mode: int
     ) -> None:
         spatial = x.ndim - 2
-        self.kernel = each(kernel, spatial, 1, "kernel_shape")
-        self.strides, self.dilations = each(strides, spatial, 1, "strides"), each(dilations, spatial, 1, "dilations")
+        self.kernel = per_axis(kernel, spatial, 1, "kernel_shape")
+        self.strides = per_axis(strides, spatial, 1, "strides")
+        self.dilations = per_axis(dilations, spatial, 1, "dilations")
         reach = _reach(kernel, self.dilations)
         self.pads = _pads(auto_pad, pads, x.shape[2:], reach, self.strides)  # the operator's own
         padding = []
@@ -238,7 +239,7 @@ def max_pool(
     window = _Window(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     if outputs == 1:
         return window.max(x)
-    chosen(storage_order, (0, 1), "storage_order")
+    one_of(storage_order, (0, 1), "storage_order")
     places = np.arange(math.prod(x.shape[2:]))
     own = places.reshape(x.shape[:1:-1]).T if storage_order else places.reshape(x.shape[2:])
     places = np.broadcast_to(own, x.shape) + math.prod(x.shape[2:]) * np.arange(math.prod(x.shape[:2])).reshape(
@@ -305,7 +306,7 @@ def max_unpool(
 ) -> Any:
     """Zeros, with the elements of `x` at `places` of the flattened unpooled array."""
     spatial = x.ndim - 2
-    strides, pads = each(strides, spatial, 1, "strides"), each(pads, 2 * spatial, 0, "pads")
+    strides, pads = per_axis(strides, spatial, 1, "strides"), per_axis(pads, 2 * spatial, 0, "pads")
     own = tuple(
         (n - 1) * s + k - a - b
         for n, s, k, a, b in zip(x.shape[2:], strides, kernel_shape, pads[:spatial], pads[spatial:], strict=True)
@@ -330,7 +331,7 @@ def col2im(
     """The columns of blocks added up where they lie in the image."""
     extents, kernel = ints(image, "the image shape"), ints(block, "the block shape")
     spatial = len(extents)
-    dilations, strides = each(dilations, spatial, 1, "dilations"), each(strides, spatial, 1, "strides")
+    dilations, strides = per_axis(dilations, spatial, 1, "dilations"), per_axis(strides, spatial, 1, "strides")
     padding = _pads("NOTSET", pads, extents, kernel, strides)
     padded = [n + a + b for n, (a, b) in zip(extents, padding, strict=True)]
     reach = _reach(kernel, dilations)

@@ -14,7 +14,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import stands_for
 from eqfuse.frontends.numpy.rows import Rows
 from eqfuse.frontends.rolling.chains import is_small
-from eqfuse.frontends.rolling.rows import even, sliced, stacked
+from eqfuse.frontends.rolling.rows import even, rows_of_slices, stacked
 from eqfuse.ir.graph import Node
 from eqfuse.ops.types import TensorType
 
@@ -103,7 +103,7 @@ class Alignment:
         good = even([n.attr("ranges") for n in slices])
         if len(good) < len(slices):
             raise Misalignment(good)
-        rows = sliced(slices)
+        rows = rows_of_slices(slices)
         if rows is None:
             raise Misalignment
         return tidy.reshape(self._row(rows), values[0].shape)

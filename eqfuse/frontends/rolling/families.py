@@ -14,7 +14,7 @@ from eqfuse.frontends.numpy.rows import Batch, depending
 from eqfuse.frontends.rolling.alignment import Alignment, Misalignment
 from eqfuse.frontends.rolling.chains import FEWEST
 from eqfuse.frontends.rolling.loops import ATTEMPTS, Steps
-from eqfuse.frontends.rolling.rows import Range, even, in_one, moving
+from eqfuse.frontends.rolling.rows import Range, even, joined_rows, moving
 from eqfuse.ir.graph import Graph, Node, node, topological
 from eqfuse.ops import TABLE
 from eqfuse.summary import count
@@ -24,7 +24,7 @@ StepRun = tuple[range, Node]  # pieces that are alike, and all of them in one ar
 StepLimit = Callable[[range], range]
 
 
-def together(graph: Graph) -> tuple[Graph, list[str]]:
+def made_together(graph: Graph) -> tuple[Graph, list[str]]:
     """`graph`, where pieces that are joined or written into one array are made together; and what is, in words."""
     new: dict[Node, Node] = {}
     said: list[str] = []
@@ -45,7 +45,7 @@ def _joined(n: Node, pieces: Sequence[Node]) -> tuple[Node, list[range]] | None:
     parts: list[Node] = []
     start = 0
     for run, rows in runs:
-        parts += [*pieces[start : run.start], in_one(rows, n.type.rank + axis)]
+        parts += [*pieces[start : run.start], joined_rows(rows, n.type.rank + axis)]
         start = run.stop
     return tidy.concat([*parts, *pieces[start:]], axis), [run for run, _ in runs]
 
@@ -74,7 +74,7 @@ def _written(n: Node, args: Sequence[Node]) -> tuple[Node, list[range]] | None:
         ends = ranges[run.start][axis], ranges[run.stop - 1][axis]
         along = min(r[0] for r in ends), max(r[1] for r in ends), abs(distance) if width == 1 else 1
         whole = tuple([along if i == axis else r for i, r in enumerate(ranges[run.start])])
-        parts += [*pieces[start : run.start], in_one(rows, axis, distance < 0)]
+        parts += [*pieces[start : run.start], joined_rows(rows, axis, distance < 0)]
         places += [*ranges[start : run.start], whole]
         start = run.stop
     return tidy.slice_scatter(base, [*parts, *pieces[start:]], [*places, *ranges[start:]]), [run for run, _ in runs]
@@ -126,7 +126,7 @@ def _batched(aligned: Alignment, value: Node) -> Node | None:
     return batch.arrays.get(value)
 
 
-def reduced(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] | None:
+def as_reduction(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] | None:
     """What stands for the last value of a chain that adds up what its steps compute, or finds the largest of it.
 
     None where a step does more, or where another order of the sum might be told, and the result is wanted `exactly`.

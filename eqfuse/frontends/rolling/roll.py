@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from eqfuse.frontends.rolling.alignment import Misalignment
 from eqfuse.frontends.rolling.chains import FEWEST, chains
-from eqfuse.frontends.rolling.families import reduced, together
+from eqfuse.frontends.rolling.families import as_reduction, made_together
 from eqfuse.frontends.rolling.loops import Steps, steps_of
 from eqfuse.ir.graph import Graph, Node, substitute
 from eqfuse.ops import Role, row
@@ -52,7 +52,7 @@ def rolled(graph: Graph, costs: Costs, exactly: bool = False) -> Graph:
     while len(said) < MOST and (replacement := _once(graph, costs, exactly)):
         graph, text = replacement
         said.append(text)
-    graph, more = together(graph)
+    graph, more = made_together(graph)
     return replace(graph, rolled=(*said, *more))
 
 
@@ -72,7 +72,7 @@ def _once(graph: Graph, costs: Costs, exactly: bool) -> tuple[Graph, str] | None
 def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tuple[dict[Node, Node], str] | None:
     """What stands for the values of `steps` that are read elsewhere, and why; None where they are left as they are."""
     said = count(steps.count, "alike step")
-    total = reduced(steps, graph, exactly)
+    total = as_reduction(steps, graph, exactly)
     if total is not None:
         return total, f"{said} were rolled into one reduction"
     operators = steps.count * steps.operators

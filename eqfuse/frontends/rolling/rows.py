@@ -40,7 +40,7 @@ def moving(ranges: Sequence[Sequence[Range]]) -> tuple[int, int, int]:
     return axis, second[axis][0] - first[axis][0], len(range(*first[axis]))
 
 
-def sliced(slices: Sequence[Node]) -> Node | None:
+def rows_of_slices(slices: Sequence[Node]) -> Node | None:
     """The rows of `slices` at even distances, each as the slice is shaped; None where no view has them."""
     (base,), ranges = slices[0].args, [n.attr("ranges") for n in slices]
     axis, distance, width = moving(ranges)
@@ -63,7 +63,7 @@ def sliced(slices: Sequence[Node]) -> Node | None:
     return tidy.transpose(rows, (axis, *(i for i in range(rank + 1) if i != axis)))
 
 
-def in_one(rows: Node, axis: int, backwards: bool = False) -> Node:
+def joined_rows(rows: Node, axis: int, backwards: bool = False) -> Node:
     """The rows one after another along `axis` of each."""
     if backwards:
         rows = tidy.flip(rows, [-rows.type.rank])

@@ -70,7 +70,7 @@ def _slice(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
 def _mirrored(r: tuple[int, int, int], extent: int) -> tuple[int, int, int]:
     """The places of a reversed axis that `r` takes, counted from its other end."""
     places = range(*r)
-    return tidy.canonical(range(extent - 1 - places[-1], extent - places[0], r[2])) if places else r
+    return tidy.canonical_range(range(extent - 1 - places[-1], extent - places[0], r[2])) if places else r
 
 
 def _flipped(x: Node, n: Node) -> Node:

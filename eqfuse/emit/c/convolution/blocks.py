@@ -15,7 +15,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.convolution.parts import Convolution
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.product.blocks import BUFFERS, DEPTH, HIGH, NEAR, stride_of
-from eqfuse.emit.c.product.tile import CALLED, RegisterTile, forms
+from eqfuse.emit.c.product.tile import CALLED, RegisterTile, tile_forms
 from eqfuse.errors import UnsupportedOp
 
 WIDE = (1024, 512, 256, 128, 64)  # columns of a unit, at most: fewer only where the buffers of so many are too large
@@ -113,7 +113,7 @@ def tiles_for(filters: int, places: int, vector_bytes: int, itemsize: int) -> tu
     most = -(-places // lanes)
     tilings = [
         tuple(RegisterTile(rows, wide, lanes, taps=True) for rows in (high, filters % high) if rows)
-        for high, wide in forms(filters, vector_bytes)
+        for high, wide in tile_forms(filters, vector_bytes)
         if wide <= most
     ]
     return min(tilings, key=lambda tiles: (cycles(tiles, filters, places), -tiles[0].rows * tiles[0].columns))
@@ -125,7 +125,7 @@ def cycles(tiles: tuple[RegisterTile, ...], filters: int, places: int) -> float:
     return -(-places // tiles[0].columns) * (whole + sum(t.cycles for t in tiles[1:]))
 
 
-def multiplied(c: Convolution, b: ConvolutionBlocks) -> float:
+def tile_cycles(c: Convolution, b: ConvolutionBlocks) -> float:
     """Cycles of the tiles of a unit."""
     calls = b.across * -(-b.filters // b.tiles[0].rows) * -(-c.channels // b.channels)
     ending = sum(t.ending for t in b.tiles[:1])
@@ -142,4 +142,4 @@ def around(c: Convolution, b: ConvolutionBlocks) -> float:
 def _together(c: Convolution, b: ConvolutionBlocks, device: Device) -> float:
     """Cycles until the threads have done all units."""
     turns = -(-units(c, b) // device.threads)
-    return turns * (multiplied(c, b) + around(c, b))
+    return turns * (tile_cycles(c, b) + around(c, b))

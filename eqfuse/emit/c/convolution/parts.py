@@ -18,7 +18,7 @@ from eqfuse.emit.c.nest import SHORT, Access, Dim, collapsed
 from eqfuse.emit.c.product.parts import BlockPart
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.sliding.axes import Axis
-from eqfuse.emit.c.sliding.parts import Windows, checked, ordered, part, windows_of
+from eqfuse.emit.c.sliding.parts import Windows, computed_part, ordered, refuse_others, windows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
 from eqfuse.ops import Role, row
@@ -120,7 +120,7 @@ class Convolution:
 def convolution_of(body: Graph) -> Convolution:
     """UnsupportedOp where kernels of this target do not hold it."""
     (conv,) = body.of_role(Role.CONTRACTION)
-    checked(body, [n for n in body.nodes if n is conv or row(n.op).role is Role.WINDOW])
+    refuse_others(body, [n for n in body.nodes if n is conv or row(n.op).role is Role.WINDOW])
     if sums_dtype(conv.dtype) is None:
         raise UnsupportedOp(f"convolutions of {conv.dtype} are NumPy's")
     image, filters = conv.args
@@ -131,9 +131,9 @@ def convolution_of(body: Graph) -> Convolution:
     result = input_node("convolution", conv.type)
     after = Graph((*body.inputs, result), tuple(substitute(body.outputs, {conv: result})))
     windows = _pooling(after, result) if body.of_role(Role.WINDOW) else None
-    rest = windows.image if windows else part(after, after.outputs, conv.shape, [result])
+    rest = windows.image if windows else computed_part(after, after.outputs, conv.shape, [result])
     return _in_one_row(Convolution(
-        conv, groups, tuple(axes), tuple(_copied(body, image, axes)), part(body, [filters], filters.shape, []),
+        conv, groups, tuple(axes), tuple(_copied(body, image, axes)), computed_part(body, [filters], filters.shape, []),
         rest, result, windows,
     ))  # fmt: skip
 
@@ -178,7 +178,7 @@ def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[PhaseCopy]:
             ranges[-2] = (rows.first, rows.stop, rows.step)
         whole = all(r == (0, n, 1) for r, n in zip(ranges, image.shape, strict=True))
         some = image if whole else node("slice", (image,), (tuple(ranges),))
-        copies.append(PhaseCopy(rows, columns, part(body, [some], some.shape, [])))
+        copies.append(PhaseCopy(rows, columns, computed_part(body, [some], some.shape, [])))
     return copies
 
 

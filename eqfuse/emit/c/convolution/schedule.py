@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.c.convolution.blocks import ConvolutionBlocks, around, blocks_of, multiplied, units
+from eqfuse.emit.c.convolution.blocks import ConvolutionBlocks, around, blocks_of, tile_cycles, units
 from eqfuse.emit.c.convolution.parts import Convolution, convolution_of, loops_over, loops_over_filters
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.product.schedule import tile_rate
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
-from eqfuse.emit.c.sliding.schedule import WindowsSchedule, computed, in_blocks
+from eqfuse.emit.c.sliding.schedule import WindowsSchedule, computed, schedule_in_blocks
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops.types import TensorType
@@ -72,7 +72,7 @@ def convolution_schedule(body: Graph, device: Device) -> ConvolutionSchedule:
         written = [result_access(o, c.rest.space, ()) for o in c.rest.body.outputs]
         rest = loops_over(c, c.rest, blocks.rows, blocks.columns, written)
     else:
-        pooling = in_blocks(body, c.windows, blocks.results, c.windows.axes[-1].places)
+        pooling = schedule_in_blocks(body, c.windows, blocks.results, c.windows.axes[-1].places)
     schedule = ConvolutionSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, convolution=c,
         blocks=blocks, copies=tuple(copies), filters=None if c.in_place else loops_over_filters(c.filters),
@@ -110,7 +110,7 @@ def _streamed(s: ConvolutionSchedule, device: Device) -> float:
 def _priced(s: ConvolutionSchedule, device: Device) -> ConvolutionSchedule:
     c, costs = s.convolution, [*_around(s, device)]
     cycle = 2 * vector_bytes() // c.dtype.itemsize / tile_rate(c.dtype, device)
-    alone = s.units * multiplied(c, s.blocks) * cycle + _streamed(s, device) + sum(seconds for seconds, _ in costs)
+    alone = s.units * tile_cycles(c, s.blocks) * cycle + _streamed(s, device) + sum(seconds for seconds, _ in costs)
     flops = 2 * c.conv.type.size * c.terms + sum(n for _, n in costs)
     traffic = traffic_of(sum(s.reads), sum(s.writes)) + 2 * sum(t.nbytes for t in s.workspaces)
     return replace(s, flops=flops, **shared(alone, traffic, s.units, device))

@@ -15,7 +15,7 @@ from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.product.function import Function, decoded, functions_text, range_of, sum_of
+from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
 from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.product.tile import RegisterTile
 from eqfuse.emit.c.sliding.writer import WindowsWriter
@@ -99,18 +99,18 @@ class _Writer:
         counts += [("rows", -(-high // b.results)), ("columns", -(-wide // b.columns))]
         lines = decoded("unit", [*counts, ("part", -(-filters // b.filters))])
         if self.pooling is None:
-            lines += [*range_of("row", "rows", b.rows, high), *range_of("column", "columns", b.columns, wide)]
+            lines += [*block_bounds("row", "rows", b.rows, high), *block_bounds("column", "columns", b.columns, wide)]
         else:
             lines += self.pooling.ranges()
             lines += ["const long row_begin = from, column_begin = left;"]
-        lines += range_of("filter", "part", b.filters, filters)
+        lines += block_bounds("filter", "part", b.filters, filters)
         return [*lines, *self._sums(), *self._rest()]
 
     def _rest(self) -> list[str]:
         """The lines that compute what follows, of one filter after another."""
         b, c = self.blocks, self.conv
         head = "for (long filter = filter_begin; filter < filter_end; filter++)"
-        channel, sums = sum_of(("group", c.filters_of_group), "filter"), sum_of(
+        channel, sums = sum_text(("group", c.filters_of_group), "filter"), sum_text(
             "sums", ("(filter - filter_begin)", b.width)
         )
         if self.pooling is not None:
@@ -158,9 +158,9 @@ class _Writer:
         b, c = self.blocks, self.conv
         filters = "p0" if self.schedule.filters else self.parameters.leaf(c.filters.body.outputs[0])
         offset = c.in_place.offset if c.in_place else 0
-        row = sum_of(("group", c.filters_of_group), "row")
-        weights = sum_of(filters, (str(offset), 1), (f"({row})", c.terms), ("channel", c.window))
-        sums = sum_of("sums", ("(row - filter_begin)", b.width), "place")
+        row = sum_text(("group", c.filters_of_group), "row")
+        weights = sum_text(filters, (str(offset), 1), (f"({row})", c.terms), ("channel", c.window))
+        sums = sum_text("sums", ("(row - filter_begin)", b.width), "place")
         more = "0" if b.channels == c.channels else "channel > 0"
         return (
             f"{t.function(self.type.suffix)}(channels * {c.window}, {weights}, {c.terms}, planes + place, at, "
@@ -176,17 +176,17 @@ class _Writer:
         copies = [self._copied(i, copied) for i, copied in enumerate(c.phases)]
         lines = []
         for number, taps in enumerate(product(*[range(axis.window) for axis in c.above])):
-            start = sum_of(("plane", c.planes * plane), (str(number), plane))
+            start = sum_text(("plane", c.planes * plane), (str(number), plane))
             moved = zip(self.above, c.above, taps, strict=True)
             where = [_place(name, axis.stride, tap * axis.dilation - axis.before) for name, axis, tap in moved]
             inside = []
             for i, text in enumerate(copies):
-                target = sum_of("planes", start, (str(i), size))
+                target = sum_text("planes", start, (str(i), size))
                 inside.append(text.format(where="".join(f"{x}, " for x in where), target=target))
             tests = [f"(unsigned long)({x}) < {axis.extent}" for x, axis in zip(where, c.above, strict=True)
                      if axis.is_padded]  # fmt: skip
             if tests:
-                clear = f"__builtin_memset({sum_of('planes', start)}, 0, {plane} * sizeof *planes);"
+                clear = f"__builtin_memset({sum_text('planes', start)}, 0, {plane} * sizeof *planes);"
                 inside = [*loop(f"if ({' && '.join(tests)})", inside), *loop("else", [clear])]
             lines += inside
         return loop("for (long plane = 0; plane < channels; plane++)", lines)
@@ -205,7 +205,7 @@ class _Writer:
             (piece.down, copied.rows, "first", b.high), (piece.down + 1, copied.columns, "left", b.pitch)
         ):  # fmt: skip
             begin, end = f"{NAMES[d]}_begin", f"{NAMES[d]}_end"
-            low = sum_of(f"{'row' if name == 'first' else 'column'}_begin", (str(-phase.start), 1))
+            low = sum_text(f"{'row' if name == 'first' else 'column'}_begin", (str(-phase.start), 1))
             head += [
                 f"const long {name}_at = {low};",
                 f"const long {begin} = {name}_at > 0 ? {name}_at : 0;",
@@ -217,7 +217,7 @@ class _Writer:
         block = [*NAMES[: piece.down], "row_begin", "column_begin"]
         copy = Function(f"{self.name}_phase{i}", block, ["planes"], lines)
         self.functions.append(copy)
-        channel = sum_of(("group", self.conv.channels), "channel", "plane")
+        channel = sum_text(("group", self.conv.channels), "channel", "plane")
         return f"{copy.name}(arrays, number, {channel}, {{where}}row_begin, column_begin, {{target}});"
 
     def _cleared(self, names: list[str]) -> list[str]:
@@ -237,4 +237,4 @@ class _Writer:
 
 
 def _place(name: str, stride: int, offset: int) -> str:
-    return sum_of((name, stride), (str(abs(offset)), -1 if offset < 0 else 1))
+    return sum_text((name, stride), (str(abs(offset)), -1 if offset < 0 else 1))

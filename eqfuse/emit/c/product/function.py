@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.writer import CHUNK, function, used
+from eqfuse.emit.c.writer import CHUNK, function_text, used
 
 ARRAYS = "void *const *arrays"
 
@@ -30,7 +30,8 @@ class Function:
 
     def text(self, fetched: dict[str, str], computed: str) -> str:
         parameters = [ARRAYS, *(f"long {x}" for x in self.block), *(f"{computed} *{x}" for x in self.buffers)]
-        return function(f"static void {self.name}({', '.join(parameters)})", [*used(fetched, self.lines), *self.lines])
+        head = f"static void {self.name}({', '.join(parameters)})"
+        return function_text(head, [*used(fetched, self.lines), *self.lines])
 
 
 def functions_text(
@@ -40,11 +41,11 @@ def functions_text(
     fetched = parameters.fetched()
     texts = [f.text(fetched, computed) for f in functions]
     for name, lines in chunks.items():
-        texts.append(function(f"static void {name}({CHUNK})", [*used(fetched, lines), *lines]))
+        texts.append(function_text(f"static void {name}({CHUNK})", [*used(fetched, lines), *lines]))
     return "".join(texts)
 
 
-def sum_of(*terms: str | tuple[str, int]) -> str:
+def sum_text(*terms: str | tuple[str, int]) -> str:
     """A sum of names, some times a number, without those that are 0."""
     total = ""
     for term in terms:
@@ -68,7 +69,7 @@ def decoded(what: str, counts: Sequence[tuple[str, int]]) -> list[str]:
     return lines
 
 
-def range_of(name: str, number: str, block: int, extent: int) -> list[str]:
+def block_bounds(name: str, number: str, block: int, extent: int) -> list[str]:
     """The lines that find the first index of a block, and the one after its last."""
     whole = f"{name}_begin + {block}"
     end = whole if extent % block == 0 else f"{whole} < {extent} ? {whole} : {extent}"

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.emit.c.product.parts import BlockPart, OnlineSoftmax, ProductParts, part_of, rows_of
+from eqfuse.emit.c.product.parts import BlockPart, OnlineSoftmax, ProductParts, part_of, row_nest
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.kinds.softmax import SoftmaxRows, rows_between
@@ -43,7 +43,7 @@ def online_parts_of(body: Graph, whole: ProductParts) -> ProductParts:
     rest = part_of(outputs, second.shape, (last, so_far, summed))
     live = _live(rows, first, space)
     by_rows = [whole.lefts[0], tops, weights, *([live] if live is not None else []), rest]
-    dims = rows_of(second.shape[:-1], by_rows, whole.rights, (*whole.results, scores, so_far, before, summed))
+    dims = row_nest(second.shape[:-1], by_rows, whole.rights, (*whole.results, scores, so_far, before, summed))
     return replace(
         whole, lefts=(whole.lefts[0], weights), rest=rest, carried=(so_far, summed), rows=dims,
         online=OnlineSoftmax(tops, live, scores, before),

@@ -121,7 +121,7 @@ def parts_of(body: Graph) -> ProductParts:
         lefts.append(_part((left, *more), (*stem, *left.shape[-2:]), stand_ins, results))
         rights.append(_part((right,), (*stem, *right.shape[-2:]), {}, ()))
     rest = _part(body.outputs, products[-1].shape, row_values | stand_ins, (*results, *row_values.values()))
-    rows = rows_of((*stem, products[-1].shape[-2]), [*lefts, rest], rights, (*results, *row_values.values()))
+    rows = row_nest((*stem, products[-1].shape[-2]), [*lefts, rest], rights, (*results, *row_values.values()))
     return ProductParts(products, tuple(lefts), tuple(rights), rest, results, tuple(row_values.values()), rows)
 
 
@@ -185,7 +185,7 @@ def part_of(outputs: tuple[Node, ...], space: Shape, results: tuple[Node, ...]) 
     return part
 
 
-def rows_of(
+def row_nest(
     shape: Shape, by_rows: Sequence[BlockPart], rights: Sequence[BlockPart], results: Sequence[Node]
 ) -> tuple[Dim, ...]:
     """As few dimensions as all arrays in memory allow."""

@@ -110,7 +110,7 @@ def tile_for(
         lanes //= 2
     tiles = [
         RegisterTile(high, wide, lanes)
-        for high, wide in forms(rows, vector_bytes)
+        for high, wide in tile_forms(rows, vector_bytes)
         if wide == 1 or (wide - (not within)) * lanes < columns + within
     ]
     return min(tiles, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
@@ -123,7 +123,7 @@ def dots_for(
     """The tile of dot products that does so, whose columns divide those that there are, unless the last one `overlaps`
     the one before."""
     lanes = vector_bytes // itemsize
-    tiles = [RegisterTile(high, wide, lanes, True) for high, wide in forms(min(rows, DOT_ROWS), vector_bytes)
+    tiles = [RegisterTile(high, wide, lanes, True) for high, wide in tile_forms(min(rows, DOT_ROWS), vector_bytes)
              if columns % wide == 0 or (overlaps and wide < columns)]  # fmt: skip
     return min(tiles, key=lambda t: (terms(t, heights, columns), -t.rows * t.columns))
 
@@ -133,14 +133,14 @@ def stream_for(rows: int, vector_bytes: int, itemsize: int) -> RegisterTile:
     return RegisterTile(-(-rows // -(-rows // STREAM_ROWS)), 1, vector_bytes // itemsize, streams=STREAMS)
 
 
-def forms(rows: int, vector_bytes: int) -> list[tuple[int, int]]:
+def tile_forms(rows: int, vector_bytes: int) -> list[tuple[int, int]]:
     """Rows and vectors of a tile for which there are registers."""
     registers = _MANY if vector_bytes == 64 or platform.machine() in ("aarch64", "arm64") else _FEW
     both = product(range(1, min(MOST_ROWS, rows) + 1), range(1, MOST_VECTORS + 1))
     return [(high, wide) for high, wide in both if high * wide + wide <= registers]
 
 
-def text(name: str, computed: str, suffix: str) -> str | None:
+def tile_function(name: str, computed: str, suffix: str) -> str | None:
     """The function `name` on values of the C type `computed`; None where it is not one of these.
 
     It makes sums of `depth` terms of left x right, and adds them to those that are there if these are `more`; `ar`,

@@ -17,7 +17,7 @@ from eqfuse.emit.c.nest import NAMES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product import online_lines
 from eqfuse.emit.c.product.blocks import ProductStep
-from eqfuse.emit.c.product.function import Function, decoded, functions_text, range_of, sum_of
+from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
 from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.product.schedule import ProductSchedule, outer_of
 from eqfuse.emit.c.writer import Text, called, run_line
@@ -70,7 +70,7 @@ class _Writer:
         wide, terms = step.tile.columns, loops.space[-2]
         head = decoded("chunk", [*((NAMES[i], dim.extent) for i, dim in enumerate(outer)), ("number", count)])
         if columns.blocks > 1:
-            head += range_of(NAMES[d], "number", wide, columns.extent)
+            head += block_bounds(NAMES[d], "number", wide, columns.extent)
         head.append(f"{self.type.computed} *panel = {self._workspace(product)} + chunk * {wide * terms};")
         if columns.extent % wide:
             head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide * terms} * sizeof *panel);"]
@@ -120,8 +120,8 @@ class _Writer:
         counts = [(NAMES[d], dim.extent) for d, dim in enumerate(parts.outer)]
         counts += [("rows", -(-high // blocks.rows)), ("columns", -(-across // blocks.columns))]
         lines = decoded("unit", counts)
-        lines += range_of(self.row, "rows", blocks.rows, high)
-        lines += range_of(self.column, "columns", blocks.columns, across)
+        lines += block_bounds(self.row, "rows", blocks.rows, high)
+        lines += block_bounds(self.column, "columns", blocks.columns, across)
         lines += self._products()
         incoming = self._incoming(parts.results[-1], len(blocks.steps) - 1)
         incoming |= {n: f"{name}[{{row}}]" for n, name in zip(parts.carried, self._carried(), strict=True)}
@@ -232,7 +232,7 @@ class _Writer:
             begin, end = (f"from{following}", f"to{following}") if chained else ("0", str(across))
         depth, more = (f"to{product} - from{product}", f"from{product} > 0") if several else (str(step.depth), "0")
         more = "1" if product and self.schedule.tops is not None else more
-        sums = sum_of(f"sums{product}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
+        sums = sum_text(f"sums{product}", (f"(row - {self.row}_begin)", step.width), ("column", 1), (begin, -1))
         rows = _clipped("row", t.rows, f"{self.row}_end", step.left is not None and self._has_short_tiles(step))
         columns = _clipped("column", t.columns, end, step.right is not None and across % t.columns > 0)
         extents = f"{depth}, {end} - {begin}, {'apart' if step.apart else '0'}" if t.streams else depth
@@ -256,14 +256,14 @@ class _Writer:
         if step.left is not None:
             leaf = self.parameters.leaf(self.parts.lefts[product].body.outputs[0])
             by_row, by_term = self.parts.rows[-1].step(step.left), step.left.strides[-1]
-            return f"{sum_of(leaf, *self._outer(step.left), ('row', by_row), (term, by_term))}, {by_row}, {by_term}"
+            return f"{sum_text(leaf, *self._outer(step.left), ('row', by_row), (term, by_term))}, {by_row}, {by_term}"
         if step.held < self.parts.lefts[product].space[-1] or self.blocks.is_chained(product):
             term = "0"
         if product:
             width = self.blocks.steps[product - 1].width
-            return f"{sum_of(f'sums{product - 1}', (row, width), (term, 1))}, {width}, 1"
+            return f"{sum_text(f'sums{product - 1}', (row, width), (term, 1))}, {width}, 1"
         by_row, by_term = (1, step.stride) if step.transposed else (step.stride, 1)
-        return f"{sum_of('left', (row, by_row), (term, by_term))}, {by_row}, {by_term}"
+        return f"{sum_text('left', (row, by_row), (term, by_term))}, {by_row}, {by_term}"
 
     def _right_tile(self, product: int) -> str:
         """Where the columns of a tile begin, and the step to the next term, or column."""
@@ -271,13 +271,13 @@ class _Writer:
         if step.right is not None:
             leaf = self.parameters.leaf(part.body.outputs[0])
             by_term, by_column = step.right.strides[-2:]
-            place = sum_of(leaf, *self._outer(step.right), (term, by_term), ("column", by_column))
+            place = sum_text(leaf, *self._outer(step.right), (term, by_term), ("column", by_column))
             return f"{place}, {by_column if step.tile.dots else by_term}"
         wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, product)
         number = _joined([(NAMES[self.parts.outer.index(dim)], dim) for dim in varied])
         matrix = -(-part.space[-1] // wide) * wide * terms
         by_term = 1 if step.tile.dots else wide
-        place = sum_of(self._workspace(product), (number, matrix), ("column", terms), (term, by_term))
+        place = sum_text(self._workspace(product), (number, matrix), ("column", terms), (term, by_term))
         return f"{place}, {terms if step.tile.dots else wide}"
 
     def _outer(self, access: Access) -> list[tuple[str, int]]:

@@ -16,7 +16,7 @@ from eqfuse.ops.statistics import UniformBins, packed, uniform_bins
 PLACE, WIDE = np.dtype(np.int64), np.dtype(np.float64)
 
 
-def counted(n: Node) -> tuple[Node, Node, Node]:
+def counting(n: Node) -> tuple[Node, Node, Node]:
     """The result before anything is counted, in which the edges stand behind the counts; the place of each element; and
     what it adds there, 1 or its weight, and 0 where it lies in no bin."""
     axes = uniform_bins(n.args[0].dtype, n.attrs)

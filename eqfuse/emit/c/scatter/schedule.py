@@ -20,7 +20,7 @@ from eqfuse.emit.c.forms import Form, forms_of
 from eqfuse.emit.c.loops import pushed, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.rates import COLUMN, STEP, additions, bytes_of, traffic_of, work_of
-from eqfuse.emit.c.scatter.histogram import counted
+from eqfuse.emit.c.scatter.histogram import counting
 from eqfuse.emit.c.schedule import HANDED, SHARED_FROM, LoopsSchedule, loops_schedule, loops_shared
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, in_dtype, node, topological
@@ -98,7 +98,7 @@ def update_of(n: Node) -> Update:
         base = _filled(0, n.dtype, n.shape)
         return Update(base, indices, values, "add", Access(0, (0,)), 1, length, wraps=False)
     if n.op == "histogram":
-        base, places, values = counted(n)
+        base, places, values = counting(n)
         return Update(base, places, values, "add", Access(0, (0,)), 1, math.prod(n.attr("bins")), wraps=False)
     base, indices, values = n.args
     axis: int = n.attr("axis")

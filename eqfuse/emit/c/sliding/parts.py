@@ -61,7 +61,7 @@ def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
     """UnsupportedOp where kernels of this target do not hold it. `incoming`: inputs that stand for what the kernel
     computes before, and reads in its order."""
     (window,) = body.of_role(Role.WINDOW)
-    checked(body, [window])
+    refuse_others(body, [window])
     image = window.args[0]
     result = input_node("windows", window.type)
     sizes, strides, padding = (window.attr(name) for name in ("window", "strides", "padding"))
@@ -74,12 +74,12 @@ def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
     if len(axes) == 1:
         rows = window.shape[-2] if window.type.rank > 1 else 1
         axes = [Axis(rows, rows), *axes]
-    rest = part(body, substitute(body.outputs, {window: result}), flat(window.shape), [result])
-    read = part(body, [image], flat(image.shape), incoming)
+    rest = computed_part(body, substitute(body.outputs, {window: result}), flat(window.shape), [result])
+    read = computed_part(body, [image], flat(image.shape), incoming)
     return Windows(window, REDUCED_BY[window.op], tuple(axes), read, rest, result, bool(incoming))
 
 
-def checked(body: Graph, sliding: Sequence[Node]) -> None:
+def refuse_others(body: Graph, sliding: Sequence[Node]) -> None:
     """Refuses what no kernel with windows holds."""
     for n in body.nodes:
         role = row(n.op).role
@@ -101,7 +101,7 @@ def flat(shape: Shape) -> Shape:
     return (1,) * (2 - len(shape)) + shape
 
 
-def part(body: Graph, outputs: Sequence[Node], space: Shape, results: Sequence[Node]) -> BlockPart:
+def computed_part(body: Graph, outputs: Sequence[Node], space: Shape, results: Sequence[Node]) -> BlockPart:
     """What is computed over `space`; `results`: inputs that stand for what is computed before, in its order."""
     graph = pushed(Graph((*body.inputs, *results), tuple(outputs)))
     (form,) = forms_of(graph, space)

@@ -87,15 +87,15 @@ def windows_schedule(body: Graph, device: Device) -> WindowsSchedule:
     """UnsupportedOp where we have no form of the body."""
     windows = windows_of(body)
     high, wide = windows.rest.space[-2:]
-    schedule = in_blocks(body, windows, high, min(wide, WIDE))
+    schedule = schedule_in_blocks(body, windows, high, min(wide, WIDE))
     while schedule.rows > 1 and schedule.nbytes > BUFFERS:
-        schedule = in_blocks(body, windows, -(-schedule.rows // 2), schedule.columns)
+        schedule = schedule_in_blocks(body, windows, -(-schedule.rows // 2), schedule.columns)
     if schedule.nbytes > MOST:
         raise UnsupportedOp("what a row of windows holds exceeds the cache")
     return _priced(schedule, device)
 
 
-def in_blocks(body: Graph, windows: Windows, rows: int, columns: int) -> WindowsSchedule:
+def schedule_in_blocks(body: Graph, windows: Windows, rows: int, columns: int) -> WindowsSchedule:
     """Units of so many rows and columns, without a price."""
     before = None
     if windows.in_place is None:  # in blocks of what a unit reads, wherever that begins and ends
@@ -107,7 +107,7 @@ def in_blocks(body: Graph, windows: Windows, rows: int, columns: int) -> Windows
     )  # fmt: skip
 
 
-def computed_again(s: WindowsSchedule) -> float:
+def times_computed(s: WindowsSchedule) -> float:
     """How often an element of the image is computed."""
     above = math.prod(axis.all_read(1) / axis.extent for axis in s.windows.above)
     rows, columns = s.windows.axes[-2:]
@@ -127,7 +127,7 @@ def computed(s: WindowsSchedule, device: Device) -> tuple[float, int]:
     steps = (down + across) * short + UNIT * s.units + ROW * outer * high
     seconds = steps * times * device.threads / device.scalar_rate(base)
     flops = (outer * high) * (s.planes * rows.window * columns.extent + wide * columns.window)
-    for loops, often in ((s.before, computed_again(s)), (s.rest, 1.0)):
+    for loops, often in ((s.before, times_computed(s)), (s.rest, 1.0)):
         if loops is not None:
             more, count = work_of(loops.nest, loops.forms, loops.seams, device)
             copied = loops.nest.elements * device.threads / device.scalar_rate(base)

@@ -15,7 +15,7 @@ from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.nest import NAMES
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.product.function import Function, decoded, functions_text, range_of, sum_of
+from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
 from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.sliding.axes import Axis
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
@@ -73,7 +73,7 @@ class WindowsWriter:
         """The lines that find the rows and columns of block `rows`, `columns`, and what it reads of the image."""
         s = self.schedule
         high, wide = self.windows.rest.space[-2:]
-        lines = [*range_of(self.row, "rows", s.rows, high), *range_of(self.column, "columns", s.columns, wide)]
+        lines = [*block_bounds(self.row, "rows", s.rows, high), *block_bounds(self.column, "columns", s.columns, wide)]
         lines += _read("from", "to", self.row, self.down)
         return [*lines, *_read("left", "right", self.column, self.across)]
 
@@ -108,7 +108,7 @@ class WindowsWriter:
         for number, taps in enumerate(self._taps_above()):
             where = self._plane(taps)
             arguments = ", ".join(["arrays", *where, "from", "to", "left", "right"])
-            buffers = [*self.outer_buffers, sum_of("image", (str(number), s.read_rows * s.read_columns))]
+            buffers = [*self.outer_buffers, sum_text("image", (str(number), s.read_rows * s.read_columns))]
             call = f"{copy.name}({arguments}, {', '.join(buffers)});"
             lines.append(f"{self._if_inside(taps)}{call}")
         return lines
@@ -179,7 +179,7 @@ class WindowsWriter:
 
     def _sideways(self) -> list[str]:
         """The lines that reduce columns."""
-        columns = [sum_of((str(tap), 1), ("x", self.across.stride)) for tap in range(self.across.window)]
+        columns = [sum_text((str(tap), 1), ("x", self.across.stride)) for tap in range(self.across.window)]
         value = self._joined([f"line[{text}]" for text in columns])
         target = f"reduced[({self.row} - {self.row}_begin) * wide + x]"
         return ["#pragma omp simd", *loop("for (long x = 0; x < wide; x++)", [f"{target} = ({self.type})({value});"])]
@@ -201,21 +201,21 @@ class WindowsWriter:
         s = self.schedule
         if s.before is not None:
             number = self._taps_above().index(above)
-            index = sum_of((str(number), s.read_rows * s.read_columns), (f"({row} - from)", s.read_columns), "x - left")
-            return f"image[{index}]"
+            down = (f"({row} - from)", s.read_columns)
+            return f"image[{sum_text((str(number), s.read_rows * s.read_columns), down, 'x - left')}]"
         access = self.windows.in_place
         assert access is not None
         leaf = self.parameters.leaf(self.windows.image.body.outputs[0])
         *outer, by_row, by_column = access.strides
         indices = [(f"({text})", step) for text, step in zip(self._plane(above), outer, strict=True)]
-        index = sum_of((str(access.offset), 1), *indices, (row, by_row), ("x", by_column))
+        index = sum_text((str(access.offset), 1), *indices, (row, by_row), ("x", by_column))
         return ops.load(self.dtype, f"{leaf}[{index}]")
 
 
 def _place(name: str, axis: Axis, tap: int) -> str:
     """The index of the image under element `tap` of a window."""
     offset = tap * axis.dilation - axis.before
-    text = sum_of((name, axis.stride))
+    text = sum_text((name, axis.stride))
     return f"{text} {'-' if offset < 0 else '+'} {abs(offset)}" if offset else text
 
 

@@ -20,7 +20,7 @@ from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, u
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
-from eqfuse.kinds.product import WIDEST_ROWS, Product, narrowed, on_tensor_cores, product_of_node
+from eqfuse.kinds.product import WIDEST_ROWS, Product, has_tensor_cores, narrowed, product_of_node
 from eqfuse.kinds.softmax import SoftmaxRows, rows_between
 from eqfuse.ops import Role
 
@@ -107,7 +107,7 @@ def back_to_back_schedule(body: Graph, device: Device) -> CudaSchedule:
     one, two = _operands(first, device), _operands(second, device)
     if one.product.rows != two.product.rows:
         one, two = (_by_batch(o, device) for o in (one, two))
-    tensor = on_tensor_cores(one.product.dtype, device)
+    tensor = has_tensor_cores(one.product.dtype, device)
     if one.product.dtype != two.product.dtype or not (tensor or one.product.dtype == "float32"):
         raise UnsupportedOp("a cuda kernel multiplies twice in one 16-bit type, on tensor cores, or twice in float32")
     widest = max(one.product.depth, two.product.columns)
@@ -155,4 +155,4 @@ def _by_batch(operands: Operands, device: Device) -> Operands:
 
 def _readings(operands: tuple[Node, Node], product: Product, device: Device) -> tuple[Reading, Reading]:
     kept = operands[0].dtype
-    return readings(operands, product, kept if on_tensor_cores(product.dtype, device) else computed_dtype(kept))
+    return readings(operands, product, kept if has_tensor_cores(product.dtype, device) else computed_dtype(kept))

@@ -14,8 +14,8 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, NEAR, Jumps, Work, gaps, total
-from eqfuse.emit.numpy.cost.tiles import in_tiles, left_in_tiles, on_whole_arrays, spilled
-from eqfuse.emit.numpy.tiling import copies, work_of
+from eqfuse.emit.numpy.cost.tiles import left_in_tiles, on_whole_arrays, seconds_in_tiles, spilled
+from eqfuse.emit.numpy.tiling import copy_work, work_of
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain, strides_after
@@ -34,7 +34,7 @@ def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
         seconds = on_whole_arrays(work, traffic, device)
     else:
         work, left = spilled(work, *_row_between_products(body), device), _left_operand_seconds(schedule, device)
-        seconds = in_tiles(
+        seconds = seconds_in_tiles(
             work.seconds, schedule.calls_per_tile * schedule.tiles, schedule.calls_once, traffic, left, device
         )
     seconds += device.launch_seconds
@@ -46,7 +46,7 @@ def _body_work(body: Graph, copied: Iterable[Node], device: Device) -> Work:
     """The work of the operators, of copies of pieces, and of arrays across the axis that they lie along."""
     together = [Work(0, n.type.size * device.element_seconds(n.op, n.dtype.name), 0) for n in copied]
     works = (work_of(n, device, sum([_steps(a, n) for a in n.args], NEAR)) for n in body.computations)
-    return total([*works, *together, *copies(body, device)])
+    return total([*works, *together, *copy_work(body, device)])
 
 
 def _steps(n: Node, reader: Node) -> Jumps:

@@ -40,7 +40,7 @@ def kernel_seconds(state: State, traffic: int, work: Work, device: Device, items
         if device.threads > 1:  # tiles are larger where calls would be short
             lasting = work.seconds * device.threads / device.lasting_seconds
             calls = min(calls, max(work.calls * least, lasting))
-        seconds = in_tiles(work.seconds, calls, work.once, traffic, left, device)
+        seconds = seconds_in_tiles(work.seconds, calls, work.once, traffic, left, device)
     return seconds, memory + left, work
 
 
@@ -50,7 +50,7 @@ def on_whole_arrays(work: Work, traffic: int, device: Device) -> float:
     return max(work.whole - work.shared, (device if work.shared else device.single).memory_seconds(traffic))
 
 
-def in_tiles(work: float, calls: float, once: int, traffic: int, left: float, device: Device) -> float:
+def seconds_in_tiles(work: float, calls: float, once: int, traffic: int, left: float, device: Device) -> float:
     """Seconds of `calls` in tiles on all threads, which compute for `work` seconds, and of those made `once`.
 
     `left`: seconds of memory that tiles of a left operand take."""
