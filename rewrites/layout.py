@@ -133,6 +133,18 @@ def _laws_of_reduction(op: str) -> list[Law]:
     ]  # fmt: skip
 
 
+def _laws_of_places(op: str) -> list[Law]:
+    def f(a: Term, axes: Any) -> Term:
+        return apply(op, a, attrs=(axes,))
+
+    return [
+        Law(f"transpose_out_of_{op}", f(x.transpose(p), q), f(x, computed(views.moved_axes, p, q)).transpose(p),
+            exactness=EXACT),
+        Law(f"reshape_out_of_{op}", f(x.reshape(s), q),
+            f(x, computed(views.one_through_reshape, x, s, q)).reshape(computed(views.reduced, s, q)), exactness=EXACT),
+    ]  # fmt: skip
+
+
 def _laws_of_broadcast_reduction(op: str) -> list[Law]:
     """Copies along the reduced axes count; along the others they are made after."""
 
@@ -209,9 +221,7 @@ _OF_REALS = [
     *_laws_of_where(),
     *(law for op in REDUCTIONS for law in _laws_of_reduction(op)),
     *(law for op in REDUCTIONS for law in _laws_of_broadcast_reduction(op)),
-    *(Law(f"transpose_out_of_{op}", apply(op, x.transpose(p), attrs=(q,)),
-          apply(op, x, attrs=(computed(views.moved_axes, p, q),)).transpose(p), exactness=EXACT)
-      for op in ("argmax", "argmin")),
+    *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
     # products
     Law("slice_into_product", (x @ w).slice(s),
         x.slice(computed(views.rows, x, s)) @ w.slice(computed(views.columns, w, s)), exactness=REASSOCIATES),

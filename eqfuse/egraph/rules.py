@@ -134,7 +134,7 @@ def _of_pairs(law: Law, makes: tuple[Operator, ...], pairs: Pairs) -> Rule:
 
 def _made_by_slices(law: Law) -> tuple[Operator, ...]:
     assert law.slices is not None
-    return (law.slices[1], 2), ("multiply", 2), ("slice", 1), ("reshape", 1), ("transpose", 1)
+    return (law.slices[1], 2), ("multiply", 2), ("sum", 1), ("slice", 1), ("reshape", 1), ("transpose", 1)
 
 
 def _compile(law: Law, name: str, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> Rule:

@@ -11,10 +11,38 @@ from eqfuse.ir.views import computes
 
 
 def evaluation_order(body: Graph) -> tuple[Node, ...]:
-    """The nodes of `body`, in its own order or in one that frees values early: whichever keeps fewer elements live."""
-    if len(body.outputs) == 1:
-        return body.nodes
-    return min((body.nodes, tuple(_freeing(body))), key=lambda nodes: _waiting(nodes, body))
+    """The nodes of `body`, in its own order or in one that frees values early: whichever keeps fewest elements live."""
+    orders = [body.nodes, _largest_first(body)]
+    if len(body.outputs) > 1:
+        orders.append(tuple(_freeing(body)))
+    return min(orders, key=lambda nodes: _waiting(nodes, body))
+
+
+def _largest_first(body: Graph) -> tuple[Node, ...]:
+    """Of the arguments of a node the one first that keeps most elements live while it is computed (R. Sethi and J. D.
+    Ullman, "The generation of optimal code for arithmetic expressions", 1970)."""
+    most: dict[Node, int] = {}
+    for n in body.nodes:
+        held = peak = 0
+        for a in _by_need(n, most):
+            peak = max(peak, held + most[a])
+            held += a.type.size * computes(a)
+        most[n] = max(peak, n.type.size * computes(n))
+    order: dict[Node, None] = {}
+    stack = list(reversed(body.outputs))
+    while stack:
+        n = stack[-1]
+        waiting = [a for a in _by_need(n, most) if a not in order]
+        if waiting and n not in order:
+            stack.append(waiting[0])
+        else:
+            order.setdefault(stack.pop())
+    order.update(dict.fromkeys(n for n in body.nodes if n not in order))
+    return tuple(order)
+
+
+def _by_need(n: Node, most: dict[Node, int]) -> list[Node]:
+    return sorted(dict.fromkeys(n.args), key=lambda a: a.type.size * computes(a) - most[a])
 
 
 def _freeing(body: Graph) -> list[Node]:

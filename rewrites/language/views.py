@@ -120,6 +120,12 @@ def through_reshape(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) ->
     return tuple(own_axes) or None
 
 
+def one_through_reshape(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The same, where it is one axis: places along it are the same."""
+    before = through_reshape(t, s, axes)
+    return before if before is not None and len(before) == 1 else None
+
+
 def ranges_through_units(t: TensorType, s: tuple[int, ...], ranges: Ranges) -> Ranges | None:
     """The slice before a reshape to `s` that only drops or adds axes of extent 1."""
     blocks = axis_groups(t.shape, s)

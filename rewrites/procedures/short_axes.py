@@ -67,6 +67,10 @@ def _laws_of(op: str) -> list[Law]:
     ]  # fmt: skip
 
 
+def _swapped(t: TensorType) -> Axes:
+    return (*range(t.rank - 2), t.rank - 1, t.rank - 2)
+
+
 def _part(t: TensorType, axis: int, first: int, stop: int | None) -> Ranges | None:
     return _from(axis, t, first, stop) if t.extent(axis) > 1 else None
 
@@ -76,10 +80,21 @@ def _product(first: int, stop: int | None) -> Term:
     return x.slice(own) @ w.slice(computed(lambda t: _part(t, -2, first, stop), w))
 
 
+def _columns(first: int, stop: int | None) -> Term:
+    return w.slice(computed(lambda t: _part(t, -1, first, stop), w))
+
+
+def _columns(first: int, stop: int | None) -> Term:
+    return w.slice(computed(lambda t: _part(t, -1, first, stop), w))
+
+
 LAWS = [
     *(law for op in JOINED for law in _laws_of(op)),
     Law("product_by_slices", x @ w, _product(0, 1) + _product(1, None), exactness=REASSOCIATES,
         slices=("matmul", "add")),
+    Law("product_column_by_column", x @ w,
+        apply("concat", (x * _columns(0, 1).T).sum(-1, keepdims=True), x @ _columns(1, None), attrs=(-1,)),
+        exactness=REASSOCIATES, slices=("matmul", "concat")),
 ]  # fmt: skip
 
 
@@ -92,10 +107,18 @@ def in_slices(law: Law, nodes: Sequence[Node], constants: set[Node]) -> list[tup
     for n in nodes:
         if n.op != op or n in constants or law.claims([n.args[0].dtype, n.dtype]) is None:
             continue
-        other = _side_by_side(n) if joined == "concat" else _summed(n) if op == "matmul" else _joined(n, joined)
+        other = _of_product(n, joined) if op == "matmul" else _of_reduction(n, joined)
         if other is not None and other.type == n.type and _is_kernel(other):
             pairs.append((n, other))
     return pairs
+
+
+def _of_product(n: Node, joined: str) -> Node | None:
+    return _column_by_column(n) if joined == "concat" else _summed(n)
+
+
+def _of_reduction(n: Node, joined: str) -> Node | None:
+    return _side_by_side(n) if joined == "concat" else _joined(n, joined)
 
 
 def _joined(n: Node, by: str) -> Node | None:
@@ -119,6 +142,17 @@ def _summed(n: Node) -> Node | None:
     slices = AxisSlices(n.type.size)
     pairs = [(slices.sliced(left, -1, i), slices.sliced(right, -2, i)) for i in range(extent)]
     return _joined_by("add", [node("multiply", pair) for pair in pairs])
+
+
+def _column_by_column(n: Node) -> Node | None:
+    """The product `n` of an array of pairs with a few columns, as a sum over pairs for each column."""
+    left, right = n.args
+    if not _are_of_pairs([left], n.shape[-1], left.type.size):
+        return None
+    slices = AxisSlices(right.type.size)
+    columns = [slices.sliced(right, -1, i) for i in range(n.shape[-1])]
+    rows = [node("transpose", (c,), (_swapped(c.type),)) for c in columns]
+    return node("concat", [node("sum", (node("multiply", (left, r)),), ((-1,),)) for r in rows], (-1,))
 
 
 def _side_by_side(n: Node) -> Node | None:

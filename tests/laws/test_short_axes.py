@@ -88,6 +88,42 @@ def test_slices_compute_the_same_and_nothing_larger_than_a_slice(program, featur
     assert all(n.type.size <= largest for n in alone.operators)
 
 
+def weighted(x, y, v):
+    return np.exp(-distances(x, y)) @ v
+
+
+def softly(x, y, v):
+    d = distances(x, y)
+    w = np.exp(d.min(1, keepdims=True) - d)
+    return (w / w.sum(1, keepdims=True)) @ np.tanh(v)
+
+
+def products(graph: Graph) -> list[tuple[Node, Node]]:
+    return [pair for pair in equal_pairs(graph) if pair[0].op == "matmul"]
+
+
+@pytest.mark.parametrize("columns", [2, 3, SHORT])
+@pytest.mark.parametrize("program", [weighted, softly])
+def test_a_product_of_pairs_with_a_few_columns_is_a_sum_for_each(program, columns):
+    rng = np.random.default_rng(columns)
+    arrays = [rng.uniform(-1, 1, shape) for shape in ((M, 3), (N, 3), (N, columns))]
+    graph = ef.trace(program, *arrays)
+    ((n, other),) = products(graph)
+    assert "matmul" not in {a.op for a in Graph(graph.inputs, (other,)).nodes}
+    wanted, got = evaluate(Graph(graph.inputs, (n, other)), arrays)
+    np.testing.assert_allclose(got, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [1, SHORT + 1])
+def test_a_product_with_one_column_or_many_is_none(columns):
+    arrays = [ef.spec(shape) for shape in ((M, 3), (N, 3), (N, columns))]
+    assert not products(ef.trace(weighted, *arrays))
+
+
+def test_nor_is_one_of_an_array_in_memory():
+    assert not products(ef.trace(lambda x, v: np.exp(x) @ v, ef.spec((M, N)), ef.spec((N, 3))))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "bool", "float16", "float64"])
 def test_slices_have_the_dtype_of_the_sum(dtype):
     rng = np.random.default_rng(1)

@@ -14,6 +14,8 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.dtypes import ADDED
 from eqfuse.emit.numpy.cascades import Parts, in_parts
+from eqfuse.emit.numpy.cost.figures import MICRO
+from eqfuse.emit.numpy.cost.tiles import product_rows
 from eqfuse.emit.numpy.gathers import aside, may_cut, parts_last_axis, share_read, shares
 from eqfuse.emit.numpy.library import library_calls
 from eqfuse.emit.numpy.ops import JOINS, WINDOWED
@@ -39,6 +41,7 @@ from eqfuse.emit.numpy.tiling import (
     alive,
     grain,
     is_lone_reduction,
+    is_of_pairs,
     panel_of,
     tile_elements,
     tiling_for,
@@ -148,7 +151,8 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     gathers = body.of_role(Role.GATHER)
     if panel.short_rows() and not products and not gathers and not seams(body, panel):
         panel = panel.flip()
-    chosen = tiling_for(panel, row_elements, target, device.threads, depth, grain(body))
+    fewest = MICRO[0] if is_of_pairs(body) else product_rows(row_elements, depth)
+    chosen = tiling_for(panel, row_elements, target, device.threads, fewest if products else 0, grain(body))
     if chosen is None or chosen.count == 1 or not may_cut(body, panel, [chosen.axis, *chosen.loops]):
         return _whole(body)
     if spans(body, panel, chosen.axis, chosen.loops) is None:

@@ -94,8 +94,9 @@ def _take(n: Node) -> int:
 
 
 def _argmax(n: Node) -> int:
-    """Another axis than the last is brought to the end."""
-    return 0 if n.attr("axes") == (-1,) else _operand(n)
+    """Another axis than the last, of those that have several indices, is brought to the end."""
+    (axis, *others), shape = n.attr("axes"), n.args[0].shape
+    return 0 if not others and math.prod(shape[axis:]) == shape[axis] else _operand(n)
 
 
 def _nanargmax(n: Node) -> int:

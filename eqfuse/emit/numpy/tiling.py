@@ -16,14 +16,14 @@ from eqfuse.cost.roofline import work
 from eqfuse.cost.work import LINE, NEAR, Jumps, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read
-from eqfuse.emit.numpy.cost.figures import COPIED_RUNS
-from eqfuse.emit.numpy.cost.tiles import product_rows, tiles_pay
+from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, HELD, SHORTER
+from eqfuse.emit.numpy.cost.tiles import tiles_pay
 from eqfuse.emit.numpy.gathers import aside, places_in_panel, shares
 from eqfuse.emit.numpy.temporaries import unreshaped
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
-from eqfuse.ir.views import leaf_chain, strides_after
+from eqfuse.ir.views import computes, leaf_chain, strides_after
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape, TensorType
 
@@ -191,20 +191,20 @@ def _as_one(i: int, j: int, space: Shape, entry: Strided) -> bool:
     return shape[i] == space[i] and shape[j] == space[j] and strides[i] == strides[j] * space[j]
 
 
-def tiling_for(panel: Panel, row_elements: int, target: int, threads: int, depth: int, grain: int = 1) -> Tiling | None:
+def tiling_for(
+    panel: Panel, row_elements: int, target: int, threads: int, fewest: int, grain: int = 1
+) -> Tiling | None:
     """Tiles of about `target` elements, enough of them for `threads`; None when no axis can be cut.
 
-    `row_elements`: elements of the largest value along the whole axes. `depth`: length of the sums of a product, or 0.
+    `row_elements`: elements of the largest value along the whole axes. `fewest`: rows of a tile of a product, or 0.
     `grain`: a block is a multiple of it, where the axis is that long.
     """
     axes = panel.cuttable()
     if not axes:
         return None
     volume, position = max(row_elements, 1), len(axes) - 1
-    least = 1
-    if depth:
-        least = product_rows(volume, depth)
-    elif axes[-1] == len(panel.extents) - 1:
+    least = max(1, fewest)
+    if not fewest and axes[-1] == len(panel.extents) - 1:
         least = NARROW
     while position > 0 and volume * panel.extents[axes[position]] <= target:
         volume *= panel.extents[axes[position]]
@@ -234,32 +234,50 @@ def lead_groups(body: Graph, n: Node, lead: int) -> tuple[tuple[int, ...], ...]:
 def tile_elements(body: Graph, device: Device) -> int:
     """How many elements the arrays of a tile have: as many as fit a core's cache together, those alive at once.
 
-    But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work.
+    But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work. Of
+    pairs, no more than `HELD` says: a program that does without an array of all pairs is one of little memory.
     """
     besides = aside(body)
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1 and n not in besides), default=1)
     fitting = device.tile_bytes // (max(2, alive(body)) * itemsize)
-    if device.threads == 1 or body.of_role(Role.CONTRACTION):
-        return max(1, fitting)
+    lasting = _lasting(body, device)
+    elements = fitting if body.of_role(Role.CONTRACTION) else max(fitting, lasting)
+    if is_of_pairs(body):
+        share = max(n.type.size for n in body.computations) // (HELD * device.threads * max(2, alive(body)))
+        elements = min(elements, max(share, lasting // SHORTER))
+    return max(1, elements)
+
+
+def _lasting(body: Graph, device: Device) -> int:
+    """Elements of which a call lasts so long that threads gain."""
+    if device.threads == 1:
+        return 0
     working = [n for n in body.computations if n.type.size > 1]
     seconds = sum(work_of(n, device).seconds * device.threads for n in working)
-    elements = sum(max(a.type.size for a in (n, *n.args) if a not in besides) for n in working)
-    lasting = int(device.lasting_seconds * elements / seconds) if seconds else 0
-    return max(1, fitting, lasting)
+    elements = sum(max(a.type.size for a in (n, *n.args) if a not in aside(body)) for n in working)
+    return int(device.lasting_seconds * elements / seconds) if seconds else 0
+
+
+def is_of_pairs(body: Graph) -> bool:
+    """Is an array far larger than all that the kernel reads and writes computed in it, element by element?"""
+    full = max((n.type.size for n in body.of_role(Role.ELEMENTWISE)), default=0)
+    products = max((n.type.size for n in body.of_role(Role.CONTRACTION)), default=0)
+    return max(products, HELD * sum(n.type.size for n in (*body.inputs, *body.outputs))) < full
 
 
 def alive(body: Graph) -> int:
     """How many arrays of full size are needed at once, results written over operands that are done."""
     besides = aside(body)
     full = max(n.type.size for n in body.nodes if n not in besides)
-    order = evaluation_order(body)
-    last = {a: n for n in order for a in n.args}
-    now = peak = sum(n.op == "input" and n.type.size == full and n not in besides for n in body.nodes)
+    held = {n for n in body.nodes if n.type.size == full and n not in besides and row(n.op).role is not Role.VIEW}
+    order = [n for n in evaluation_order(body) if computes(n)]
+    reads = {n: held & {leaf_chain(a)[0] for a in n.args} for n in order}
+    last = {a: n for n in order for a in reads[n]} | dict.fromkeys(leaf_chain(o)[0] for o in body.outputs)
+    now = peak = sum(n.op == "input" for n in held)
     for n in order:
-        if n.args and n.type.size == full and row(n.op).role is not Role.VIEW:
-            done = sum(last[a] is n and a.type.size == full and bool(a.args) for a in set(n.args) - besides)
-            peak = max(peak, now + (done == 0))
-            now += 1 - done
+        done = sum(last[a] is n and computes(a) for a in reads[n])
+        peak = max(peak, now + (n in held and not done))
+        now += (n in held) - done
     return peak
 
 
