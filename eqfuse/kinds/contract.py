@@ -2,8 +2,9 @@
 Compiled for a CPU, the right operand may have a pointwise prologue too.
 
 Where BLAS computes the product by panels of whole rows, the prologue may be a row kernel over the last axis and the
-epilogue may reduce over it. On a device that tiles products, a lone matrix product is a library call; with elementwise
-work around it, it is a tiled kernel of our own (`kinds/product.py`). A lone convolution is whichever is cheaper.
+epilogue may reduce over it, and read what rows like those of the left operand are reduced to. On a device that tiles
+products, a lone matrix product is a library call; with elementwise work around it, it is a tiled kernel of our own
+(`kinds/product.py`). A lone convolution is whichever is cheaper.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ PRODUCTS = "eqfuse.emit.cuda.scheduling.contract:contract_schedule"
 def accept(call: Call) -> State | str | None:
     if call.is_a(Role.CONTRACTION):
         return _product(call)
-    anchors = call.anchors
-    if not anchors or not all(a.kind == NAME for a in anchors):
+    anchors = [a for a in call.anchors if a.kind == NAME]
+    if not anchors or not all(a in anchors or _of_rows(a, anchors[0], call) for a in call.anchors):
         return None
     first = anchors[0]
     tiled = call.device.tiles_products
@@ -49,6 +50,15 @@ def accept(call: Call) -> State | str | None:
     if call.is_a(Role.VIEW):
         return "a view of a product is taken by its reader"
     return None
+
+
+def _of_rows(a: State, product: State, call: Call) -> bool:
+    """Is it reduced from rows of the kind that the product multiplies, which its kernel has at hand?"""
+    left = product.left
+    if left is None or call.device.tiles_products or not call.is_a(Role.ELEMENTWISE):
+        return False
+    reduced = a.template.reduces and not a.template.scans and a.axes == (-1,)
+    return reduced and a.space == left.shape and a.shape == (*product.space[:-1], 1) and product.panel
 
 
 def _product(call: Call) -> State | str | None:

@@ -100,6 +100,10 @@ def fused() -> Iterator[Graph]:
     yield body([Q, K, V], matmul(softmax(mul(matmul(Q, turned(K)), number(0.25))), V))
     raised = node("exp", (matmul(Q, turned(K)),))
     yield body([Q, K, V], node("divide", (matmul(raised, V), reduced("sum", raised))))
+    weights = node("exp", (X,))
+    yield body([X, Y], node("divide", (matmul(weights, Y), reduced("sum", weights))))
+    yield body([X, Y, BIAS], add(mul(matmul(X, Y), reduced("max", X)), mul(reduced("sum", layer_norm(X)), BIAS)))
+    yield body([Q, K], node("subtract", (matmul(Q, turned(K)), reduced("min", Q))))
     for hidden in (100, 400, 700):  # all at once, and block by block, of less and of more than one depth
         first, bias, second = read(1, (64, hidden)), read(2, (hidden,)), read(3, (hidden, 40))
         yield body([X, first, bias, second], matmul(gelu(add(matmul(layer_norm(X), first), bias)), second))

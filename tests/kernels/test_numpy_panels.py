@@ -153,6 +153,16 @@ def test_a_product_with_prologue_and_epilogue(m, k, n, device):
     judge("contract", body([x, w, b, r], softmax(add(node("matmul", (layer_norm(x), w)), b))), device=device)
 
 
+@pytest.mark.parametrize("m,k,n", [(300, 64, 128), (1, 64, 64), (64, 1, 70), (2000, 16, 3)])
+def test_what_follows_a_product_reads_what_its_rows_are_reduced_to(m, k, n, device):
+    x, w, b = read(0, (m, k)), read(1, (k, n)), read(2, (n,))
+    weights = node("exp", (x,))
+    mean = node("divide", (node("matmul", (weights, w)), reduced("sum", weights)))
+    judge("contract", body([x, w], mean), device=device)
+    scaled = mul(reduced("max", node("abs", (x,))), b)
+    judge("contract", body([x, w, b], add(gelu(node("matmul", (layer_norm(x), w))), scaled)), device=device)
+
+
 def test_a_product_over_batches_reads_each_batch_entry_once(device):
     x, w, v = read(0, (6, 5, 40, 32)), read(1, (6, 1, 32, 24)), read(2, (32, 24))
     judge("contract", body([x, w], gelu(node("matmul", (x, w)))), device=device)

@@ -78,15 +78,19 @@ def case(name: str, n: int, k: int = 3) -> Graph:
     function, *types = {
         "a weighted mean": (smoothed, spec(n, k), spec(n, k), spec(n, 2)), "an energy": (energy, spec(n, k), spec(n)),
         "radial basis": (radial_basis, spec(n, k), spec(n, k), spec(n, 2)), "statistics": (statistics, spec(n)),
-        "attention": (attention, spec(n, k), spec(n, k), spec(n, 3)), "nearest": (nearest, spec(n, k), spec(n, k)),
+        "attention": (attention, spec(n, k), spec(n, k), spec(n, 3)),
+        "wide attention": (attention, spec(n, k), spec(n, k), spec(n, 40)),
+        "nearest": (nearest, spec(n, k), spec(n, k)),
         "batches": (in_batches, spec(4, n // 2, k), spec(4, n // 2, k)), "boxes": (neighbours, spec(n, k), spec(n, k)),
     }[name]  # fmt: skip
     return ef.trace(function, *types)
 
 
 NAMES = (
-    *PAIRS, "a weighted mean", "an energy", "batches", "boxes", "radial basis", "attention", "nearest", "statistics",
+    *PAIRS, "a weighted mean", "an energy", "batches", "boxes", "radial basis", "attention", "wide attention",
+    "nearest", "statistics",
 )  # fmt: skip
+STORED = {("wide attention", "cuda")}  # whose kernels of two products multiply both
 
 
 @cache
@@ -104,7 +108,8 @@ def stored(graph: Graph, target: str) -> int:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", some(NAMES, 2))
 def test_no_array_of_all_pairs_is_stored(name, target):
-    assert stored(case(name, N), target) <= 0.02 * N * N * 4
+    if (name, target) not in STORED:
+        assert stored(case(name, N), target) <= 0.02 * N * N * 4
 
 
 @pytest.mark.parametrize("name", some(NAMES, 4))

@@ -16,7 +16,7 @@ from eqfuse.cost.roofline import work
 from eqfuse.cost.work import LINE, NEAR, Jumps, Work, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read
-from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, HELD, SHORTER
+from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, FAR, HELD, SHORTER
 from eqfuse.emit.numpy.cost.tiles import tiles_pay
 from eqfuse.emit.numpy.gathers import aside, places_in_panel, shares
 from eqfuse.emit.numpy.temporaries import unreshaped
@@ -262,7 +262,7 @@ def is_of_pairs(body: Graph) -> bool:
     """Is an array far larger than all that the kernel reads and writes computed in it, element by element?"""
     full = max((n.type.size for n in body.of_role(Role.ELEMENTWISE)), default=0)
     products = max((n.type.size for n in body.of_role(Role.CONTRACTION)), default=0)
-    return max(products, HELD * sum(n.type.size for n in (*body.inputs, *body.outputs))) < full
+    return max(products, FAR * sum(n.type.size for n in (*body.inputs, *body.outputs))) < full
 
 
 def alive(body: Graph) -> int:

@@ -191,7 +191,7 @@ def _step(
     columns, end = _columns(across, columns, tile)
     if place is not None and not tile.streams and across % tile.columns and (depth < terms or end < tile.columns):
         place = None
-    source = None if number else left.array_access(parts.dtype)
+    source = None if number or len(left.body.outputs) > 1 else left.array_access(parts.dtype)
     if source is not None and tile.dots and source.strides[-1] != 1:
         source = None  # vectors lie along the terms
     if source is not None and rows % tile.rows + last % tile.rows and (depth < terms or last < tile.rows):

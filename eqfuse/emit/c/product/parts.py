@@ -71,7 +71,7 @@ class OnlineSoftmax:
 @dataclass(frozen=True, eq=False)
 class ProductParts:
     """`products` in order, and what each multiplies; `rest`: what follows the last. `results`: the inputs that stand
-    for products; `carried`: those that stand for values of a row which the left operand of the second product computes
+    for products; `carried`: those that stand for values of a row which the left operand of the last product computes
     beside itself and the rest reads. `rows`: dimensions of all axes but the last, of which the last is that of rows,
     along which no right operand differs."""
 
@@ -115,9 +115,9 @@ def parts_of(body: Graph) -> ProductParts:
     row_values = {n: input_node(f"carried{i}", n.type) for i, n in enumerate(carried)}
     stem = products[-1].shape[:-2]
     lefts, rights = [], []
-    for i, n in enumerate(products):
+    for n in products:
         left, right = n.args
-        more = carried if i else ()
+        more = carried if n is products[-1] else ()
         lefts.append(_part((left, *more), (*stem, *left.shape[-2:]), stand_ins, results))
         rights.append(_part((right,), (*stem, *right.shape[-2:]), {}, ()))
     rest = _part(body.outputs, products[-1].shape, row_values | stand_ins, (*results, *row_values.values()))
@@ -148,21 +148,25 @@ def _reads(n: Node, other: Node) -> bool:
 
 
 def _carried(body: Graph, products: Sequence[Node]) -> tuple[Node, ...]:
-    """Values of a row, made of the first of two products, that more than the second one reads."""
-    if len(products) == 1:
-        return ()
-    first, second = products
-    below = {second}
-    of_first = {first}
+    """Values of a row, made of the first of two products, or of rows that one multiplies, which more than the last one
+    reads."""
+    *first, last = products
+    below = {last}
     for n in body.nodes:
         if below.intersection(n.args):
             below.add(n)
-        elif n is not second and of_first.intersection(n.args):
-            of_first.add(n)
-    read = [a for n in body.nodes if n in below and n is not second for a in n.args if a in of_first]
-    read += [o for o in body.outputs if o in of_first]
-    if any(n.shape != (*second.shape[:-1], 1) or n in body.outputs for n in read):
-        raise UnsupportedOp("of what stands between two products only values of a row are read after them")
+    reductions = [n for n in body.of_role(Role.REDUCTION) if n not in below]
+    before = set(Graph((), (*last.args, *reductions)).nodes)
+    of_rows, read = set(first or reductions), []
+    for n in body.nodes:
+        used = [a for a in n.args if a in of_rows] if n is not last else []
+        if used and (n in before or (n.shape == (*last.shape[:-1], 1) and n not in below)):
+            of_rows.add(n)
+        else:
+            read += used
+    read += [o for o in body.outputs if o in of_rows]
+    if any(n.shape != (*last.shape[:-1], 1) or n in body.outputs for n in read):
+        raise UnsupportedOp("of what a product multiplies only values of a row are read after it")
     return tuple(dict.fromkeys(read))
 
 

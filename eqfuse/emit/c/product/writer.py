@@ -217,7 +217,8 @@ class _Writer:
         else:
             slow, fast = ("column", "row") if step.transposed else ("row", "column")
             place = f"{{{slow}}} * {step.stride} + {{{fast}}}"
-            incoming, kept, buffers = {}, [f"left[{place}]"], ["left"]
+            rows = self._carried() if len(self.parts.products) == 1 else []
+            incoming, kept, buffers = {}, [f"left[{place}]", *(f"{x}[{{row}}]" for x in rows)], ["left", *rows]
         lines = BlockLines(loops, self.rounds, self.parameters, incoming, kept)
         return self._function(f"left{product}", lines, buffers)
 

@@ -40,6 +40,7 @@ FEWEST_ROWS = 3  # one and two rows are solved at once
 
 # Tiles and threads
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used: estimates are no better than that
+FAR = 16  # times as large as all that a kernel reads and writes is an array of pairs
 HELD = 64  # times as large as its tiles on all threads is the array of pairs that a kernel does without
 SHORTER = 3  # times as short as gains from threads most may a call be for that: half as long costs some 5 %
 # Arrays of a tile that are in cache at once, as the search estimates them: a partial body has no order of evaluation.
