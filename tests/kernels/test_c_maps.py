@@ -182,7 +182,7 @@ def test_too_many_seams_for_one_kernel_are_left_to_numpy() -> None:
 @pytest.mark.parametrize("case", ["M1", "M2", "M3", "M4", "M5", "M9"])
 def test_programs_of_index_maps_are_one_kernel(case: str) -> None:
     program, types = INDEX_MAPS[case].build(**{name: min(n, 512) for name, n in INDEX_MAPS[case].full.items()})
-    compiled = ef.compile(program, *(ef.spec(t.shape, t.dtype) for t in types), target="c")
+    compiled = ef.compile(program, *(ef.spec(t.shape, t.dtype) for t in types), target=C)
     assert compiled.report.n_kernels == 1
 
 
