@@ -55,7 +55,7 @@ def _updated(call: Call) -> State | str | None:
     """An array with slices replaced. In one kernel with what computes them, all of the array is written: an update in
     place writes the slices alone."""
     base, *values = call.states
-    if all(s.at_leaf for s in call.states) or not is_compiled(call.device):
+    if all(s.at_leaf for s in call.states):
         return None
     shape, slices = call.out.shape, call.attr("slices")
     if any(step != 1 for ranges in slices for _, _, step in ranges):

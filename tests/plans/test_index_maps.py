@@ -197,6 +197,60 @@ def test_borders_in_space_that_are_written_one_after_another_are_no_library_call
     assert all(k.kind == "map" for k in ef.extract(saturated(graph), target=C).kernels if not k.is_view)
 
 
+def stepped(u):
+    new = np.empty_like(u)
+    new[1:-1, 1:-1] = u[1:-1, 1:-1] + F(0.1) * (u[2:, 1:-1] + u[:-2, 1:-1] - u[1:-1, 2:] * u[1:-1, :-2])
+    return new
+
+
+def fixed(u):
+    new = stepped(u)
+    new[0], new[-1], new[:, 0], new[:, -1] = 0, 1, 2, 3
+    return new
+
+
+def mirrored(u):
+    new = stepped(u)
+    new[0], new[-1] = new[1], new[-2]
+    new[:, 0], new[:, -1] = new[:, 1], new[:, -2]
+    return new
+
+
+def periodic(u):
+    new = stepped(u)
+    new[0], new[-1] = new[-2], new[1]
+    new[:, 0], new[:, -1] = new[:, -2], new[:, 1]
+    return new
+
+
+def extrapolated(u):
+    new = mirrored(u)
+    new[0], new[:, -1] = 2 * new[1] - new[2], 0
+    return new
+
+
+def mirrored_in_space(u):
+    new = diffused(u, "kept")
+    new[0], new[-1] = new[1], new[-2]
+    new[:, 0], new[:, -1] = new[:, 1], new[:, -2]
+    new[:, :, 0], new[:, :, -1] = new[:, :, 1], new[:, :, -2]
+    return new
+
+
+BORDERS = {
+    "fixed": (fixed, (2048, 2048)), "mirrored": (mirrored, (2048, 2048)), "periodic": (periodic, (2048, 2048)),
+    "extrapolated": (extrapolated, (2048, 2048)), "kept in space": (lambda u: diffused(u, "kept"), (128, 128, 128)),
+    "mirrored in space": (mirrored_in_space, (128, 128, 128)),
+    "mirrored on a line": (lambda u: diffused(u, "copied"), (1 << 22,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BORDERS)
+def test_a_step_and_its_borders_are_one_kernel_on_numpy(name):
+    function, shape = BORDERS[name]
+    assert [k.kind for k in kernels(ef.trace(function, ef.spec(shape, F)), "cpu")] == ["map"]
+
+
 @pytest.mark.parametrize("target", ["numpy", pytest.param("c", marks=needs_compiler)])
 @pytest.mark.parametrize("shape", some([(5, 3, 40), (23,), (3, 4), (4, 4, 4, 4)], 4), ids=str)
 @pytest.mark.parametrize("ends", ["kept", "copied"])

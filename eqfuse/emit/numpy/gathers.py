@@ -46,9 +46,9 @@ def shares(body: Graph) -> dict[Node, float]:
 
 
 def share_read(n: Node) -> dict[Node, float]:
-    """The share that a gather or an update reads of its first argument, unless that is another one too."""
+    """The share that a gather reads of its first argument, unless that is another one too."""
     source, *others = n.args
-    if row(n.op).role not in (Role.GATHER, Role.UPDATE) or not source.type.nbytes or source in others:
+    if row(n.op).role is not Role.GATHER or not source.type.nbytes or source in others:
         return {}
     return {source: min(1.0, touches(n.op, n.attrs, source.type, n.type) / source.type.nbytes)}
 

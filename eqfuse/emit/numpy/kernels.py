@@ -20,6 +20,7 @@ from eqfuse.emit.numpy.library import block_copies_kernel, library_kernel
 from eqfuse.emit.numpy.loops import loop_kernel
 from eqfuse.emit.numpy.panel import panel_kernel
 from eqfuse.emit.numpy.reduce import cascade_kernel, reduce_kernel
+from eqfuse.emit.numpy.replaced import updates_kernel
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     BlockedConvolution,
@@ -27,6 +28,7 @@ from eqfuse.emit.numpy.schedule import (
     CascadeOfParts,
     LibraryCall,
     NumpySchedule,
+    ReplacedSlices,
     TiledReduction,
     Tiles,
     WholeArrays,
@@ -119,6 +121,8 @@ def source_of(body: Graph, schedule: NumpySchedule) -> Source:
             return cascade_kernel(schedule)
         case TiledReduction():
             return reduce_kernel(schedule)
+        case ReplacedSlices():
+            return updates_kernel(schedule)
         case BlockedConvolution():
             return conv_kernel(schedule)
         case BlockedWindows():

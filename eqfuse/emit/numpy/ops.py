@@ -20,6 +20,7 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops import TABLE, row
 from eqfuse.ops.types import Shape
+from eqfuse.ops.updates import uncovered
 
 # the ufunc that a reduction repeats, and that joins two partial results
 JOINS = {name: op.joined_by for name, op in TABLE.items() if op.joined_by is not None}
@@ -110,6 +111,19 @@ def masked_copy(args: Sequence[str], out: str) -> list[str]:
     return [*lines, f"copyto({out}, {yes}, where={condition})"]
 
 
+def replaced_slices(n: Node, args: Sequence[str]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Where to copy what of an array with slices replaced: first what no value covers, then the values."""
+    base, *values = args
+    slices = [index_text(ranges) for ranges in n.attr("slices")]
+    kept = [index_text(ranges) for ranges in uncovered(n.shape, n.attr("slices"))]
+    return [(index, f"{base}{index}") for index in kept], list(zip(slices, values, strict=True))
+
+
+def replaced_calls(n: Node) -> int:
+    """How many copies `replaced_slices` are."""
+    return len(uncovered(n.shape, n.attr("slices"))) + len(n.args) - 1
+
+
 def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:
     """The expression that takes the views of `chain`, one behind another, of the array `name`: an array, or the
     `number` in one without axes."""
@@ -124,7 +138,7 @@ def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:
             position += 2
             continue
         view = chain[position]
-        ranges = _index_text(view.attr("ranges")) if view.op == "slice" else ""
+        ranges = index_text(view.attr("ranges")) if view.op == "slice" else ""
         name = filled_template(view, VIEWS[view.op].new, [name], ranges=ranges)
         position += 1
     return f"{name}[()]" if number else name
@@ -148,7 +162,7 @@ def _picked(views: Sequence[Node]) -> str | None:
     return None if left else ", ".join(texts)
 
 
-def _index_text(ranges: Sequence[tuple[int, int, int]]) -> str:
+def index_text(ranges: Sequence[tuple[int, int, int]]) -> str:
     return f"[{', '.join([_range_text(*each) for each in ranges])}]" if ranges else ""
 
 

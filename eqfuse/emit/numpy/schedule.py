@@ -13,13 +13,15 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
 from eqfuse.emit.numpy.cascades import Parts
-from eqfuse.emit.numpy.cost.schedule import schedule_price
+from eqfuse.emit.numpy.cost.schedule import replaced_price, schedule_price
+from eqfuse.emit.numpy.replacement import Replacement
 from eqfuse.emit.numpy.slide import PoolingBlocks, UnrolledBlocks
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.tiling import Panel
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import Shape
+from eqfuse.ops.updates import Ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +131,28 @@ class CascadeOfParts(NumpySchedule):
 
     def __str__(self) -> str:
         return f"{super().__str__()}, parts of rows that are joined"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReplacedSlices(NumpySchedule):
+    """Values for slices of an array: those `tiled`, with their places, in tiles where they stay; then all others on
+    whole arrays, one update after another. `kernel_body`: what the kernel computes; `body` computes the values."""
+
+    kernel_body: Graph
+    replacement: Replacement
+    stage: Stage | None
+    tiled: dict[Node, Ranges]
+
+    @property
+    def copied(self) -> Collection[Node]:
+        return self.stage.concats.copied if self.stage else ()
+
+    def price(self, device: Device, work: Work | None = None) -> Price:
+        return replaced_price(self, device)
+
+    def __str__(self) -> str:
+        tiles = super().__str__() if self.stage else f"whole arrays, {_count(self.calls)}"
+        return f"{tiles}, slices replaced in place"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

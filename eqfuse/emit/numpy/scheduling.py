@@ -19,6 +19,7 @@ from eqfuse.emit.numpy.cost.tiles import product_rows
 from eqfuse.emit.numpy.gathers import aside, may_cut, parts_last_axis, share_read, shares
 from eqfuse.emit.numpy.library import library_calls
 from eqfuse.emit.numpy.ops import JOINS, WINDOWED
+from eqfuse.emit.numpy.replacement import Replacement, replacement, strides_of
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     BlockedConvolution,
@@ -26,6 +27,7 @@ from eqfuse.emit.numpy.schedule import (
     CascadeOfParts,
     LibraryCall,
     NumpySchedule,
+    ReplacedSlices,
     TiledReduction,
     Tiles,
     WholeArrays,
@@ -53,6 +55,8 @@ from eqfuse.emit.numpy.transpose_copy import blocks_behind, run_axis
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ir.views import TooManyCopies, computes, push_views
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
+from eqfuse.ops.updates import Ranges
 
 PARTS_PER_THREAD = 4  # at most, so that a slow part delays little
 AFTER = "windowed value"  # stands for the node itself in the graph of what follows it
@@ -64,6 +68,9 @@ def fused(body: Graph, device: Device) -> NumpySchedule:
     if by_maps == [True] and {*body.outputs} == {*body.computations}:
         return single(body, device)
     try:
+        updates = replacement(body)
+        if updates is not None:
+            return _replaced(body, updates, device)
         pushed = push_views(body)
     except TooManyCopies:
         return _whole(body)
@@ -236,6 +243,34 @@ def reductions_last(body: Graph) -> list[Node] | None:
             after.add(n)
     space = reductions[0].args[0].shape
     return reductions if all(o in after or (computes(o) and o.shape == space) for o in body.outputs) else None
+
+
+def _replaced(body: Graph, updates: Replacement, device: Device) -> ReplacedSlices:
+    """Slices replaced: the largest values in tiles, if these pay."""
+    largest = updates.largest
+    stage = _placed(Graph(body.inputs, tuple(largest)), largest, body.outputs[0].shape, device) if largest else None
+    tiled = largest if stage else {}
+    once = len(updates.unwritten) + sum(step.calls(stage is None) for step in updates.steps(tiled))
+    shared: dict[str, Any] = {"body": updates.body, "calls": once, "calls_once": once}
+    if stage:
+        shared = _shared(updates.body, stage, device.threads, once=once)
+    read = Graph(updates.body.inputs, (*updates.body.outputs, *[n for _, n in updates.unwritten]))
+    traffic = _traffic(read)
+    traffic |= {"reads": traffic["reads"][: len(body.inputs)], "writes": (body.outputs[0].type.nbytes,)}
+    return ReplacedSlices(**traffic, **shared, kernel_body=body, replacement=updates, stage=stage, tiled=tiled)
+
+
+def _placed(body: Graph, places: Mapping[Node, Ranges], whole: Shape, device: Device) -> Stage | None:
+    """The stage that computes the results of `body` into slices of an array of shape `whole`, if tiles pay."""
+    if not worth_tiling(body, whole_seconds(body, device), device):
+        return None
+    panel = panel_of(body, {n: strides_of(place, whole) for n, place in places.items()})
+    chosen = cut(panel, 1, tile_elements(body, device), device.threads, 0, grain(body))
+    if chosen is None or chosen.count == 1 or not may_cut(body, panel, [chosen.axis, *chosen.loops]):
+        return None
+    if spans(body, panel, chosen.axis, chosen.loops) is None:
+        return None
+    return Stage(body, panel, chosen, written={n: f"y{k}" for k, n in enumerate(places)}, gaps=True)
 
 
 def _cascade(body: Graph, parts: Parts, tiles: Tiles, device: Device) -> CascadeOfParts:

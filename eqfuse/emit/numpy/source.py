@@ -22,6 +22,7 @@ from eqfuse.emit.numpy.ops import (
     into,
     masked_copy,
     of_numbers,
+    replaced_slices,
     view_text,
     whole_product,
 )
@@ -89,7 +90,7 @@ class Source:
     def number(self, n: Node, operands: Mapping[Node, str]) -> str:
         """A name or an expression for the number that `n` is: a leaf behind its views, or a value at hand."""
         leaf, chain = leaf_chain(n)
-        if computes(leaf):
+        if leaf.op != "const" and leaf not in self.reads:
             return view_text(operands[leaf], chain, number=True)
         name = next((name for name, other in self.numbers.items() if other is n), None)
         if name is None:
@@ -211,6 +212,8 @@ def _lines(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str
         return masked_copy(args, out)
     if n.op == "matmul":
         return [whole_product(n, args, out)]
+    if n.op == "slice_scatter":
+        return [f"copyto({out}{index}, {text})" for each in replaced_slices(n, args) for index, text in each]
     axes = reduced_axes(n)
     return by_columns(n, read, args, out, axes) or [into(n, args, out, axes)]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.narrow import column_calls
-from eqfuse.emit.numpy.ops import CHOOSE_FROM, WINDOWED
+from eqfuse.emit.numpy.ops import CHOOSE_FROM, WINDOWED, replaced_calls
 from eqfuse.emit.numpy.table import are_numbers
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes, leaf_chain
@@ -72,6 +72,8 @@ def statements(
 
 
 def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None, inline: bool) -> Statement:
+    if n.op == "slice_scatter":
+        return Statement(read, "into", replaced_calls(n))
     if n.op == "where" and n.type.size >= CHOOSE_FROM and bits_dtype(n.dtype) and n.shape in [a.shape for a in n.args]:
         return Statement(read, "choose", 1)
     if placed or over is not None or (inline and n.op not in WINDOWED):

@@ -7,8 +7,9 @@ Every value has, along a cuttable axis, the extent of the panel or 1; along a wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
@@ -91,8 +92,9 @@ def right_operands(body: Graph) -> set[Node]:
     return {n.args[1] for n in body.nodes if n.op == "matmul"}
 
 
-def panel_of(body: Graph) -> Panel:
-    """The merged axes of a map, row, reduce, contract (matrix product) or back_to_back body."""
+def panel_of(body: Graph, lying: Mapping[Node, Shape] = MappingProxyType({})) -> Panel:
+    """The merged axes of a map, row, reduce, contract (matrix product) or back_to_back body. `lying`: strides of
+    results that do not lie in C order."""
     products = [n for n in body.nodes if n.op == "matmul"]
     reductions = body.of_role(Role.REDUCTION)
     rows = -1
@@ -109,7 +111,7 @@ def panel_of(body: Graph) -> Panel:
     rank = len(space)
     if not reductions and any(n.op == "take_along_axis" for n in body.nodes):
         whole.add(rank - 1)
-    regular, right = _operands(body, rank)
+    regular, right = _operands(body, rank, lying)
     kept = [a for a in range(rank) if a in whole or space[a] != 1 or a == rows]
 
     joints = {n.attr("axis") + rank for n in body.nodes if n.op in ("concat", "take_along_axis")}  # own extents
@@ -146,10 +148,12 @@ def _last(group: Sequence[int], space: Shape) -> int:
 Strided = tuple[Shape, Shape]
 
 
-def _operands(body: Graph, rank: int) -> tuple[list[Strided], list[Strided]]:
+def _operands(
+    body: Graph, rank: int, lying: Mapping[Node, Shape] = MappingProxyType({})
+) -> tuple[list[Strided], list[Strided]]:
     """Shape and strides, padded to `rank`, of every array read or written; right operands of products apart."""
     rights = right_operands(body)
-    regular = [(o.shape, contiguous(o.shape)) for o in body.outputs]
+    regular = [(o.shape, lying.get(o, contiguous(o.shape))) for o in body.outputs]
     right = []
     apart = ("matmul", "take")
     used = {a for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op not in apart}

@@ -14,9 +14,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ir.view_strides import StridedView, strided
 from eqfuse.ir.views import computes, leaf_chain
+from eqfuse.ops.updates import uncovered
 
 MARKED = 1 << 16  # elements of an array up to which several views are laid over each other; beyond, their sum
 
@@ -26,8 +27,16 @@ Stretches = tuple[int, tuple[Run, ...]]  # the first element, and runs of them, 
 
 def leaves_read(body: Graph) -> list[Node]:
     """The leaves, behind their views, that operators and outputs read."""
-    read = dict.fromkeys([*(a for n in body.computations for a in n.args), *body.outputs])
+    read = dict.fromkeys([*(a for n in body.computations for a in _arguments_read(n)), *body.outputs])
     return [a for a in read if not computes(a)]
+
+
+def _arguments_read(n: Node) -> list[Node]:
+    """The arguments of `n`; of an array with slices replaced, what no value covers."""
+    if n.op != "slice_scatter":
+        return [*n.args]
+    base, *values = n.args
+    return [*[node("slice", (base,), (place,)) for place in uncovered(n.shape, n.attr("slices"))], *values]
 
 
 def line_bytes(body: Graph, lines: Sequence[int], parts: Mapping[Node, float] | None = None) -> list[tuple[int, ...]]:

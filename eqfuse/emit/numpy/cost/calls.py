@@ -57,13 +57,14 @@ def call_work(
         return replace(loops, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
     if role is Role.PIECES:  # tiles read pieces where they lie; what they copy together is in the price of a schedule
         return replace(loops, seconds=0.0, whole=_whole(out.nbytes + _bytes(types), loops.seconds, device))
+    if op == "slice_scatter":  # likewise; of the array it updates it copies what no write covers
+        moved = out.nbytes + _bytes(types[1:])
+        return replace(loops, seconds=0.0, whole=_whole(moved, loops.seconds, device))
     seconds = loops.seconds + steps.lines * LINE / device.bandwidth(steps.lines * LINE)
     one_by_one = device.element_seconds("take", WIDTHS.get(out.dtype.itemsize, "float64"))
     seconds += steps.gaps * one_by_one
     moved = out.nbytes + _bytes(types)
-    if op == "slice_scatter":
-        moved -= types[0].nbytes  # of the array it updates it copies what no write covers
-    elif role is Role.GATHER:
+    if role is Role.GATHER:
         moved -= max(0, types[0].nbytes - touches(op, attrs, types[0], out))
     whole = _whole(moved, seconds * (SLIDING if role is Role.WINDOW else 1), device)
     if role is Role.REDUCTION:

@@ -22,7 +22,7 @@ from eqfuse.ir.views import computes, leaf_chain, strides_after
 from eqfuse.ops import Role, row
 
 if TYPE_CHECKING:
-    from eqfuse.emit.numpy.schedule import NumpySchedule
+    from eqfuse.emit.numpy.schedule import NumpySchedule, ReplacedSlices
 
 
 def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
@@ -40,6 +40,23 @@ def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
     seconds += device.launch_seconds
     memory = device.memory_seconds(traffic) + left
     return Price(seconds, read, written, work.flops, bound(seconds, memory, work.seconds))
+
+
+def replaced_price(schedule: ReplacedSlices, device: Device) -> Price:
+    """What slices that are replaced cost: values in tiles, then all else on one thread."""
+    updates, tiled = schedule.replacement, schedule.tiled
+    steps = updates.steps(tiled)
+    nodes = [n for step in steps for n in step.nodes]
+    assigned = [n.type for _, n in [*updates.unwritten, *(write for step in steps for write in step.assigned)]]
+    once = sum(work_of(n, device).whole for n in nodes) - len(nodes) * device.call_seconds
+    once += sum(t.nbytes / device.single.bandwidth(t.nbytes) for t in assigned)
+    read, written = sum(schedule.reads) + schedule.gaps, sum(schedule.writes)
+    work = _body_work(Graph(updates.body.inputs, tuple(tiled)), schedule.copied, device)
+    calls = schedule.calls_per_tile * schedule.tiles
+    seconds = in_tiles(work.seconds, calls, 0, read + written, 0.0, device) if tiled else 0.0
+    seconds += once + schedule.calls_once * device.call_seconds + device.launch_seconds
+    memory = device.memory_seconds(read + written)
+    return Price(max(seconds, memory), read, written, work.flops, bound(seconds, memory, work.seconds))
 
 
 def _body_work(body: Graph, copied: Iterable[Node], device: Device) -> Work:
