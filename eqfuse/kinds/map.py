@@ -62,6 +62,9 @@ def _updated(call: Call) -> State | str | None:
         return "a kernel computes slices without steps"
     if base.at_leaf and 2 * sum(math.prod(v.shape) for v in values) < math.prod(shape):
         return "most of the array stays as it is: its slices are replaced in place"
+    computed = sum(math.prod(v.shape) for v in values if not v.at_leaf)
+    if base.at_leaf and not is_compiled(call.device) and 2 * computed < math.prod(shape):
+        return "most of its values are in memory: what makes them may write them where they stay"
     seams = seams_of(call)
     along = [*map(len, pieces(shape, seams))]
     if max(along, default=1) > MOST_PIECES or math.prod(along) > MOST_CELLS:

@@ -113,7 +113,8 @@ class Grammar:
         steps = NEAR
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
-                steps += steps_read(part.state, self.classes[arg].type, enode, self.classes[eclass].type)
+                types = self.classes[arg].type, self.classes[eclass].type
+                steps += steps_read(part.state, types[0], enode, types[1], self.compiled)
         number = self.prices.number(eclass, enode, steps)
         role = row(enode.op).role
         name: tuple = (eclass, enode)  # of a product; a compiled kernel holds one derivation of it

@@ -191,7 +191,10 @@ class Prices:
         for c in cuts:
             inside |= c.inside
         works = cuts[0].works if len(cuts) == 1 else union(c.works for c in cuts)
-        done = self._work_table.total(works, math.prod(state.reduced) if state.template.only_reduces else -1)
+        kind = state.template
+        once = kind.only_reduces or (kind.reduces and state.shape == state.reduced)
+        few = math.prod(state.reduced) if once else -1
+        done = self._work_table.total(works, few)
         return self._read(leaves, inside), sum([self.sizes[c.eclass] for c in cuts]), done
 
     def of_schedule(self, kind: str, body: Graph) -> Price | None:

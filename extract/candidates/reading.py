@@ -10,27 +10,42 @@ from eqfuse.egraph.space import ENode
 from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State
 from eqfuse.ops import Role, row
-from eqfuse.ops.types import TensorType
+from eqfuse.ops.types import Shape, TensorType
 
 
-def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType) -> Jumps:
+def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType, compiled: bool) -> Jumps:
     """What `reader` reads one by one of an array in memory: elements far from the one before, and with gaps between.
 
-    Not of an array that lies along another axis: its kernel copies it by blocks, as its state says.
+    Not of an array that lies along another axis: its kernel copies it by blocks, as its state says. Where kernels are
+    not `compiled` it is the view which leaves gaps that walks them, once for all who read it.
     """
     assert state.strides is not None
     if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
-        return NEAR
-    step = next((abs(s) for n, s in zip(state.shape[::-1], state.strides[::-1], strict=True) if n > 1), 0)
+        return NEAR if compiled or row(reader.op).role is not Role.VIEW else _left_by(state, t, reader, out)
+    step = _step(state.shape, state.strides)
     role = row(reader.op).role
     across = state.across(t.dtype.itemsize) > 0
-    between = 0 if across or role is not Role.ELEMENTWISE else gaps(step, t, out)
+    sliced = not compiled and step * t.dtype.itemsize < LINE and t.size == out.size
+    between = 0 if across or sliced or role is not Role.ELEMENTWISE else gaps(step, t, out)
     if step * t.dtype.itemsize < LINE:
         return Jumps(0, between)
     if role is Role.VIEW:
         copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
         return Jumps(t.size if across and copies else 0)
     return NEAR if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else Jumps(t.size, between)
+
+
+def _left_by(state: State, t: TensorType, view: ENode, out: TensorType) -> Jumps:
+    """The gaps that `view` leaves between neighbours of an array that had none."""
+    assert state.strides is not None
+    strides = view_strides(view.op, view.attrs, state.shape, state.strides)
+    step = 1 if strides is None else _step(out.shape, strides)
+    return Jumps(0, out.size) if step > 1 and step * t.dtype.itemsize < LINE else NEAR
+
+
+def _step(shape: Shape, strides: Shape) -> int:
+    """Between neighbours along the last axis of several indices."""
+    return next((abs(s) for n, s in zip(shape[::-1], strides[::-1], strict=True) if n > 1), 0)
 
 
 def line_ratio(state: State, t: TensorType) -> int:

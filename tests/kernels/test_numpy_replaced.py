@@ -157,6 +157,14 @@ def test_a_few_slices_of_an_array_in_memory_are_replaced_in_place() -> None:
     assert isinstance(refusal, str) and "in place" in refusal
 
 
+def test_values_that_other_kernels_make_are_written_where_they_stay() -> None:
+    x, y = read(0, (300, 200)), read(1, (200, 200))
+    places = ((0, 100, 1), (0, 200, 1)), ((100, 300, 1), (0, 200, 1))
+    value = node("sin", (node("slice", (x,), (places[0],)),))
+    refusal = classify(body([x, y], node("slice_scatter", (x, value, y), (places,))), CPU)
+    assert isinstance(refusal, str) and "in memory" in refusal
+
+
 class DrawnUpdates:
     """A chain of updates of an array: values of it as it is, of arrays in memory, and of both."""
 
@@ -185,17 +193,17 @@ class DrawnUpdates:
 
     def value(self, array: Node, place: Ranges) -> Node:
         extents = extents_of(place)
-        way = int(self.rng.integers(6))
+        way = int(self.rng.integers(8))
         if way == 0:
             zero = const(np.full((), 3, F))
             return node("broadcast_to", (zero,), (extents,))
         pick = [self.moved(self.arrays[int(self.rng.integers(2))], place) for _ in range(2)]
-        if way in (1, 2):
+        if way in (1, 2, 3, 4):
             return add(node("negative", (pick[0],)), pick[1])
-        if way == 3:
+        if way == 5:
             return pick[0]
         late = self.moved(array, place)
-        return late if way == 4 else mul(add(late, number(1.0)), pick[0])
+        return late if way == 6 else mul(add(late, number(1.0)), pick[0])
 
     def moved(self, array: Node, place: Ranges) -> Node:
         """A slice of `array` as large as `place`, somewhere else."""

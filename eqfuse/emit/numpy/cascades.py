@@ -1,8 +1,8 @@
 """Rows too long for a tile of which later reductions need earlier ones: parts of them, each reduced by itself, and what
-joins these.
+joins these. And rows in whole, of which tiles compute what they are reduced to.
 
-In: a body with views on leaves alone, whose reductions form a cascade (`eqfuse/kinds/cascade.py`). Out: `Parts`. Next
-stop: `scheduling.py`.
+In: a body with views on leaves alone; to be cut, its reductions form a cascade (`eqfuse/kinds/cascade.py`). Out:
+`Parts`. Next stop: `scheduling.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SHORTEST = 8  # a part has an eighth of the elements that a tile has room for, a
 
 @dataclass(frozen=True)
 class Parts:
-    """`body` gives the results of all reductions by parts, rows of their own; `rest` makes of these what the program
-    has, where `stands` stand for them."""
+    """`body` gives the results of all reductions by parts, rows of their own, or of whole rows; `rest` makes of these
+    what the program has, where `stands` stand for them."""
 
     body: Graph
     rest: Graph
@@ -42,6 +42,30 @@ def in_parts(body: Graph, most: int) -> Parts | None:
         return None
     cascade = cascade_of(body)
     return None if cascade is None else _parts(body, reductions, cascade, length)
+
+
+def of_whole_rows(body: Graph) -> Parts | None:
+    """`body` with what tiles need not compute apart: what is made of the results of reductions, an element for each,
+    and read by nothing larger. None where that is nothing, or not all that the body has."""
+    reductions = body.of_role(Role.REDUCTION)
+    if not reductions or any(o.shape != reductions[0].shape for o in body.outputs):
+        return None
+    shape, later = reductions[0].shape, set[Node]()
+    readers: dict[Node, list[Node]] = {n: [] for n in body.nodes}
+    for n in body.nodes:
+        for a in n.args:
+            readers[a].append(n)
+    for n in reversed(body.computations):
+        small = n.shape == shape and row(n.op).role in (Role.ELEMENTWISE, Role.GATHER)
+        if small and all(a.shape == shape or not computes(a) for a in n.args) and later.issuperset(readers[n]):
+            later.add(n)
+    if not later:
+        return None
+    results = dict.fromkeys(a for n in body.nodes if n in later for a in n.args if computes(a) and a not in later)
+    results |= dict.fromkeys(o for o in body.outputs if o not in later)
+    stands = {n: input_node(f"rows {k}", n.type) for k, n in enumerate(results)}
+    rest = Graph(body.inputs, substitute(body.outputs, stands))
+    return Parts(Graph(body.inputs, tuple(results)), rest, tuple(stands.values()))
 
 
 def _length(extent: int, most: int) -> int:

@@ -25,10 +25,10 @@ from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     BlockedConvolution,
     BlockedWindows,
-    CascadeOfParts,
     LibraryCall,
     NumpySchedule,
     ReplacedSlices,
+    ResultsOfRows,
     TiledReduction,
     Tiles,
     WholeArrays,
@@ -117,7 +117,7 @@ def source_of(body: Graph, schedule: NumpySchedule) -> Source:
             return block_copies_kernel(schedule)
         case Tiles():
             return panel_kernel(schedule)
-        case CascadeOfParts():
+        case ResultsOfRows():
             return cascade_kernel(schedule)
         case TiledReduction():
             return reduce_kernel(schedule)

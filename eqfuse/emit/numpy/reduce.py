@@ -1,6 +1,6 @@
 """Reductions whose results leave the kernel, cut along a reduced axis: partial results, joined in a fixed order.
 
-In: a `TiledReduction`, or a `CascadeOfParts`, whose reductions need one another. Out: `Source`. How the axis is cut
+In: a `TiledReduction`, or `ResultsOfRows`, whose reductions may need one another. Out: `Source`. How the axis is cut
 depends on shapes and the number of threads alone, so results do not vary from run to run.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.panel import share_tiles
-from eqfuse.emit.numpy.schedule import CascadeOfParts, TiledReduction
+from eqfuse.emit.numpy.schedule import ResultsOfRows, TiledReduction
 from eqfuse.emit.numpy.source import Source, copies, straight
 from eqfuse.emit.numpy.tile import StageText
 from eqfuse.ir.graph import Graph, Node
@@ -51,8 +51,8 @@ def reduce_kernel(schedule: TiledReduction) -> Source:
     return source
 
 
-def cascade_kernel(schedule: CascadeOfParts) -> Source:
-    """The kernel whose tiles reduce parts of rows, which it joins at last."""
+def cascade_kernel(schedule: ResultsOfRows) -> Source:
+    """The kernel whose tiles reduce rows, or parts of them, which it joins at last."""
     parts, source = schedule.parts, Source(schedule.body)
     text = StageText(source, schedule.stage)
     operands: dict[Node, str] = {}

@@ -32,7 +32,7 @@ def updates_kernel(schedule: ReplacedSlices) -> Source:
             source.line(f"q{k} = o0{index_text(place)}")
         text.write_into({n: f"q{k}" for k, n in enumerate(tiled)})
         share_tiles(source, text, schedule.threads)
-    for step in replacement.steps(tiled):
+    for step in schedule.steps:
         for a in (a for n in step.nodes for a in n.args):
             _take(source, a, operands)
         places = {n: f"o0{index_text(place)}" for n, place in step.placed.items()}

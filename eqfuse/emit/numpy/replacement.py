@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.ops import ONE_RUN
-from eqfuse.emit.numpy.statements import statements, viewed
+from eqfuse.emit.numpy.statements import behind_views, statements
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute, topological
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, push_views
@@ -78,7 +78,7 @@ class Replacement:
         rest = [[w for w in writes if w.value not in tiled] for writes in self.updates]
         values = [w.value for writes in rest for w in writes]
         order = [n for n in evaluation_order(Graph(self.body.inputs, tuple(values))) if computes(n)] if values else []
-        read = {viewed(a) for n in order for a in n.args}
+        read = {behind_views(a) for n in order if n in late for a in n.args}
         placed = {w.value: w.place for writes in rest for w in writes if w.first and w.value not in read}
         kept = tuple([n for n in order if n not in placed and (n in values or n not in late)])
         steps = [UpdateStep(tuple([n for n in order if n not in late]), placed, kept, ())]

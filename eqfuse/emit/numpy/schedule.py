@@ -6,15 +6,16 @@ In: the body of a kernel. Out: its `NumpySchedule`, one class for each template,
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
 from eqfuse.emit.numpy.cascades import Parts
 from eqfuse.emit.numpy.cost.schedule import replaced_price, schedule_price
-from eqfuse.emit.numpy.replacement import Replacement
+from eqfuse.emit.numpy.replacement import Replacement, UpdateStep
 from eqfuse.emit.numpy.slide import PoolingBlocks, UnrolledBlocks
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.tiling import Panel
@@ -44,6 +45,21 @@ class NumpySchedule(Schedule):
     @property
     def copied(self) -> Collection[Node]:
         """Arrays joined of pieces, which tiles copy together."""
+        return ()
+
+    @property
+    def gathered(self) -> Collection[Node]:
+        """Arrays with gaps between neighbours, of which tiles copy their parts, as several operators read them."""
+        return ()
+
+    @property
+    def tiled_body(self) -> Graph:
+        """What is computed in tiles, where there are tiles."""
+        return self.body
+
+    @property
+    def after_tiles(self) -> Sequence[Node]:
+        """What is computed on whole arrays after the last tile."""
         return ()
 
     def price(self, device: Device, work: Work | None = None) -> Price:
@@ -90,6 +106,10 @@ class Tiles(NumpySchedule):
     def copied(self) -> Collection[Node]:
         return self.stage.concats.copied
 
+    @property
+    def gathered(self) -> Collection[Node]:
+        return self.stage.gathered
+
     def with_gaps(self) -> Tiles:
         """The same where the result has gaps between its rows: it is no place to work in."""
         stage = self.stage
@@ -115,6 +135,10 @@ class TiledReduction(NumpySchedule):
         return self.stage.concats.copied
 
     @property
+    def gathered(self) -> Collection[Node]:
+        return self.stage.gathered
+
+    @property
     def reductions(self) -> list[Node]:
         return list(self.joined)
 
@@ -123,11 +147,28 @@ class TiledReduction(NumpySchedule):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CascadeOfParts(NumpySchedule):
-    """Reductions of which later ones need earlier ones, by `parts` of rows, which tiles take as rows of their own."""
+class ResultsOfRows(NumpySchedule):
+    """What rows are reduced to, by tiles of rows; then what is made of that, on whole arrays. `parts`: both."""
 
     stage: Stage
     parts: Parts
+
+    @property
+    def gathered(self) -> Collection[Node]:
+        return self.stage.gathered
+
+    @property
+    def tiled_body(self) -> Graph:
+        return self.parts.body
+
+    @property
+    def after_tiles(self) -> Sequence[Node]:
+        return self.parts.rest.computations
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CascadeOfParts(ResultsOfRows):
+    """Reductions of which later ones need earlier ones, by `parts` of rows, which tiles take as rows of their own."""
 
     def __str__(self) -> str:
         return f"{super().__str__()}, parts of rows that are joined"
@@ -146,6 +187,28 @@ class ReplacedSlices(NumpySchedule):
     @property
     def copied(self) -> Collection[Node]:
         return self.stage.concats.copied if self.stage else ()
+
+    @property
+    def gathered(self) -> Collection[Node]:
+        return self.stage.gathered if self.stage else ()
+
+    @cached_property
+    def steps(self) -> Sequence[UpdateStep]:
+        return self.replacement.steps(self.tiled)
+
+    @property
+    def tiled_body(self) -> Graph:
+        return Graph(self.body.inputs, tuple(self.tiled))
+
+    @property
+    def after_tiles(self) -> Sequence[Node]:
+        return [n for step in self.steps for n in step.nodes]
+
+    @property
+    def bytes_assigned(self) -> list[int]:
+        """Of the slices to which values are copied."""
+        assigned = [*self.replacement.unwritten, *(write for step in self.steps for write in step.assigned)]
+        return [value.type.nbytes for _, value in assigned]
 
     def price(self, device: Device, work: Work | None = None) -> Price:
         return replaced_price(self, device)

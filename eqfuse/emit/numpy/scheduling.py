@@ -13,7 +13,7 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.dtypes import ADDED
-from eqfuse.emit.numpy.cascades import Parts, in_parts
+from eqfuse.emit.numpy.cascades import Parts, in_parts, of_whole_rows
 from eqfuse.emit.numpy.cost.figures import MICRO
 from eqfuse.emit.numpy.cost.tiles import product_rows
 from eqfuse.emit.numpy.gathers import aside, may_cut, parts_last_axis, share_read, shares
@@ -28,6 +28,7 @@ from eqfuse.emit.numpy.schedule import (
     LibraryCall,
     NumpySchedule,
     ReplacedSlices,
+    ResultsOfRows,
     TiledReduction,
     Tiles,
     WholeArrays,
@@ -148,7 +149,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     target = tile_elements(body, device)
     parts = in_parts(body, target) if row_elements > target and not products else None
     if parts is not None and isinstance(tiles := _tiled(parts.body, device), Tiles):
-        return _cascade(body, parts, tiles, device)
+        return _of_rows(CascadeOfParts, body, parts, tiles, device)
     reductions = reductions_last(body)
     if reductions and not products and _cut_along_reduced(panel, target, device.threads, is_lone_reduction(body)):
         axis = panel.whole.index(True)
@@ -165,7 +166,12 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     if spans(body, panel, chosen.axis, chosen.loops) is None:
         return _whole(body)
     stage = Stage(body, panel, chosen)
-    return Tiles(**_traffic(body, shares(body)), **_shared(body, stage, device.threads), stage=stage)
+    tiles = Tiles(**_traffic(body, shares(body)), **_shared(body, stage, device.threads), stage=stage)
+    results = None if panel.flipped or products else of_whole_rows(body)
+    if results is None:
+        return tiles
+    apart = _of_rows(ResultsOfRows, body, results, tiles, device)
+    return min(tiles, apart, key=lambda schedule: schedule.price(device).seconds)
 
 
 def _shared(body: Graph, stage: Stage, threads: int, more: int = 0, once: int = 0) -> dict[str, Any]:
@@ -265,7 +271,7 @@ def _placed(body: Graph, places: Mapping[Node, Ranges], whole: Shape, device: De
     if not worth_tiling(body, whole_seconds(body, device), device):
         return None
     panel = panel_of(body, {n: strides_of(place, whole) for n, place in places.items()})
-    chosen = cut(panel, 1, tile_elements(body, device), device.threads, 0, grain(body))
+    chosen = tiling_for(panel, 1, tile_elements(body, device), device.threads, 0, grain(body))
     if chosen is None or chosen.count == 1 or not may_cut(body, panel, [chosen.axis, *chosen.loops]):
         return None
     if spans(body, panel, chosen.axis, chosen.loops) is None:
@@ -273,12 +279,14 @@ def _placed(body: Graph, places: Mapping[Node, Ranges], whole: Shape, device: De
     return Stage(body, panel, chosen, written={n: f"y{k}" for k, n in enumerate(places)}, gaps=True)
 
 
-def _cascade(body: Graph, parts: Parts, tiles: Tiles, device: Device) -> CascadeOfParts:
-    """The body by parts of its rows, which are rows of `tiles`."""
+def _of_rows(
+    template: type[ResultsOfRows], body: Graph, parts: Parts, tiles: Tiles, device: Device
+) -> ResultsOfRows:
+    """The body by rows, or parts of them, which are rows of `tiles`, and what follows all of these."""
     names = {o: f"y{k}" for k, o in enumerate(parts.body.outputs)}
     stage = Stage(parts.body, tiles.stage.panel, tiles.stage.cut, written=names)
     shared = _shared(body, stage, device.threads, once=_whole_calls(body, parts.rest, False))
-    return CascadeOfParts(**_traffic(body, shares(body)), **shared, stage=stage, parts=parts)
+    return template(**_traffic(body, shares(body)), **shared, stage=stage, parts=parts)
 
 
 def _cut_along_reduced(panel: Panel, target: int, threads: int, alone: bool) -> bool:

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from eqfuse.cost.work import LINE
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.concatenations import concatenations
@@ -236,7 +237,14 @@ class Stage:
 
     def is_copied(self, n: Node) -> bool:
         """Does a tile copy its part of the array `n` before it works on it?"""
-        return self.is_across(n) or (self.scattered(n) and self.times_read(n) > 1)
+        return self.is_across(n) or ((self.scattered(n) or self.has_gaps(n)) and self.times_read(n) > 1)
+
+    def has_gaps(self, n: Node) -> bool:
+        """Does the array `n` have gaps between neighbours, which share cache lines? Loops of vectors take no such."""
+        leaf, chain = leaf_chain(n)
+        strides = strides_after(leaf.type, chain) if leaf.op == "input" and not self.panel.flipped else None
+        steps = [abs(s) for extent, s in zip(n.shape, strides or (), strict=False) if extent > 1]
+        return bool(steps) and steps[-1] > 1 and steps[-1] * n.dtype.itemsize < LINE
 
     def scattered(self, n: Node) -> bool:
         """Does a tile of `n`, an array of the panel's axes, consist of short rows far from each other? In memory like
@@ -264,6 +272,12 @@ class Stage:
         """Might BLAS start threads of its own?"""
         last = self.cut.axis == len(self.panel.extents) - 1
         return any(n.op == "matmul" or (last and len(self.reads[n]) != len(n.args)) for n in self.nodes)
+
+    @property
+    def gathered(self) -> set[Node]:
+        """The arrays with gaps between neighbours that tiles copy, as several read them."""
+        read = [(n, i, a) for n in self.nodes for i, a in enumerate(self.reads[n]) if self._loads(n, a)]
+        return {a for n, i, a in read if self.spans.reads(n, i) is None and self.has_gaps(a) and self.is_copied(a)}
 
     # NumPy calls
 

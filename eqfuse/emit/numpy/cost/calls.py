@@ -49,7 +49,9 @@ def call_work(
     """What one application of `op` costs; arguments as those of `roofline.work`."""
     role = row(op).role
     if role in (Role.LEAF, Role.VIEW):
-        return transposed_read(steps.lines, types[0].dtype.itemsize, device) if steps.lines else NOTHING
+        if steps.lines:
+            return transposed_read(steps.lines, types[0].dtype.itemsize, device)
+        return work_of_gaps(steps.gaps, types[0].dtype.itemsize, device) if steps.gaps else NOTHING
     loops = _element_work(op, attrs, out, types, device, literal)
     if role is Role.CONTRACTION:
         seconds = loops.seconds if op == "conv" else _multiplied(loops, out, types, device)
@@ -196,3 +198,9 @@ def transposed_read(elements: int, itemsize: int, device: Device) -> Work:
     seconds = elements * device.element_seconds("transpose", WIDTHS.get(itemsize, "float64"))
     alone = ALONE if elements * itemsize > device.l2_bytes else 2
     return Work(0, seconds, 0, seconds * device.threads * alone)
+
+
+def work_of_gaps(elements: int, itemsize: int, device: Device) -> Work:
+    """What it takes to copy so many elements of an array that has gaps between neighbours."""
+    seconds = elements * device.element_seconds("take", WIDTHS.get(itemsize, "float64"))
+    return Work(0, seconds, 0, seconds * device.threads)

@@ -14,6 +14,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, NEAR, Jumps, Work, gaps, total
+from eqfuse.emit.numpy.cost.calls import work_of_gaps
 from eqfuse.emit.numpy.cost.tiles import left_in_tiles, on_whole_arrays, seconds_in_tiles, spilled
 from eqfuse.emit.numpy.tiling import copy_work, work_of
 from eqfuse.emit.numpy.transpose_copy import run_axis
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
     """What the kernel of `schedule` costs."""
-    body, read, written = schedule.body, sum(schedule.reads) + schedule.gaps, sum(schedule.writes)
-    work = _body_work(body, schedule.copied, device)
+    body, read, written = schedule.tiled_body, sum(schedule.reads) + schedule.gaps, sum(schedule.writes)
+    work = _body_work(body, schedule, device)
     traffic, left = read + written, 0.0
     if schedule.tiles == 1 and not schedule.calls_per_tile:
         seconds = on_whole_arrays(work, traffic, device)
@@ -37,32 +38,40 @@ def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
         seconds = seconds_in_tiles(
             work.seconds, schedule.calls_per_tile * schedule.tiles, schedule.calls_once, traffic, left, device
         )
+        seconds += _beside_calls(schedule.after_tiles, device)
     seconds += device.launch_seconds
     memory = device.memory_seconds(traffic) + left
-    return Price(seconds, read, written, work.flops, bound(seconds, memory, work.seconds))
+    flops = work.flops + sum(work_of(n, device).flops for n in schedule.after_tiles)
+    return Price(seconds, read, written, flops, bound(seconds, memory, work.seconds))
 
 
 def replaced_price(schedule: ReplacedSlices, device: Device) -> Price:
     """What slices that are replaced cost: values in tiles, then all else on one thread."""
-    updates, tiled = schedule.replacement, schedule.tiled
-    steps = updates.steps(tiled)
-    nodes = [n for step in steps for n in step.nodes]
-    assigned = [n.type for _, n in [*updates.unwritten, *(write for step in steps for write in step.assigned)]]
-    once = sum(work_of(n, device).whole for n in nodes) - len(nodes) * device.call_seconds
-    once += sum(t.nbytes / device.single.bandwidth(t.nbytes) for t in assigned)
     read, written = sum(schedule.reads) + schedule.gaps, sum(schedule.writes)
-    work = _body_work(Graph(updates.body.inputs, tuple(tiled)), schedule.copied, device)
+    work = _body_work(schedule.tiled_body, schedule, device)
     calls = schedule.calls_per_tile * schedule.tiles
-    seconds = in_tiles(work.seconds, calls, 0, read + written, 0.0, device) if tiled else 0.0
-    seconds += once + schedule.calls_once * device.call_seconds + device.launch_seconds
+    seconds = seconds_in_tiles(work.seconds, calls, 0, read + written, 0.0, device) if schedule.stage else 0.0
+    seconds += schedule.calls_once * device.call_seconds + _beside_calls(schedule.after_tiles, device)
+    seconds += sum(nbytes / device.single.bandwidth(nbytes) for nbytes in schedule.bytes_assigned if nbytes)
     memory = device.memory_seconds(read + written)
-    return Price(max(seconds, memory), read, written, work.flops, bound(seconds, memory, work.seconds))
+    seconds = max(seconds, memory) + device.launch_seconds
+    flops = work.flops + sum(work_of(n, device).flops for n in schedule.after_tiles)
+    return Price(seconds, read, written, flops, bound(seconds, memory, work.seconds))
 
 
-def _body_work(body: Graph, copied: Iterable[Node], device: Device) -> Work:
-    """The work of the operators, of copies of pieces, and of arrays across the axis that they lie along."""
-    together = [Work(0, n.type.size * device.element_seconds(n.op, n.dtype.name), 0) for n in copied]
-    works = (work_of(n, device, sum([_steps(a, n) for a in n.args], NEAR)) for n in body.computations)
+def _beside_calls(nodes: Iterable[Node], device: Device) -> float:
+    """What `nodes` take on whole arrays, the time to call NumPy aside."""
+    return sum(max(0.0, work_of(n, device).whole - device.call_seconds) for n in nodes)
+
+
+def _body_work(body: Graph, schedule: NumpySchedule, device: Device) -> Work:
+    """The work of the operators of `body`, of copies of pieces, of arrays with gaps, and of arrays across the axis that
+    they lie along."""
+    together = [Work(0, n.type.size * device.element_seconds(n.op, n.dtype.name), 0) for n in schedule.copied]
+    gathered = schedule.gathered
+    together += [work_of_gaps(n.type.size, n.dtype.itemsize, device) for n in gathered]
+    steps = {n: [_steps(a, n) for a in n.args if a not in gathered] for n in body.computations}
+    works = (work_of(n, device, sum(jumps, NEAR)) for n, jumps in steps.items())
     return total([*works, *together, *copy_work(body, device)])
 
 
