@@ -82,3 +82,32 @@ def test_the_search_takes_gaps_as_they_are_copied() -> None:
         price, estimate = kind_named("map").schedule(graph, CPU).price(CPU), estimated(graph, CPU)
         assert price is not None and not isinstance(estimate, str)
         assert 0.8 < estimate.seconds / price.seconds < 1.25
+
+
+def joined_maps(*shape: int) -> tuple[list[Node], Node, Node]:
+    x, y = read(0, shape), read(1, shape)
+    return [x, y], mul(x, add(x, y)), node("subtract", (x, mul(y, y)))
+
+
+@pytest.mark.parametrize("on", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize("axis", [-1, -2, -3])
+def test_the_pieces_of_a_result_are_computed_where_they_lie(axis: int, on: Device) -> None:
+    arrays, one, other = joined_maps(6, 70, 300)
+    joined = node("concat", (one, node("concat", (other, arrays[0]), (-1,))) if axis == -1 else (one, other), (axis,))
+    graph = body(arrays, joined)
+    text = judge("map", graph, device=on)
+    if check("map", graph, data(graph), on).tiles > 1:
+        assert text.count("copyto(") == (axis == -1)  # of the piece that is an array in memory
+        assert "y0_0" in text and "y0_1" in text
+
+
+@pytest.mark.parametrize("on", DEVICES, ids=lambda d: d.name)
+def test_pieces_that_others_read_or_that_lie_in_pairs_are_what_the_evaluator_says(on: Device) -> None:
+    arrays, one, other = joined_maps(500, 64)
+    pairs = node("concat", [node("reshape", (v,), ((500, 64, 1),)) for v in (one, other)], (-1,))
+    read_twice = node("concat", (one, add(one, other)), (-1,))
+    on_the_way = node("exp", (node("concat", (one, other), (-1,)),))
+    for value in (pairs, read_twice, on_the_way):
+        graph = body(arrays, value)
+        judge("map", graph, device=on)
+        check("map", graph, data(graph), on)

@@ -8,6 +8,7 @@ lines.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ from eqfuse.emit.numpy.spans import Spans
 from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes
+from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 
 Reads = Mapping[Node, tuple[Node, ...]]
@@ -74,6 +76,23 @@ def concatenations(
             by[m] = _segments(parted, panel)
     every = frozenset(n for n in reads if n.op == "concat")
     return Concatenations(rows, frozenset(split), every - rows - split.keys(), by)
+
+
+def pieces_in_place(
+    nodes: Sequence[Node], concats: Concatenations, spans: Spans, reads: Reads, names: Mapping[Node, str]
+) -> dict[Node, tuple[Node, int, str]]:
+    """The pieces that are computed where the array joined of them lies, as nothing else reads them: of which array each
+    is a piece, which one, and the name of its place. `names`: joined arrays that are computed in a result."""
+    times = Counter(a for args in reads.values() for a in args)
+    placed: dict[Node, tuple[Node, int, str]] = {}
+    for n in (n for n in reversed(nodes) if n in concats.copied and (n in names or n in placed)):
+        whole = names[n] if n in names else placed[n][2]
+        for k, a in enumerate(n.args):
+            cut = n not in spans.pieces or a.type.extent(n.attr("axis")) > 1
+            anywhere = a.op == "concat" or (row(a.op).role is Role.ELEMENTWISE and a.op not in (*ONE_RUN, "erf"))
+            if a in reads and a not in concats.rows and a not in names and times[a] == 1 and cut and anywhere:
+                placed[a] = n, k, f"{whole}_{k}"
+    return placed
 
 
 def _goes_by_pieces(reader: Node, n: Node, reads: Reads) -> bool:

@@ -44,7 +44,7 @@ class NumpySchedule(Schedule):
 
     @property
     def copied(self) -> Collection[Node]:
-        """Arrays joined of pieces, which tiles copy together."""
+        """Pieces of joined arrays, which tiles copy together."""
         return ()
 
     @property
@@ -104,7 +104,7 @@ class Tiles(NumpySchedule):
 
     @property
     def copied(self) -> Collection[Node]:
-        return self.stage.concats.copied
+        return self.stage.copied
 
     @property
     def gathered(self) -> Collection[Node]:
@@ -132,7 +132,7 @@ class TiledReduction(NumpySchedule):
 
     @property
     def copied(self) -> Collection[Node]:
-        return self.stage.concats.copied
+        return self.stage.copied
 
     @property
     def gathered(self) -> Collection[Node]:
@@ -186,7 +186,7 @@ class ReplacedSlices(NumpySchedule):
 
     @property
     def copied(self) -> Collection[Node]:
-        return self.stage.concats.copied if self.stage else ()
+        return self.stage.copied if self.stage else ()
 
     @property
     def gathered(self) -> Collection[Node]:

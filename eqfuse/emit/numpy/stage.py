@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse.cost.work import LINE
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
-from eqfuse.emit.numpy.concatenations import concatenations
+from eqfuse.emit.numpy.concatenations import concatenations, pieces_in_place
 from eqfuse.emit.numpy.cost.calls import is_dot
 from eqfuse.emit.numpy.cost.figures import BLAS, DOT_TO
 from eqfuse.emit.numpy.narrow import column_calls
@@ -72,6 +72,8 @@ class Stage:
         self.masks: dict[Node, Slot] = {}
         self.concats = concatenations(panel, cut, self.spans, self.reads, self.outputs, self.column_calls)
         self.nodes = [n for n in self.nodes if n not in self.concats.split]
+        names = {n: y for n, y in self.outputs.items() if not (self.scattered(n) and self.times_read(n))}
+        self.pieces = pieces_in_place(self.nodes, self.concats, self.spans, self.reads, names)
         self.last = last_uses([self.uses(n) for n in self.nodes], body.outputs)
         self.slots = Slots()
         self.place: dict[Node, Slot | str] = {}
@@ -183,7 +185,9 @@ class Stage:
         output = self.outputs.get(n)
         scattered = output is not None and self.scattered(n)
         apart = n.op in ONE_RUN and (self.placed or self.within(n))
-        if output is not None and not (scattered and self.times_read(n)) and not apart:
+        if n in self.pieces:
+            self.place[n] = self.pieces[n][2]
+        elif output is not None and not (scattered and self.times_read(n)) and not apart:
             self.place[n] = output
             if reused is not None and not scattered and self._may_be_output(reused, n):
                 reused.output = output
@@ -274,6 +278,11 @@ class Stage:
         return any(n.op == "matmul" or (last and len(self.reads[n]) != len(n.args)) for n in self.nodes)
 
     @property
+    def copied(self) -> list[Node]:
+        """The pieces that tiles copy to where the arrays joined of them lie."""
+        return [a for n in self.concats.copied for a in n.args if a not in self.pieces]
+
+    @property
     def gathered(self) -> set[Node]:
         """The arrays with gaps between neighbours that tiles copy, as several read them."""
         read = [(n, i, a) for n in self.nodes for i, a in enumerate(self.reads[n]) if self._loads(n, a)]
@@ -297,7 +306,7 @@ class Stage:
         """Those of the statement of `n`, and of the copy of an output that is computed in scratch memory."""
         copied = n in self.outputs and self._memory(n) != self.outputs[n]
         if n.op == "concat":
-            return (1 if n in self.concats.rows else len(n.args)) + copied
+            return (1 if n in self.concats.rows else sum(a not in self.pieces for a in n.args)) + copied
         if n in self.concats.by:
             return len(self.concats.by[n]) + copied
         if n.op == "where" and n not in self.masks:

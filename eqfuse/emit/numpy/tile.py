@@ -259,24 +259,31 @@ class StageText:
         return by_columns(n, stage.reads[n], args, out, axes, stage.lying) or [into(n, args, out, axes)]
 
     def _joined(self, n: Node, args: Sequence[str], out: str) -> list[str]:
-        """Copies of the pieces `args` to their places in `out`."""
+        """Copies of the pieces `args` to their places in `out`, where they have not been computed there."""
+        lines = []
+        for k, (a, name) in enumerate(zip(n.args, args, strict=True)):
+            if a in self.stage.pieces:
+                continue
+            span = self.stage.spans.pieces[n][k] if n in self.stage.spans.pieces else None
+            if span is not None and span.extent == 1:  # a piece of one place is not cut
+                name += self._along(n, *span.bounds)
+            lines.append(f"copyto({out}{self._place(n, k)}, {name})")
+        return lines
+
+    def _place(self, n: Node, k: int) -> str:
+        """The index that takes the place of piece `k` of the joined array `n`."""
+        start = sum(a.type.extent(n.attr("axis")) for a in n.args[:k])
+        if n not in self.stage.spans.pieces:
+            return self._along(n, str(start), str(start + n.args[k].type.extent(n.attr("axis"))))
+        outer, (i, j) = self.stage.spans.by_value.get(n), self.stage.spans.pieces[n][k].bounds
+        low = outer.bounds[0] if outer else self.span[0]
+        return self._along(n, f"{start} + {i} - {low}", f"{start} + {j} - {low}")
+
+    def _along(self, n: Node, low: str, high: str) -> str:
+        """The index that takes a part along the axis along which `n` is joined."""
         (axis,) = self.panel.kept([n.attr("axis")])
         before = [":"] * sum(a not in self.cut.loops for a in range(axis))
-        lines, start = [], 0
-        outer = self.stage.spans.by_value.get(n)
-        low = outer.bounds[0] if outer else self.span[0]
-        spans = self.stage.spans.pieces.get(n) or (None,) * len(args)
-        for a, name, span in zip(n.args, args, spans, strict=True):
-            extent = a.type.extent(n.attr("axis"))
-            places = f"{start}:{start + extent}"
-            if span is not None:
-                i, j = span.bounds
-                places = f"{start} + {i} - {low}:{start} + {j} - {low}"
-                if extent == 1:  # a piece of one place is not cut
-                    name += f"[{', '.join([*before, f'{i}:{j}'])}]"
-            lines.append(f"copyto({out}[{', '.join([*before, places])}], {name})")
-            start += extent
-        return lines
+        return f"[{', '.join([*before, f'{low}:{high}'])}]"
 
     def _rows(self, n: Node, out: str) -> str:
         """The call that finds the tile of `n` in its pieces."""
@@ -320,7 +327,7 @@ class StageText:
         """Has the tile of `n` gaps in memory? Scratch arrays have none while they are as long as the block."""
         if isinstance(self.stage.place.get(n), Slot):
             return False
-        return self.stage.within(n) or n in self.incoming or lies_apart(n)
+        return self.stage.within(n) or n in self.incoming or n in self.stage.pieces or lies_apart(n)
 
     def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`
@@ -357,6 +364,8 @@ class StageText:
             while parts and parts[-1] == ":":
                 parts.pop()
             self.source.line(f"{tile} = {array}[{', '.join(parts)}]" if parts else f"{tile} = {array}", depth)
+        for n, k, name in self.stage.pieces.values():
+            self.source.line(f"{name} = {self._memory(n)}{self._place(n, k)}", depth)
         for tile, array, _ in self.loaded:
             self._columns(f"copyto({tile}[q], {array}[q, {self.span[0]}:{self.span[1]}])", depth)
         for tile, array, _, across in self.copied:

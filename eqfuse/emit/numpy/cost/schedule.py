@@ -67,7 +67,7 @@ def _beside_calls(nodes: Iterable[Node], device: Device) -> float:
 def _body_work(body: Graph, schedule: NumpySchedule, device: Device) -> Work:
     """The work of the operators of `body`, of copies of pieces, of arrays with gaps, and of arrays across the axis that
     they lie along."""
-    together = [Work(0, n.type.size * device.element_seconds(n.op, n.dtype.name), 0) for n in schedule.copied]
+    together = [Work(0, n.type.size * device.element_seconds("concat", n.dtype.name), 0) for n in schedule.copied]
     gathered = schedule.gathered
     together += [work_of_gaps(n.type.size, n.dtype.itemsize, device) for n in gathered]
     steps = {n: [_steps(a, n) for a in n.args if a not in gathered] for n in body.computations}
