@@ -189,6 +189,17 @@ def test_a_buffer_that_is_filled_by_slices_is_one_kernel(name, target):
     assert [k.kind for k in ef.extract(saturated(graph), target=device).kernels if not k.is_view] == ["map"]
 
 
+@pytest.mark.parametrize("joined", ["written", "stacked"])
+def test_a_rotary_embedding_of_pairs_is_one_kernel_on_numpy(joined):
+    def stacked(x, c, s):
+        even, odd = x[..., ::2], x[..., 1::2]
+        return np.stack([even * c - odd * s, even * s + odd * c], -1).reshape(x.shape)
+
+    function = stacked if joined == "stacked" else rotary_pairs
+    graph = ef.trace(function, *[ef.spec(shape, F) for shape in ((8, 2048, 64), (2048, 32), (2048, 32))])
+    assert [k.kind for k in kernels(graph, "cpu")] == ["map"]
+
+
 def test_borders_in_space_that_are_written_one_after_another_are_no_library_calls():
     graph = ef.trace(lambda u: diffused(u, "copied"), ef.spec((40, 40, 40), F))
     assert len(kernels(graph, "h200")) == 1
