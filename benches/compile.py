@@ -54,8 +54,6 @@ def one(blocks: int) -> dict[str, float]:
 
 def loaded() -> Any:
     """`eqfuse` with what it imports at first use, which is not to be counted as compile time."""
-    import egglog  # noqa: F401
-
     import eqfuse as ef
 
     for name in ef.__all__:

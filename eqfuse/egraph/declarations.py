@@ -13,7 +13,8 @@ import logging
 import sys
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 from eqfuse.egraph.callbacks import OPERATORS, function_text
@@ -117,21 +118,29 @@ class Declarations:
             raise
 
 
+_EXTENSION = "egglog.bindings"
+_importing = threading.Lock()
 _LOGGERS = ("egglog", "egglog_bridge", "egglog_core_relations")
 
 
 def _bindings() -> Any:
-    """egglog, slow to import: in a thread, as it keeps the frames of who imports it, and all that they hold.
+    """The extension module of egglog, without the package around it, whose formatter, drawings and magic commands take
+    twenty times as long to import.
 
     It logs each command at the level INFO, thousands for a program: of these a program's own log stays free."""
-    if "egglog.bindings" not in sys.modules:
-        for logger in map(logging.getLogger, _LOGGERS):
-            if logger.level == logging.NOTSET:
-                logger.setLevel(logging.WARNING)
-        thread = threading.Thread(target=import_module, args=["egglog.bindings"])
-        thread.start()
-        thread.join()
-    return import_module("egglog.bindings")
+    with _importing:
+        if _EXTENSION not in sys.modules:
+            for logger in map(logging.getLogger, _LOGGERS):
+                if logger.level == logging.NOTSET:
+                    logger.setLevel(logging.WARNING)
+            package = find_spec("egglog")
+            spec = package and PathFinder.find_spec(_EXTENSION, package.submodule_search_locations)
+            if spec is None or spec.loader is None:
+                raise ImportError("egglog is not installed, or has no module of that name", name=_EXTENSION)
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            sys.modules[_EXTENSION] = module
+    return sys.modules[_EXTENSION]
 
 
 def expected(nodes: Collection[Node], rules: Iterable[Rule]) -> list[Rule]:
