@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,10 @@ from eqfuse.runtime.save import save
 from eqfuse.runtime.timing import in_turn
 from eqfuse.show.attribution import NeededLaws, rests_on
 from eqfuse.show.draw import draw_plan
-from eqfuse.show.explain import Explanation, explain
 from eqfuse.summary import SummarisedValue, Summary, costs, count, cut, of_kernels, quantity
+
+if TYPE_CHECKING:
+    from eqfuse.show.explain import Explanation
 
 DRAWN = 16  # kernels that a notebook shows as a drawing
 LONG, LARGE = 1.0, 1 << 30  # seconds, and bytes of all values, up to which NumPy is timed beside a program
@@ -95,6 +97,8 @@ class Program(SummarisedValue):
 
         Finding the laws takes up to some seconds, once (see `eqfuse/show/attribution.py`).
         """
+        from eqfuse.show.explain import explain  # what prints tables is slow to import
+
         measured, against = None, None
         if args or kwargs:
             arrays = self._arrays(args, kwargs)

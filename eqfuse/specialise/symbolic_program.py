@@ -8,18 +8,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from eqfuse.errors import EqfuseError, ShapeError
 from eqfuse.frontends.numpy.trace import Spec, is_apart
 from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.runtime.program import Program
-from eqfuse.show.explain import Explanation
 from eqfuse.specialise.calls import FunctionCall
 from eqfuse.specialise.family import Family
 from eqfuse.specialise.symbolic import Pattern, Sizes
 from eqfuse.specialise.versions import Version, Versions
 from eqfuse.summary import Summary, count
+
+if TYPE_CHECKING:
+    from eqfuse.show.explain import Explanation
 
 KEPT = 64  # programs of single sizes
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
 
 SMALL = 8  # the order up to which NumPy, which takes a stack in one call, inverts triangles quickest
 WHOLE = 64  # up to which LAPACK does
@@ -36,12 +36,20 @@ def inv_triangular(a: np.ndarray, out: np.ndarray) -> None:
 
 
 def _inverted_triangles(a: np.ndarray, out: np.ndarray) -> None:
-    (invert,) = lapack.get_lapack_funcs(("trtri",), (a,))
+    invert = _lapack("trtri", a)
     for place in np.ndindex(a.shape[:-2]):
         inverse, singular = invert(a[place].T)
         _refuse(singular)
         out[place] = inverse.T
     np.copyto(out, 0, where=_above(a.shape[-1]))
+
+
+def _lapack(name: str, a: np.ndarray) -> Any:
+    """LAPACK's function of that name for the dtype of `a`. SciPy's is imported where a program needs it."""
+    from scipy.linalg import lapack
+
+    (function,) = lapack.get_lapack_funcs((name,), (a,))
+    return function
 
 
 @functools.cache
@@ -64,7 +72,7 @@ def inv_slogdet(a: np.ndarray, out: np.ndarray) -> None:
 
 def _inverted(a: np.ndarray, out: np.ndarray) -> tuple[complex, float]:
     """Fills `out` with the inverse of one matrix; the sign and the logarithm of its determinant."""
-    (factor,) = lapack.get_lapack_funcs(("getrf",), (a,))
+    factor = _lapack("getrf", a)
     factors, pivots, singular = factor(a.T)
     _refuse(singular)
     places = list(range(len(a)))
