@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
 from eqfuse.errors import EqfuseError, user_level
-from eqfuse.machine.c_build import Compiler, rooms, written
+from eqfuse.machine.c_build import QUICK, Compiler, rooms, written
 from eqfuse.machine.c_compiler import find
 from eqfuse.machine.files import cache_dir, own_folder, prune, read_own, sealed, set_aside, unsealed, write_atomically
 
@@ -36,10 +36,11 @@ def loaded_library(text: str, *flags: str) -> ctypes.CDLL:
     return load_all([text], *flags)[0]
 
 
-def load_all(texts: Sequence[str], *flags: str) -> list[ctypes.CDLL]:
-    """The library of each text; what is not kept is compiled side by side, long texts first: they take the longest."""
+def load_all(texts: Sequence[str], *flags: str, quick: Collection[str] = ()) -> list[ctypes.CDLL]:
+    """The library of each text; what is not kept is compiled side by side, long texts first: they take the longest.
+    Those of `quick` ones are to be made in little time."""
     compiler = find()
-    names = [_name(compiler, flags, text) for text in texts]
+    names = [_name(compiler, (*flags, *(QUICK if text in quick else ())), text) for text in texts]
     missing = {name: text for name, text in zip(names, texts, strict=True) if name not in _loaded}
     for name in [*missing]:
         if (data := _stored_object(name)) is not None:
@@ -47,7 +48,7 @@ def load_all(texts: Sequence[str], *flags: str) -> list[ctypes.CDLL]:
                 _loaded[name] = _opened(data)
                 del missing[name]
     missing = dict(sorted(missing.items(), key=lambda item: -len(item[1])))
-    with closing(compiler.build_all([*missing.values()], *flags)) as objects:
+    with closing(compiler.build_all([*missing.values()], *flags, quick=quick)) as objects:
         for name, data in zip(missing, objects, strict=True):
             _loaded[name] = _opened(data)
             _keep(name, data)

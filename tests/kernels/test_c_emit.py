@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eqfuse.emit.c import kernels as c_kernels
 from eqfuse.emit.c import schedule as scheduling
-from eqfuse.emit.c.kernels import CKernel, Module, loaded, module_text, modules
+from eqfuse.emit.c.kernels import BRIEF, CKernel, Module, loaded, module_text, modules
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, node
 from eqfuse.kinds import kind_named
@@ -259,6 +260,20 @@ def test_many_kernels_are_compiled_as_several_texts_each_in_one() -> None:
     texts = modules([*kernels, kernels[0]])
     assert 4 < len(texts) < len(kernels)
     assert [k for module in texts for k in module.kernels] == kernels
+
+
+def test_texts_of_brief_kernels_are_compiled_in_little_time_and_apart_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels = [emitted("map", body([read(0, (n,))], gelu(read(0, (n,))))) for n in (10, 1 << 20, 11)]
+    assert [k.schedule.seconds < BRIEF for k in kernels] == [True, False, True]
+    brief, long = texts = modules(kernels)
+    assert brief.kernels == [kernels[0], kernels[2]] and long.kernels == [kernels[1]]
+    asked: list[tuple[list[str], list[str]]] = []
+    monkeypatch.setattr(c_kernels, "load_all", lambda texts, quick: asked.append((texts, quick)) or [])  # type: ignore[func-returns-value]
+    with pytest.raises(ValueError):
+        loaded(texts)
+    assert asked == [([brief.text, long.text], [brief.text])]
 
 
 def test_a_chunk_of_one_unit_is_no_loop_since_compilers_unroll_it_before_they_make_vectors() -> None:

@@ -247,7 +247,7 @@ def test_random_kernels_in_many_blocks_have_the_evaluators_bits(small_blocks: No
 def test_random_kernels_do_nothing_undefined(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What C leaves undefined ends the process."""
     flags = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
-    monkeypatch.setattr(kernels, "load_all", lambda texts: load_all(texts, *flags))
+    monkeypatch.setattr(kernels, "load_all", lambda texts, quick: load_all(texts, *flags))
     judge(10, many(100))
 
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -47,9 +47,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     texts: list[str] = []
     build_all = c_build.Compiler.build_all
 
-    def noted(self: c_build.Compiler, more: Sequence[str], *flags: str) -> Iterator[bytes]:
+    def noted(
+        self: c_build.Compiler, more: Sequence[str], *flags: str, quick: Collection[str] = ()
+    ) -> Iterator[bytes]:
         texts.extend(more)
-        return build_all(self, more, *flags)
+        return build_all(self, more, *flags, quick=quick)
 
     monkeypatch.setattr(c_build.Compiler, "build_all", noted)
     return texts

@@ -79,7 +79,7 @@ def with_address_sanitizer(module: str, call: str) -> None:
         "from eqfuse.emit.c import kernels\n"
         f"from {module} import *\n"
         "load_all = kernels.load_all\n"
-        "kernels.load_all = lambda texts: load_all(texts, '-O1', '-fsanitize=address')\n"
+        "kernels.load_all = lambda texts, quick: load_all(texts, '-O1', '-fsanitize=address')\n"
         f"{call}\n"
     )
     names = {"LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}

@@ -48,6 +48,7 @@ void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long
 {c_calls.TEXT}#define inline inline __attribute__((always_inline)) /* else the loops of large texts are no vectors */
 """
 TOGETHER = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
+BRIEF = 2e-6  # predicted seconds of a kernel, below which its text is compiled in little time: a call takes longer
 TEXTS = 8  # from how many on texts are longer: each takes a compiler's start
 TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR}
 
@@ -114,10 +115,12 @@ class CKernel:
 
 @dataclass(frozen=True)
 class Module:
-    """A C text, and the kernels that stand in it."""
+    """A C text, and the kernels that stand in it. `is_quick`: is it to be compiled in little time, as these take less
+    than a call of the program?"""
 
     text: str
     kernels: Sequence[CKernel]
+    is_quick: bool = False
 
 
 def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -> CKernel | Source:
@@ -181,22 +184,27 @@ def module_text(kernels: Collection[CKernel]) -> str:
 
 def modules(kernels: Sequence[CKernel]) -> list[Module]:
     """Texts that together have every kernel once. They are compiled side by side, so each has a few kernels only."""
-    groups: list[list[CKernel]] = []
     each = {k.name: k for k in kernels}.values()
     short, long = TOGETHER
     least = min(max(short, sum(len(k.text.source) for k in each) // TEXTS), long)
-    for k in each:
-        if not groups or sum(len(other.text.source) for other in groups[-1]) >= least:
-            groups.append([])
-        groups[-1].append(k)
-    return [Module(module_text(group), group) for group in groups]
+    found = []
+    for is_quick in (True, False):
+        groups: list[list[CKernel]] = []
+        for k in each:
+            if (k.schedule.seconds < BRIEF) is not is_quick:
+                continue
+            if not groups or sum(len(other.text.source) for other in groups[-1]) >= least:
+                groups.append([])
+            groups[-1].append(k)
+        found += [Module(module_text(group), group, is_quick) for group in groups]
+    return found
 
 
 def loaded(texts: Sequence[Module]) -> dict[str, Any]:
     """The functions of all kernels of these texts, by name."""
     functions: dict[str, Any] = {}
     with compiling():
-        libraries = load_all([m.text for m in texts])
+        libraries = load_all([m.text for m in texts], quick=[m.text for m in texts if m.is_quick])
     for library, module in zip(libraries, texts, strict=True):
         ctypes.c_void_p.in_dll(library, RUN).value = runner()
         functions |= c_calls.library_functions(library, [f for k in module.kernels for f in k.functions])
