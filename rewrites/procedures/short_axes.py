@@ -84,10 +84,6 @@ def _columns(first: int, stop: int | None) -> Term:
     return w.slice(computed(lambda t: _part(t, -1, first, stop), w))
 
 
-def _columns(first: int, stop: int | None) -> Term:
-    return w.slice(computed(lambda t: _part(t, -1, first, stop), w))
-
-
 LAWS = [
     *(law for op in JOINED for law in _laws_of(op)),
     Law("product_by_slices", x @ w, _product(0, 1) + _product(1, None), exactness=REASSOCIATES,
