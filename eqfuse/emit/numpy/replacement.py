@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, node, substitute, topologic
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, push_views
 from eqfuse.ops.types import Shape
-from eqfuse.ops.updates import Ranges, apart, uncovered
+from eqfuse.ops.updates import Ranges, apart, left_of, uncovered
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class UpdateStep:
 @dataclass(frozen=True)
 class Replacement:
     """`body`: the values of all writes, over inputs and over `stands`, which stand for the array as it is between two
-    updates. `unwritten`: slices of the first array that no value of the first update covers; `updates`: the writes of
+    updates. `unwritten`: slices of the first array that are seen where no value covers them; `updates`: the writes of
     each."""
 
     body: Graph
@@ -108,8 +108,7 @@ def replacement(body: Graph) -> Replacement | None:
     updates = _updates(chain, stands, pushed.outputs)
     if updates is None:
         return None
-    places = uncovered(root.shape, chain[0].attr("slices"))
-    unwritten = tuple([(place, _sliced(base, place)) for place in places])
+    unwritten = tuple([(place, _sliced(base, place)) for place in _unwritten(chain, stands, updates)])
     return Replacement(pushed, tuple(stands.values()), unwritten, updates)
 
 
@@ -135,6 +134,18 @@ def _updates(
             before.append(place)
         updates.append(tuple(done))
     return tuple(updates)
+
+
+def _unwritten(
+    chain: Sequence[Node], stands: dict[Node, Node], updates: Sequence[Sequence[Write]]
+) -> list[Ranges]:
+    """Slices that hold all of the first array that is read by an update, or left by the last."""
+    places, kept = uncovered(chain[0].shape, chain[0].attr("slices")), []
+    for n, writes in zip(chain[1:], updates[1:], strict=True):
+        read = [there for w in writes for _, there in _read(w.value, {*stands.values()})]
+        kept += [place for place in places if not all(apart(place, there) for there in read)]
+        places = [part for place in places if place not in kept for part in left_of(place, n.attr("slices"))]
+    return [*kept, *places]
 
 
 def _read(value: Node, stands: Collection[Node]) -> list[tuple[Node, Ranges]]:
