@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -56,12 +56,15 @@ def _method(name: str, term: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _call(name: str, implementation: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    signature = inspect.signature(implementation)
+    signature = _signature(implementation)
     try:
         signature.bind(*args, **kwargs)
     except TypeError as misfit:
         raise LawError(f"{name} has the arguments {signature} in a law: {misfit}") from None
     return implementation(*args, **kwargs)
+
+
+_signature = cache(inspect.signature)  # the book calls the same few functions a thousand times
 
 
 def _refuse(name: str) -> NoReturn:

@@ -243,11 +243,13 @@ def key(value: Attr | Term) -> tuple[str, str]:
     return ("attribute", value.name) if isinstance(value, Attr) else (VARIABLE, value.name)
 
 
-def walk(term: Term) -> Iterator[Term]:
+def walk(term: Term) -> list[Term]:
     """`term` and all below it, arguments first."""
-    for arg in term.args:
-        yield from walk(arg)
-    yield term
+    found, stack = [], [term]
+    while stack:
+        found.append(stack.pop())
+        stack += found[-1].args
+    return found[::-1]
 
 
 def names(term: Term) -> Iterator[tuple[str, str]]:
