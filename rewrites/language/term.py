@@ -245,11 +245,11 @@ def key(value: Attr | Term) -> tuple[str, str]:
 
 def walk(term: Term) -> list[Term]:
     """`term` and all below it, arguments first."""
-    found, stack = [], [term]
+    terms, stack = [], [term]
     while stack:
-        found.append(stack.pop())
-        stack += found[-1].args
-    return found[::-1]
+        terms.append(stack.pop())
+        stack += terms[-1].args
+    return terms[::-1]
 
 
 def names(term: Term) -> Iterator[tuple[str, str]]:

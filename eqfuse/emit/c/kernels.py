@@ -187,7 +187,7 @@ def modules(kernels: Sequence[CKernel]) -> list[Module]:
     each = {k.name: k for k in kernels}.values()
     short, long = TOGETHER
     least = min(max(short, sum(len(k.text.source) for k in each) // TEXTS), long)
-    found = []
+    texts: list[Module] = []
     for is_quick in (True, False):
         groups: list[list[CKernel]] = []
         for k in each:
@@ -196,8 +196,8 @@ def modules(kernels: Sequence[CKernel]) -> list[Module]:
             if not groups or sum(len(other.text.source) for other in groups[-1]) >= least:
                 groups.append([])
             groups[-1].append(k)
-        found += [Module(module_text(group), group, is_quick) for group in groups]
-    return found
+        texts += [Module(module_text(group), group, is_quick) for group in groups]
+    return texts
 
 
 def loaded(texts: Sequence[Module]) -> dict[str, Any]:
