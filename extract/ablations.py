@@ -12,7 +12,7 @@ from eqfuse.extract import flow, greedy
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.programs.as_written import without_laws
-from eqfuse.extract.programs.cheapest_operators import cheapest
+from eqfuse.extract.programs.cheapest_operators import cheapest_unfused
 
 
 def fusion_only(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) -> Cover:
@@ -22,5 +22,5 @@ def fusion_only(segment: Segment, device: Device, allowance: Allowance = UNLIMIT
 
 def algebra_first(segment: Segment, device: Device) -> Cover:
     """The cheapest program of the space with every operator priced alone, then the best of the greedy fusers on it."""
-    program = cheapest(Grammar(segment, device))
+    program = cheapest_unfused(Grammar(segment, device))
     return min(greedy.plans(program, device), key=lambda cover: cover.cost)

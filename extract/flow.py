@@ -23,7 +23,7 @@ from eqfuse.extract.moves.improve import SearchState, improve
 from eqfuse.extract.moves.merge import merge
 from eqfuse.extract.moves.regroup import regroup
 from eqfuse.extract.programs.as_written import without_laws_together
-from eqfuse.extract.programs.cheapest_operators import cheapest
+from eqfuse.extract.programs.cheapest_operators import cheapest_unfused
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.unfused import extract as one_by_one
 from eqfuse.extract.unfused import unfused_cover
@@ -62,7 +62,7 @@ def search(
     unfused_cover(grammar)  # decides what kernels are judged by
     equal = {s.graph.outputs: s for s in (segment, simplified(segment, allowance))}
     if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
-        cheapest_program = cheapest(grammar)
+        cheapest_program = cheapest_unfused(grammar)
         equal.setdefault(cheapest_program.graph.outputs, cheapest_program)
     segments = without_laws_together(tuple(equal.values()))
     shared = Grammar(segments[0], device, grammar, allowance)

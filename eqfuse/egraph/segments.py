@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate, takewhile
 
-from eqfuse.egraph.alike import FEWEST, look, operators, runs
+from eqfuse.egraph.alike import FEWEST, cycles, look, operators
 from eqfuse.egraph.canonical import canonical_piece, slice_of
 from eqfuse.ir.graph import Graph, Node, constants, topological
 from eqfuse.ops import Role, row
@@ -187,7 +187,7 @@ class _OrderedOperators:
         while (end := next(self.places(fine[-1] + 1 if fine else 0), None)) is not None:
             fine.append(end)
         starts = [0, *(end + 1 for end in fine[:-1])]
-        grids = iter(runs([tuple(map(look, self.operators[a : b + 1])) for a, b in zip(starts, fine, strict=True)]))
+        grids = iter(cycles([tuple(map(look, self.operators[a : b + 1])) for a, b in zip(starts, fine, strict=True)]))
         grid = next(grids, None)
         ends: list[int] = []
         for step, end in enumerate(fine[:-1]):
@@ -206,7 +206,7 @@ class _OrderedOperators:
         small = [n.type.nbytes <= most for n in self.operators]
         live = self._live()
         ends: list[int] = []
-        for first, period, turns in runs(self._looks, LONGEST_STEP):
+        for first, period, turns in cycles(self._looks, LONGEST_STEP):
             if self._takes_more(first + period, period) and all(small[first : first + period * turns]):
                 phase = min(range(period), key=lambda start: sum(live[first + start : first + period * turns : period]))
                 apart = period * max(fewest, SEGMENT_OPERATORS // 2 // period)
@@ -217,7 +217,7 @@ class _OrderedOperators:
         """Where to cut between alike layers of a program too large to be searched as one, so that the next layer reads
         the fewest values of the last. What others read is stored then, even where it might be computed again."""
         ends: list[int] = []
-        for first, period, turns in runs(self._looks, LONGEST_LAYER, FEWEST):
+        for first, period, turns in cycles(self._looks, LONGEST_LAYER, FEWEST):
             middle = self.operators[first + period * (turns // 2 - 1) :]
             reads = [{a for m in middle[i + period : i + 2 * period] for a in self.reads[m]} for i in range(period)]
             phase = min(range(period), key=lambda i: len(reads[i].intersection(middle[i : i + period])))

@@ -24,7 +24,7 @@ from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, differentiated
 from eqfuse.gradients.linearise import changes, line_below
-from eqfuse.gradients.rules import inlined
+from eqfuse.gradients.rules import calls_inlined
 from eqfuse.gradients.transpose import NoTranspose, cotangents
 from eqfuse.ir.graph import CallArguments, Graph, Node, input_node, substitute
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
@@ -201,7 +201,7 @@ class DifferentiatedCall:
         """`nodes` over the arguments, in place of their stand-ins."""
         results = substitute(nodes, self._values)
         note_instead(self._values)
-        return tuple(inlined(results)) if differentiated() is None else results
+        return tuple(calls_inlined(results)) if differentiated() is None else results
 
     @property
     def again(self) -> tuple[Node, ...]:

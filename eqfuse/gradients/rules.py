@@ -2,7 +2,7 @@
 
 `stopped` is a value that counts as a constant. `custom_call` is a call of a function with a rule of its own,
 `custom_change` what its results change by, which has a transpose alone. Both hold a `_RuleCall` of `custom.py`. What is
-made of a derivative holds none of these: `inlined` puts the values there.
+made of a derivative holds none of these: `calls_inlined` puts the values there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, constant
 from eqfuse.ir.graph import Body, Graph, Node, node, substitute, topological
 
 
-def inlined(nodes: Sequence[Node]) -> list[Node]:
+def calls_inlined(nodes: Sequence[Node]) -> list[Node]:
     """`nodes`, with the values that are stopped, and what the functions compute in place of their calls, in the bodies
     of loops too."""
     replacements: dict[Node, Node] = {}
@@ -29,7 +29,7 @@ def inlined(nodes: Sequence[Node]) -> list[Node]:
         elif n.op == "custom_call":
             graph = n.attr("call").value.graph
             values = dict(zip(graph.inputs, substitute(n.args, replacements), strict=True))
-            replacements |= zip(results(n), substitute(inlined(graph.outputs), values), strict=True)
+            replacements |= zip(results(n), substitute(calls_inlined(graph.outputs), values), strict=True)
         elif any(isinstance(a, Body) for a in n.attrs):
             bodies = [_inlined_body(a) for a in n.attrs]
             if any(body is not a for body, a in zip(bodies, n.attrs, strict=True)):
@@ -41,7 +41,7 @@ def inlined(nodes: Sequence[Node]) -> list[Node]:
 def _inlined_body(attr: Any) -> Any:
     if not isinstance(attr, Body):
         return attr
-    outputs = tuple(inlined(attr.graph.outputs))
+    outputs = tuple(calls_inlined(attr.graph.outputs))
     return attr if outputs == attr.graph.outputs else Body(Graph(attr.graph.inputs, outputs))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import Expr, cast, filled, flipped, later, reshape, sum_of, where, zeros
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint
-from eqfuse.gradients.views import added, from_start, slice_of
+from eqfuse.gradients.views import added, from_start, slice_node
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.views import extents_of
@@ -19,7 +19,7 @@ def _slices_transpose(n: Node, position: int, ct: Expr) -> Expr:
     for ranges in slices[position:][::-1]:
         blank = filled(0, TensorType(ct.dtype, extents_of(ranges)))
         ct = Expr(tidy.slice_scatter(ct.node, [blank.node], [ranges]))
-    return ct if position == 0 else slice_of(ct, slices[position - 1])
+    return ct if position == 0 else slice_node(ct, slices[position - 1])
 
 
 _ADDING = ("set", "add", "subtract")

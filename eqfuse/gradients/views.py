@@ -34,7 +34,7 @@ def scattered(ct: Expr, shape: Shape, ranges: tuple) -> Expr:
     return Expr(tidy.slice_scatter(base.node, [ct.node], [ranges]))
 
 
-def slice_of(ct: Expr, ranges: tuple) -> Expr:
+def slice_node(ct: Expr, ranges: tuple) -> Expr:
     return Expr(tidy.slice_(ct.node, ranges))
 
 
@@ -58,7 +58,7 @@ def _from_windows(n: Node, ct: Expr) -> Expr:
         for offset in range(extent):
             ranges = [(0, m, 1) for m in ct.shape]
             ranges[-1] = (offset, offset + 1, 1)
-            piece = reshape(slice_of(ct, tuple(ranges)), ct.shape[:-1])
+            piece = reshape(slice_node(ct, tuple(ranges)), ct.shape[:-1])
             widths = [(0, 0)] * piece.rank
             widths[position] = (offset, extent - 1 - offset)
             parts.append(Expr(tidy.pad(piece.node, const(0, ct.dtype), widths)))
@@ -74,12 +74,12 @@ def _piece(n: Node, position: int, ct: Expr) -> Expr:
     ends = list(accumulate(a.shape[axis] for a in n.args))
     ranges = [(0, m, 1) for m in n.shape]
     ranges[axis] = (ends[position] - n.args[position].shape[axis], ends[position], 1)
-    return slice_of(ct, tuple(ranges))
+    return slice_node(ct, tuple(ranges))
 
 
 def _inside(n: Node, ct: Expr) -> Expr:
-    shape = n.args[0].shape
-    return slice_of(ct, tuple((before, before + m, 1) for m, (before, _) in zip(shape, n.attr("widths"), strict=True)))
+    pairs = zip(n.args[0].shape, n.attr("widths"), strict=True)
+    return slice_node(ct, tuple((before, before + extent, 1) for extent, (before, _) in pairs))
 
 
 def _border(n: Node, ct: Expr) -> Expr:

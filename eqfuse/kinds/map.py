@@ -92,7 +92,7 @@ def merge(a: State, b: State) -> State | None:
     return State(NAME, a.shape, a.space, runs=runs_of_both(a, b)) if a.kind == b.kind == NAME else None
 
 
-def stored(state: State) -> State:
+def stored_state(state: State) -> State:
     """The state of the kernel that computes `state` alone: a view that is stored is a copy."""
     return replace(state, kind=NAME, strides=None) if state.is_view else state
 

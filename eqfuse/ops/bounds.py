@@ -45,7 +45,7 @@ def _floor(value: int) -> int:
     return value >> rest << rest
 
 
-def between(lower: float, upper: float, out: TensorType, nan: bool, zero: bool = True) -> Fact:
+def rounded_between(lower: float, upper: float, out: TensorType, nan: bool, zero: bool = True) -> Fact:
     """A result computed in `out`'s dtype whose exact value lies in [lower, upper]."""
     if kind(out.dtype) != "f":
         whole = of_dtype(out.dtype)
@@ -58,7 +58,7 @@ def between(lower: float, upper: float, out: TensorType, nan: bool, zero: bool =
 
 
 def hull(values: Sequence[float], out: TensorType, nan: bool) -> Fact:
-    return between(min(values, key=sort_key), max(values, key=sort_key), out, nan)
+    return rounded_between(min(values, key=sort_key), max(values, key=sort_key), out, nan)
 
 
 def times(x: float, y: float) -> float:

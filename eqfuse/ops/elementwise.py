@@ -42,7 +42,7 @@ def loop_dtypes(name: str, *dtypes: Any) -> tuple[np.dtype, ...]:
 broadcast_shapes = lru_cache(10_000)(np.broadcast_shapes)
 
 
-def broadcast_shape(op: str, types: Types) -> tuple[int, ...]:
+def joint_shape(op: str, types: Types) -> tuple[int, ...]:
     """The rank-aligned broadcast of the arguments' shapes."""
     try:
         return broadcast_shapes(*[t.shape for t in types])
@@ -62,7 +62,7 @@ def _ufunc(name: str, ufunc: np.ufunc, price: PriceClass, complex_flops: int = 2
             need(False, name, types, f"cast the arguments to {', '.join(d.name for d in wanted)} first")
         if name in COMPARISONS and dtypes[0] != dtypes[1]:
             need(False, name, types, "no target compares unsigned with signed integers: see promotion.elementwise")
-        return TensorType(result, broadcast_shape(name, types))
+        return TensorType(result, joint_shape(name, types))
 
     takes = f"it takes {ufunc.nin} argument(s)"
     facts |= {"own_dtypes": _own_dtypes(ufunc)}
@@ -91,7 +91,7 @@ def _where(types: Types, _attrs: tuple) -> TensorType:
     condition, x, y = types
     need(condition.dtype == np.bool_, "where", types, "the condition must be bool")
     need(x.dtype == y.dtype, "where", types, "cast both values to one dtype first")
-    return TensorType(x.dtype, broadcast_shape("where", types))
+    return TensorType(x.dtype, joint_shape("where", types))
 
 
 def _cast(types: Types, attrs: tuple) -> TensorType:
@@ -121,7 +121,7 @@ def _complex(types: Types, _attrs: tuple) -> TensorType:
     real, imag = types
     fit = real.dtype == imag.dtype and real.dtype in _WHOLE
     need(fit, "complex", types, "cast both parts to float32, or both to float64, first")
-    return TensorType(_WHOLE[real.dtype], broadcast_shape("complex", types))
+    return TensorType(_WHOLE[real.dtype], joint_shape("complex", types))
 
 
 def complex_array(real: np.ndarray, imag: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.errors import DtypeError, EqfuseError, ShapeError
-from eqfuse.ops.loops import packed, packed_type
+from eqfuse.ops.loops import packed_results, packed_type
 from eqfuse.ops.row import Op, PriceClass, Role, Types, no_flops
 from eqfuse.ops.types import TensorType
 
@@ -100,7 +100,7 @@ def _type(_types: Types, attrs: tuple) -> TensorType:
 def _meaning(*operands: Any) -> np.ndarray:
     *arrays, function, _ = operands
     types = result_types(operands[-2:])
-    return packed(function.results(arrays, types), types)
+    return packed_results(function.results(arrays, types), types)
 
 
 ROWS = [

@@ -52,7 +52,7 @@ def places(results: Iterable[TensorType]) -> list[int]:
     return starts
 
 
-def parts(packed: Any, results: Sequence[TensorType]) -> list[Any]:
+def unpacked(packed: Any, results: Sequence[TensorType]) -> list[Any]:
     """The `results` in `packed`, as views of it; on any device."""
     if len(results) == 1:
         return [packed]
@@ -64,10 +64,10 @@ def part(packed: Any, begin: int, t: TensorType) -> Any:
     return packed[begin : begin + t.nbytes].view(t.dtype).reshape(t.shape)
 
 
-def packed(values: Sequence[np.ndarray], results: Sequence[TensorType]) -> np.ndarray:
+def packed_results(values: Sequence[np.ndarray], results: Sequence[TensorType]) -> np.ndarray:
     t = packed_type(results)
     vector = np.zeros(t.shape, t.dtype)
-    for place, value in zip(parts(vector, results), values, strict=True):
+    for place, value in zip(unpacked(vector, results), values, strict=True):
         place[...] = value
     return vector
 
@@ -150,7 +150,7 @@ def _do_while(*operands: Any) -> np.ndarray:
     state, shared = arrays[:carries], arrays[carries:]
     while condition(*state, *shared)[0]:
         state = body(*state, *shared)
-    return packed(state, body.gives)
+    return packed_results(state, body.gives)
 
 
 def _do_fori(*operands: Any) -> np.ndarray:
@@ -158,7 +158,7 @@ def _do_fori(*operands: Any) -> np.ndarray:
     state, shared = arrays[:carries], arrays[carries:]
     for i in range(int(lower), int(upper)):
         state = body(np.asarray(i, np.int64), *state, *shared)
-    return packed(state, body.gives)
+    return packed_results(state, body.gives)
 
 
 def _do_scan(*operands: Any) -> np.ndarray:
@@ -170,7 +170,7 @@ def _do_scan(*operands: Any) -> np.ndarray:
         state = outputs[:carries]
         for stack, value in zip(stacks, outputs[carries:], strict=True):
             stack[i] = value
-    return packed([*state, *stacks], [*body.gives[:carries], *(TensorType(s.dtype, s.shape) for s in stacks)])
+    return packed_results([*state, *stacks], [*body.gives[:carries], *(TensorType(s.dtype, s.shape) for s in stacks)])
 
 
 def scan_indices(length: int, reverse: bool) -> range:
@@ -180,7 +180,7 @@ def scan_indices(length: int, reverse: bool) -> range:
 
 def _do_choice(condition: np.ndarray, *operands: Any) -> np.ndarray:
     *arrays, yes, no = operands
-    return packed((yes if condition else no)(*arrays), yes.gives)
+    return packed_results((yes if condition else no)(*arrays), yes.gives)
 
 
 def _do_result(packed: np.ndarray, offset: int, result: str) -> np.ndarray:

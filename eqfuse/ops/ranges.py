@@ -17,7 +17,7 @@ import numpy as np
 
 from eqfuse.dtypes import FLOAT8, epsilon, kind
 from eqfuse.ops import TABLE, row
-from eqfuse.ops.bounds import between, hull, number, times
+from eqfuse.ops.bounds import hull, number, rounded_between, times
 from eqfuse.ops.facts import INFINITY, SMALLEST, Fact, of_array, of_dtype, sort_key
 from eqfuse.ops.row import Role, Types
 from eqfuse.ops.types import TensorType
@@ -58,7 +58,7 @@ def exchanges(axes: tuple[int, ...]) -> bool:
 def _add(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a, b = facts
     opposite = (a.upper == INFINITY and b.lower == -INFINITY) or (a.lower == -INFINITY and b.upper == INFINITY)
-    return between(a.lower + b.lower, a.upper + b.upper, out, a.nan or b.nan or opposite)
+    return rounded_between(a.lower + b.lower, a.upper + b.upper, out, a.nan or b.nan or opposite)
 
 
 def _negated(a: Fact) -> Fact:
@@ -67,7 +67,7 @@ def _negated(a: Fact) -> Fact:
 
 def _negative(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a = _negated(facts[0])
-    return a if kind(out.dtype) == "f" else between(a.lower, a.upper, out, False, a.zero)
+    return a if kind(out.dtype) == "f" else rounded_between(a.lower, a.upper, out, False, a.zero)
 
 
 def _subtract(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
@@ -114,7 +114,7 @@ def _magnitude(a: Fact) -> Fact:
 
 def _abs(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     a = _magnitude(facts[0])
-    return a if kind(out.dtype) == "f" else between(a.lower, a.upper, out, False, a.zero)
+    return a if kind(out.dtype) == "f" else rounded_between(a.lower, a.upper, out, False, a.zero)
 
 
 def _square(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -127,7 +127,7 @@ def _fmod(facts: Facts, types: Types, out: TensorType, attrs: tuple) -> Fact:
     a, b = facts
     size = min(_magnitude(a).upper, _magnitude(b).upper)
     lower, upper = (-size if sort_key(a.lower) < (0, 1) else 0.0), (size if sort_key(a.upper) >= (0, 1) else -0.0)
-    return between(lower, upper, out, a.nan or b.nan or a.infinite or b.zero)
+    return rounded_between(lower, upper, out, a.nan or b.nan or a.infinite or b.zero)
 
 
 def _power(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -211,7 +211,7 @@ def _cast(facts: Facts, types: Types, out: TensorType, _attrs: tuple) -> Fact:
     if out.dtype.kind == "b":
         return Fact(0 if a.zero else 1, 1, False)
     if kind(out.dtype) == "f":
-        outer = between(a.lower, a.upper, out, a.nan)
+        outer = rounded_between(a.lower, a.upper, out, a.nan)
         lower = float(a.lower) if _has(out.dtype, a.lower) else outer.lower
         upper = float(a.upper) if _has(out.dtype, a.upper) else outer.upper
         return Fact(lower, upper, outer.nan)
@@ -249,7 +249,7 @@ def _monotone(
         if upper and math.isfinite(upper):
             upper = min(most, upper + abs(upper) * _SLACK)
         nan = a.nan or a.lower < start
-        return between(lower, upper, out, nan)
+        return rounded_between(lower, upper, out, nan)
 
     return rule
 
@@ -259,7 +259,7 @@ def _always(lower: float, upper: float, at_infinity: bool = False) -> RangeRule:
 
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
         nan = any(f.nan or (at_infinity and f.infinite) for f in facts)
-        return between(lower, upper, out, nan)
+        return rounded_between(lower, upper, out, nan)
 
     return rule
 
@@ -267,7 +267,7 @@ def _always(lower: float, upper: float, at_infinity: bool = False) -> RangeRule:
 def _sqrt(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
     (a,) = facts
     lower = -0.0 if a.lower < 0 else math.sqrt(a.lower)
-    return between(lower, math.sqrt(max(a.upper, 0.0)), out, a.nan or a.lower < 0, a.zero)
+    return rounded_between(lower, math.sqrt(max(a.upper, 0.0)), out, a.nan or a.lower < 0, a.zero)
 
 
 def _sign(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
@@ -281,7 +281,7 @@ def _rounding(function: Callable[[float], Any]) -> RangeRule:
     def rule(facts: Facts, _types: Types, out: TensorType, _attrs: tuple) -> Fact:
         (a,) = facts
         lower, upper = (float(function(np.float64(v))) for v in (a.lower, a.upper))
-        return between(lower, upper, out, a.nan) if kind(out.dtype) == "f" else a
+        return rounded_between(lower, upper, out, a.nan) if kind(out.dtype) == "f" else a
 
     return rule
 
@@ -294,11 +294,11 @@ def _total(a: Fact, n: int, out: TensorType) -> Fact:
     if n == 0:
         return _ZERO
     if kind(out.dtype) != "f":
-        return between(n * a.lower, n * a.upper, out, False)
+        return rounded_between(n * a.lower, n * a.upper, out, False)
     growth = 1 if n == 1 else 4 * n if n * epsilon(out.dtype) < 1 else INFINITY
     lower = a.lower if a.lower >= 0 else growth * a.lower  # no partial sum of positive numbers is below one of them
     upper = a.upper if a.upper < 0 else growth * a.upper if a.upper else 0.0
-    fact = between(lower, upper, out, a.nan)
+    fact = rounded_between(lower, upper, out, a.nan)
     opposite = n > 1 and fact.lower == -INFINITY and fact.upper == INFINITY
     return Fact(fact.lower, fact.upper, fact.nan or opposite)
 

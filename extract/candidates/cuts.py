@@ -17,7 +17,7 @@ from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.candidates.work import Works
 from eqfuse.ir.graph import Node
 from eqfuse.kinds import State
-from eqfuse.kinds.map import stored
+from eqfuse.kinds.map import stored_state
 
 
 @dataclass(eq=False, slots=True)
@@ -118,7 +118,7 @@ class Cut:
     @property
     def stored(self) -> State:
         """The state of the kernel that computes this alone: a view that is stored is a copy."""
-        return stored(self.state)
+        return stored_state(self.state)
 
     def computes(self, eclass: int) -> bool:
         """Is class `eclass` computed inside, or the result?"""

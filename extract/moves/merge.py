@@ -214,7 +214,7 @@ class MergeState:
             readers = self.readers.get(cut.eclass, ())
             if cut.eclass in self.roots or len(readers) > (first in readers) + (second in readers):
                 kept.append(cut)
-        return self.grammar.once(group_of, a.cuts, b.cuts, tuple(kept))
+        return self.grammar.once(merged_group, a.cuts, b.cuts, tuple(kept))
 
     def _direct(self, a: int, b: int) -> bool:
         """Is there no path from one group to the other through a third?"""
@@ -239,7 +239,7 @@ class MergeState:
         return tuple(self.alive[i] for i in producers_first(sorted(self.alive), self._makers))
 
 
-def group_of(grammar: Grammar, a: tuple[Cut, ...], b: tuple[Cut, ...], kept: tuple[Cut, ...]) -> Group | None:
+def merged_group(grammar: Grammar, a: tuple[Cut, ...], b: tuple[Cut, ...], kept: tuple[Cut, ...]) -> Group | None:
     """One kernel for `kept`, which are cuts of `a` that others need, and `b`, which may read results of `a`."""
     results = {c.eclass: c for c in a}
     second: list[Cut] = []

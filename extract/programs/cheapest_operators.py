@@ -19,7 +19,7 @@ from eqfuse.extract.unfused import unfused_cover
 from eqfuse.ir.graph import Graph, Node
 
 
-def cheapest(grammar: Grammar) -> Segment:
+def cheapest_unfused(grammar: Grammar) -> Segment:
     """The segment with its cheapest unfused program, as far as area flow and local moves find it."""
     segment, fewer = grammar.segment, OneOperator(grammar)
     candidates, starts = area_flow(fewer, [unfused_cover(fewer)])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from eqfuse.cost.price import Price
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.cover import Cover, Group, alone
-from eqfuse.extract.moves.merge import group_of
+from eqfuse.extract.moves.merge import merged_group
 from eqfuse.extract.solver.binary import BinaryProgram, relaxed
 
 SEEDS = 2  # kernels of one output, of each class, that are grown
@@ -162,7 +162,7 @@ class Columns:
         kept = [g.cuts]
         if any(eclass in other.leaves for eclass in g.outputs):
             kept.append(tuple(c for c in g.cuts if c.eclass not in other.leaves))
-        kernels = [self.grammar.once(group_of, g.cuts, other.cuts, k) for k in kept]
+        kernels = [self.grammar.once(merged_group, g.cuts, other.cuts, k) for k in kept]
         return [m for m in kernels if m is not None and m.price.seconds < math.inf]
 
 

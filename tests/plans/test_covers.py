@@ -20,9 +20,9 @@ from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.area_flow import area_flow, transplants
 from eqfuse.extract.covers.cover import WORTH, Cover
 from eqfuse.extract.moves.improve import improve
-from eqfuse.extract.moves.merge import group_of
+from eqfuse.extract.moves.merge import merged_group
 from eqfuse.extract.programs.as_written import without_laws, without_laws_together
-from eqfuse.extract.programs.cheapest_operators import cheapest
+from eqfuse.extract.programs.cheapest_operators import cheapest_unfused
 from eqfuse.extract.solver.columns import Columns
 from eqfuse.extract.unfused import unfused_cover
 from tests.support.random_graphs import random_graph, run_plan, scrambled
@@ -108,7 +108,7 @@ def test_a_start_that_is_left_would_have_ended_where_another_did(seed: int) -> N
 def test_programs_in_the_same_classes_fuse_as_each_does_alone(seed: int) -> None:
     segments, device = spaces(240 + seed, 14)
     for segment in segments:
-        programs = [segment, cheapest(Grammar(segment, device))]
+        programs = [segment, cheapest_unfused(Grammar(segment, device))]
         written = without_laws_together(programs)
         shared = Grammar(written[0], device)
         for program, in_both in zip(programs, written, strict=True):
@@ -181,7 +181,7 @@ def test_a_copy_of_a_view_that_takes_another_in_is_a_copy_still() -> None:
         for c in (sliced, turned)
     )
     assert isinstance(first, Cut) and isinstance(second, Cut)
-    kernel = group_of(grammar, (first,), (second,), ())
+    kernel = merged_group(grammar, (first,), (second,), ())
     assert kernel is not None and kernel.outputs == (turned,)
     assert kernel.state.kind == "map" and kernel.price.seconds > 0
 

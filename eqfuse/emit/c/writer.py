@@ -45,12 +45,12 @@ def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
     if any(n.op in ops.QUICK for n in schedule.body.nodes):
         quick = Writer(schedule, rounds, parameters, quick=True)
         inside = [f"int {FAR} = 0;", *quick.chunk(quick.kernel()), f"return {FAR};"]
-        source = function_text(f"static int {name}_quick({CHUNK})", inside)
+        source = definition(f"static int {name}_quick({CHUNK})", inside)
         lines = [f"if ({_apart(parameters)} && !{name}_quick(arrays, chunk)) return;", *lines]
-    source += function_text(f"static void {name}_chunk({CHUNK})", lines)
+    source += definition(f"static void {name}_chunk({CHUNK})", lines)
     if joining:
         fetched = used(parameters.fetched(), joining)
-        source += function_text(f"static void {name}_joined(void *const *arrays)", [*fetched, *joining])
+        source += definition(f"static void {name}_joined(void *const *arrays)", [*fetched, *joining])
     run = [run_line(f"{name}_chunk", schedule.chunks, schedule.threads), *[f"{name}_joined(arrays);"] * bool(joining)]
     return Text(source + called(name, parameters, run, schedule.seconds, writer.misses), parameters, writer.misses)
 
@@ -80,7 +80,7 @@ def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float
     pointers = [*parameters.pointers(), *[f"&{MISSED}"] * misses]
     lines = [*[f"int {MISSED} = 0;"] * misses, f"void *const arrays[] = {{{_listed(pointers)}}};", *run]
     lines += [*[f"if ({MISSED}) return eqf_true(self);"] * misses, "return eqf_none();"]
-    return function_text(f"void *{name}(void *self, const Array *const *given, __PTRDIFF_TYPE__ count)", lines)
+    return definition(f"void *{name}(void *self, const Array *const *given, __PTRDIFF_TYPE__ count)", lines)
 
 
 def _listed(texts: Sequence[object]) -> str:
@@ -109,7 +109,7 @@ def _units(schedule: LoopsSchedule) -> list[str]:
     return [f"const long first = chunk * {chunk}, last = {end};"]
 
 
-def function_text(head: str, lines: Sequence[str]) -> str:
+def definition(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{head} {{", *indented(lines), "}"]) + "\n"
 
 

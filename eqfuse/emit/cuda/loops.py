@@ -17,7 +17,7 @@ from eqfuse.emit.steps import begun_in_place, emitted_steps, held_results
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, taken
 from eqfuse.machine.gpu import Gpu
-from eqfuse.ops.loops import parts, results_of, scan_indices
+from eqfuse.ops.loops import results_of, scan_indices, unpacked
 from eqfuse.plan.loops import first_carries, is_indexed, loop_schedule, planned_loop, result_at
 from eqfuse.plan.plan import Kernel
 
@@ -74,7 +74,7 @@ class CudaLoop:
         outputs = self.body.outputs
         if outputs[0].op == "loop_result":
             return {result_at(n): out for n, out in zip(outputs, writes, strict=True)}
-        return dict(enumerate(parts(writes[0], self.types)))
+        return dict(enumerate(unpacked(writes[0], self.types)))
 
 
 def _put(gpu: Gpu, place: Any, value: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.panel import share_tiles
 from eqfuse.emit.numpy.schedule import ResultsOfRows, TiledReduction
-from eqfuse.emit.numpy.source import Source, copies, straight
+from eqfuse.emit.numpy.source import Source, fill_outputs, straight
 from eqfuse.emit.numpy.tile import StageText
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes
@@ -88,4 +88,4 @@ def _finish(source: Source, rest: Graph, operands: dict[Node, str], places: dict
         if computes(o):
             places.setdefault(o, place)
     straight(source, nodes, operands, places)
-    copies(source, rest.outputs, operands, places)
+    fill_outputs(source, rest.outputs, operands, places)

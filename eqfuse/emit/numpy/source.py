@@ -234,7 +234,7 @@ def straight_kernel(body: Graph) -> Source:
             if not computes(behind_views(a)) and a not in operands:
                 operands[a] = named(source, a)
     straight(source, nodes, operands, places)
-    copies(source, body.outputs, operands, places)
+    fill_outputs(source, body.outputs, operands, places)
     source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
     source.writes_last = source.one_ufunc_writes
     return source
@@ -255,7 +255,7 @@ def named(source: Source, n: Node) -> str:
     return name
 
 
-def copies(source: Source, outputs: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
+def fill_outputs(source: Source, outputs: Sequence[Node], operands: dict[Node, str], places: dict[Node, str]) -> None:
     """Fill the outputs that no statement has written: values read as they are, and second copies."""
     for o, place in zip(outputs, source.writes, strict=True):
         if o in operands and places.get(o) != place:

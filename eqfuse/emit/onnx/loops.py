@@ -40,18 +40,18 @@ def write_all(b: Builder, graph: Graph, inputs: Sequence[OnnxValue]) -> list[lis
     return [values[o] for o in graph.outputs]
 
 
-def result_types(n: Node) -> list[TensorType]:
+def types_of_results(n: Node) -> list[TensorType]:
     """The types of the results of a node: one, but for loops."""
     return results_of(n.op, [a.type for a in n.args], n.attrs) if n.op in LOOPS else [n.type]
 
 
 def which(n: Node, loop: Node | None = None) -> int:
     """The result that the `loop_result` `n` takes, of its argument or of the `loop` that another kernel holds."""
-    return places(result_types(loop or n.args[0])).index(n.attr("offset"))
+    return places(types_of_results(loop or n.args[0])).index(n.attr("offset"))
 
 
 def _write_loop(b: Builder, n: Node, args: Sequence[OnnxValue]) -> list[OnnxValue]:
-    types = result_types(n)
+    types = types_of_results(n)
     if any(t.dtype.kind == "c" for t in (*types, *(a.type for a in n.args))):
         raise UnsupportedOp(f"{n.op} of complex numbers cannot be written as ONNX: it has none")
     return _WRITERS[n.op](b, n, args, types)

@@ -18,7 +18,7 @@ from eqfuse.dtypes import kind
 from eqfuse.emit.executable import constant_values
 from eqfuse.emit.onnx import elementwise, reductions, updates, views, windows  # noqa: F401  (they fill the table)
 from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Builder, OnnxValue
-from eqfuse.emit.onnx.loops import result_types, value_info, which, write_all
+from eqfuse.emit.onnx.loops import types_of_results, value_info, which, write_all
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.ir.graph import Graph, Node, const, substitute
 from eqfuse.machine.files import write_users_file
@@ -52,7 +52,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
         if taken is not None:
             nodes.append(onnx.helper.make_node("Identity", [taken], [names[k.writes[0]]], f"kernel {i}"))
             continue
-        parted |= {v: o for v, o in zip(k.writes, k.body.outputs, strict=True) if len(result_types(o)) > 1}
+        parted |= {v: o for v, o in zip(k.writes, k.body.outputs, strict=True) if len(types_of_results(o)) > 1}
         function = functions.get((k.kind, k.body))
         if function is None:
             function = functions[k.kind, k.body] = _function(f"k{i}_{k.kind}", k)
@@ -110,7 +110,7 @@ def _function(name: str, k: Kernel) -> onnx.FunctionProto:
 
 def _parts(v: int, parted: Mapping[int, Node], names: Mapping[int, str]) -> list[str]:
     """The names of what the value `v` holds."""
-    return [f"{names[v]} part {i}" for i in range(len(result_types(parted[v])))] if v in parted else [names[v]]
+    return [f"{names[v]} part {i}" for i in range(len(types_of_results(parted[v])))] if v in parted else [names[v]]
 
 
 def _taken(k: Kernel, parted: Mapping[int, Node], names: Mapping[int, str]) -> str | None:

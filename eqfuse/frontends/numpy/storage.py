@@ -86,8 +86,8 @@ class Storage:
         if steps and steps[0][0] == "slice" and self._writes:
             part = self._slice(steps[0][1])
             if part is not None:
-                return taken(part, steps[1:])
-        return taken(self.value, steps)
+                return viewed_by(part, steps[1:])
+        return viewed_by(self.value, steps)
 
     def write(self, steps: Sequence[ViewStep], value: Node) -> None:
         """Let the view `steps` be `value`, which has its shape and the storage's dtype."""
@@ -161,7 +161,7 @@ class Storage:
         return tidy.slice_(self._base, wanted)
 
 
-def taken(value: Node, steps: Sequence[ViewStep]) -> Node:
+def viewed_by(value: Node, steps: Sequence[ViewStep]) -> Node:
     """The view `steps` of `value`."""
     for op, attr in steps:
         value = tidy.VIEWS[op](value, attr)

@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constants import value_of
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
 from eqfuse.frontends.numpy.registry import ARRAY
-from eqfuse.frontends.numpy.storage import UNWRITABLE, Rights, Storage, taken
+from eqfuse.frontends.numpy.storage import UNWRITABLE, Rights, Storage, viewed_by
 from eqfuse.frontends.numpy.tracing import current, differentiated, stopped
 from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
@@ -90,7 +90,7 @@ class Tracer(NdarrayFace):
     def viewed(self, *steps: ViewStep, access: Rights | None = None) -> Tracer:
         """The view `steps` of this array (a copy where NumPy would make one): it shares the memory."""
         if self._access is Rights.SCALAR:
-            return wrap(taken(self.node, steps), access)
+            return wrap(viewed_by(self.node, steps), access)
         if self._version != self._storage.version:
             self._rely_on_order()
         type_, storage, before, reach = self._type, self._storage, self._steps, access or self._access
@@ -111,7 +111,7 @@ class Tracer(NdarrayFace):
     def sliced(self, shape: Shape, steps: Sequence[ViewStep]) -> Tracer:
         """As `viewed`, by slices, flips and squeezes that change something and together give `shape`."""
         if self._access is Rights.SCALAR:
-            return wrap(taken(self.node, steps))
+            return wrap(viewed_by(self.node, steps))
         if self._version != self._storage.version:
             self._rely_on_order()
         return Tracer(TensorType(self._type.dtype, shape), self._storage, (*self._steps, *steps), self._access)

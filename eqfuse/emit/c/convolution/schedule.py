@@ -16,7 +16,7 @@ from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.product.schedule import tile_rate
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
-from eqfuse.emit.c.sliding.schedule import WindowsSchedule, computed, schedule_in_blocks
+from eqfuse.emit.c.sliding.schedule import WindowsSchedule, schedule_in_blocks, units_work
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops.types import TensorType
@@ -95,7 +95,7 @@ def _around(s: ConvolutionSchedule, device: Device) -> Iterator[tuple[float, int
             seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)
             yield times * seconds, round(times * flops)
     if s.pooling is not None:
-        yield computed(s.pooling, device)
+        yield units_work(s.pooling, device)
 
 
 def _streamed(s: ConvolutionSchedule, device: Device) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.writer import CHUNK, function_text, used
+from eqfuse.emit.c.writer import CHUNK, definition, used
 
 ARRAYS = "void *const *arrays"
 
@@ -31,7 +31,7 @@ class Function:
     def text(self, fetched: dict[str, str], computed: str) -> str:
         parameters = [ARRAYS, *(f"long {x}" for x in self.block), *(f"{computed} *{x}" for x in self.buffers)]
         head = f"static void {self.name}({', '.join(parameters)})"
-        return function_text(head, [*used(fetched, self.lines), *self.lines])
+        return definition(head, [*used(fetched, self.lines), *self.lines])
 
 
 def functions_text(
@@ -41,7 +41,7 @@ def functions_text(
     fetched = parameters.fetched()
     texts = [f.text(fetched, computed) for f in functions]
     for name, lines in chunks.items():
-        texts.append(function_text(f"static void {name}({CHUNK})", [*used(fetched, lines), *lines]))
+        texts.append(definition(f"static void {name}({CHUNK})", [*used(fetched, lines), *lines]))
     return "".join(texts)
 
 

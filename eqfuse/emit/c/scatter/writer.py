@@ -11,7 +11,7 @@ from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass
 from eqfuse.emit.c.scatter.schedule import JOINS, ScatterSchedule, Update
-from eqfuse.emit.c.writer import CHUNK, Text, Writer, called, function_text, run_line, used
+from eqfuse.emit.c.writer import CHUNK, Text, Writer, called, definition, run_line, used
 
 
 def write(schedule: ScatterSchedule, name: str, rounds: bool) -> Text:
@@ -21,10 +21,10 @@ def write(schedule: ScatterSchedule, name: str, rounds: bool) -> Text:
     writer = ScatterWriter(schedule, rounds, parameters)
     kernel, begun = [*writer.parts_begun(), *writer.kernel()], writer.begun()
     joined = writer.parts_joined() if schedule.in_parts else []
-    source = function_text(f"static void {name}_chunk({CHUNK})", writer.chunk(kernel))
+    source = definition(f"static void {name}_chunk({CHUNK})", writer.chunk(kernel))
     for when, lines in (("begun", begun), ("joined", joined)):
         inside = [*used(parameters.fetched(), lines), *lines]
-        source += function_text(f"static void {name}_{when}(void *const *arrays)", inside) * bool(lines)
+        source += definition(f"static void {name}_{when}(void *const *arrays)", inside) * bool(lines)
     run = [f"{name}_begun(arrays);", run_line(f"{name}_chunk", schedule.chunks, schedule.threads)]
     run += [f"{name}_joined(arrays);"] * bool(joined)
     return Text(source + called(name, parameters, run, schedule.seconds, misses=True), parameters, misses=True)

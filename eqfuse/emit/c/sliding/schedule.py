@@ -114,7 +114,7 @@ def times_computed(s: WindowsSchedule) -> float:
     return above * rows.all_read(s.rows) / rows.extent * columns.all_read(s.columns) / columns.extent
 
 
-def computed(s: WindowsSchedule, device: Device) -> tuple[float, int]:
+def units_work(s: WindowsSchedule, device: Device) -> tuple[float, int]:
     """Seconds of one thread, and operations."""
     windows, outer = s.windows, math.prod(s.windows.outer)
     rows, columns = windows.axes[-2:]
@@ -136,6 +136,6 @@ def computed(s: WindowsSchedule, device: Device) -> tuple[float, int]:
 
 
 def _priced(s: WindowsSchedule, device: Device) -> WindowsSchedule:
-    alone, flops = computed(s, device)
+    alone, flops = units_work(s, device)
     traffic = traffic_of(sum(s.reads), sum(s.writes))
     return replace(s, flops=flops, **shared(alone, traffic, s.units, device))
