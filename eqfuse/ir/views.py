@@ -158,22 +158,23 @@ def _on_pieces(view: Node, whole: Shape, concat: Node, left: _NodesLeft) -> Node
 
 
 def _laid_over(n: Node, args: Sequence[Node], left: _NodesLeft) -> Node:
-    """`n`, whose pieces lie over one another, as concatenations of `args`: the last piece is all that others leave."""
+    """`n`, whose pieces lie over one another, as concatenations of `args`: the last piece is all that others leave.
+    Where it is one number, parts are joined along the last axis at last: cells of loops are then alike. Else whole rows
+    of it are joined at last: they are read in one run."""
     *pieces, (ground, _, _) = n.pieces
-    base = args[ground]
+    base, axes = args[ground], [*range(n.type.rank)]
     if base.shape != n.shape:
         wanted = node("broadcast_to", (base,), (n.shape,))
-        base = _taken(wanted, base, left) if computes(base) else wanted
+        base, axes = _taken(wanted, base, left) if computes(base) else wanted, axes[::-1]
     for argument, ranges, _ in reversed(pieces):
-        base = _replaced(base, args[argument], ranges, left)
+        base = _replaced(base, args[argument], ranges, axes, left)
     return base
 
 
-def _replaced(base: Node, value: Node, ranges: Ranges, left: _NodesLeft) -> Node:
-    """`base` with `value` where the slice `ranges`, which has no steps, is: joined along one axis after the other, the
-    last one at last, as compiled loops then have the fewest texts."""
+def _replaced(base: Node, value: Node, ranges: Ranges, axes: Sequence[int], left: _NodesLeft) -> Node:
+    """`base` with `value` where the slice `ranges`, which has no steps, is: joined along the last of `axes` first."""
     whole = [(0, extent, 1) for extent in base.shape]
-    axis = next((a for a in reversed(range(len(ranges))) if (*ranges[a],) != whole[a]), None)
+    axis = next((a for a in axes if (*ranges[a],) != whole[a]), None)
     if axis is None:
         return value
 
@@ -182,7 +183,8 @@ def _replaced(base: Node, value: Node, ranges: Ranges, left: _NodesLeft) -> Node
         return _taken(cut, base, left)
 
     start, stop, _ = ranges[axis]
-    inner = _replaced(part(start, stop), value, (*ranges[:axis], (0, stop - start, 1), *ranges[axis + 1 :]), left)
+    inside = (*ranges[:axis], (0, stop - start, 1), *ranges[axis + 1 :])
+    inner = _replaced(part(start, stop), value, inside, axes, left)
     return joined([part(0, start), inner, part(stop, base.shape[axis])], axis - base.type.rank)
 
 
