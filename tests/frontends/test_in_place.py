@@ -266,7 +266,7 @@ def test_a_loop_of_updates_writes_into_one_buffer():
         return u
 
     x = np.arange(400_000.0).reshape(400, 1000)
-    program = ef.compile(steps, x)
+    program = ef.compile(steps, x, target=DEVICES["cpu"])
     np.testing.assert_allclose(program(x), steps(x), rtol=1e-14)
     updates = [k for k in program.plan.kernels if any(n.op in ("slice_scatter", "scatter") for n in k.body.operators)]
     assert len(updates) >= 5
@@ -302,18 +302,15 @@ def test_asarray_of_an_array_of_rank_0_is_the_array_itself() -> None:
     assert y == x
 
 
-def test_a_stencil_with_its_border_is_one_pass_and_a_few_edges():
+def test_a_stencil_with_its_border_is_one_kernel():
     def diffuse(u: Any) -> Any:
         return diffused(u, 3)
 
     x = np.random.default_rng(0).standard_normal((700, 703))
     program = ef.compile(diffuse, x, target=DEVICES["cpu"])
     np.testing.assert_allclose(program(x), diffuse(x), rtol=1e-12)
-    inside = [k for k in program.plan.kernels if k.kind == "map"]
-    assert len(inside) == 3, program.plan
-    placed = program.executable._layout.updates
-    assert len(placed.parts) == 3  # the inside is written where it stays
-    assert len(placed.in_place) == 3  # the columns are written beside it
+    assert [k.kind for k in program.plan.kernels] == ["map"] * 3, program.plan
+    assert program.peak_bytes < 3.5 * x.nbytes  # two arrays by turns, beside tiles
 
 
 def left_of_what_changes(x: Any) -> Any:
