@@ -28,7 +28,7 @@ from eqfuse.rewrites.language.law import (
     over_float16,
     tensors,
 )
-from eqfuse.rewrites.language.views import Perm, inverse
+from eqfuse.rewrites.language.views import Perm, inverse, last_two_swapped
 from eqfuse.rewrites.language.words import constant
 
 x, y, z, w, u, v = tensors("x y z w u v")
@@ -64,10 +64,6 @@ def _moves_batch(x: TensorType, y: TensorType, p: Perm) -> bool:
 
 def _keeps_matrix(x: TensorType, y: TensorType, p: Perm) -> bool:
     return x.rank == y.rank == len(p) and p[-2:] == (len(p) - 2, len(p) - 1)
-
-
-def _swap(x: TensorType) -> Perm:
-    return (*range(x.rank - 2), x.rank - 1, x.rank - 2)
 
 
 def row_scale(r: Term) -> Guard:
@@ -110,7 +106,7 @@ def _is_identity(value: Literal) -> bool:
     return a.ndim == 2 and a.shape[0] == a.shape[1] and bool((a == np.eye(len(a))).all())
 
 
-_SWAPPED = computed(_swap, y)
+_SWAPPED = computed(last_two_swapped, y)
 identity = guard("n is an identity matrix", _is_identity, n)
 one_row = guard("g is one row", _vector, g)
 one_column = guard("g is one column", _column, g)
@@ -143,7 +139,7 @@ LAWS = [
     Law("weighted_sum_over_columns", (x * g).sum(-1, keepdims=True), x @ g.reshape(computed(_as_column, g)),
         (one_row, in_program(g)), REASSOCIATES),
     Law("weighted_sum_of_product", (x * (u @ v)).sum((-2, -1), keepdims=True),
-        ((x @ v.transpose(computed(_swap, v))) * u).sum((-2, -1), keepdims=True),
+        ((x @ v.transpose(computed(last_two_swapped, v))) * u).sum((-2, -1), keepdims=True),
         (floating(x), low_rank), REASSOCIATES),
     Law("transpose_changes_sides", (x * y.transpose(p)).sum(q), (x.transpose(computed(inverse, p)) * y).sum(q),
         (guard("all is summed", _sums_all, x, y, q),), REASSOCIATES),

@@ -6,10 +6,13 @@ computed, and kept, before anything of the second.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes
 
 
+@lru_cache(maxsize=256)  # a schedule asks several times, and the text that follows it again
 def evaluation_order(body: Graph) -> tuple[Node, ...]:
     """The nodes of `body`, in its own order or in one that frees values early: whichever keeps fewest elements live."""
     orders = [body.nodes, _largest_first(body)]

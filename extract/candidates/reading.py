@@ -25,7 +25,7 @@ def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType, comp
     step = _step(state.shape, state.strides)
     role = row(reader.op).role
     across = state.across(t.dtype.itemsize) > 0
-    sliced = not compiled and step * t.dtype.itemsize < LINE and t.size == out.size
+    sliced = not compiled and _has_gaps(state.shape, state.strides) and t.size == out.size
     between = 0 if across or sliced or role is not Role.ELEMENTWISE else gaps(step, t, out)
     if step * t.dtype.itemsize < LINE:
         return Jumps(0, between)
@@ -39,8 +39,14 @@ def _left_by(state: State, t: TensorType, view: ENode, out: TensorType) -> Jumps
     """The gaps that `view` leaves between neighbours of an array that had none."""
     assert state.strides is not None
     strides = view_strides(view.op, view.attrs, state.shape, state.strides)
-    step = 1 if strides is None else _step(out.shape, strides)
-    return Jumps(0, out.size) if step > 1 and step * t.dtype.itemsize < LINE else NEAR
+    if strides is None or not _has_gaps(out.shape, strides):
+        return NEAR
+    return Jumps(0, out.size) if _step(out.shape, strides) * t.dtype.itemsize < LINE else NEAR
+
+
+def _has_gaps(shape: Shape, strides: Shape) -> bool:
+    """Are no two elements neighbours in memory? (Those of an array that lies along another axis are.)"""
+    return min([abs(s) for n, s in zip(shape, strides, strict=True) if n > 1 and s], default=1) > 1
 
 
 def _step(shape: Shape, strides: Shape) -> int:

@@ -120,6 +120,11 @@ def through_reshape(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) ->
     return tuple(own_axes) or None
 
 
+def last_two_swapped(t: TensorType) -> tuple[int, ...]:
+    """The axes of the transpose of each matrix of `t`."""
+    return (*range(t.rank - 2), t.rank - 1, t.rank - 2)
+
+
 def one_through_reshape(t: TensorType, s: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The same, where it is one axis: places along it are the same."""
     before = through_reshape(t, s, axes)

@@ -19,7 +19,7 @@ from eqfuse.ops import TABLE, Role, row
 from eqfuse.ops.index_map import Ranges
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.rewrites.language.law import APPROXIMATE, REASSOCIATES, Law, Term, apply, attrs, computed, tensors
-from eqfuse.rewrites.language.views import moved_axis, through_reshape
+from eqfuse.rewrites.language.views import last_two_swapped, moved_axis, through_reshape
 
 SHORT = 16  # elements along an axis that is taken in slices
 FEW = 4  # elements along the axis of a product of matrices
@@ -65,10 +65,6 @@ def _laws_of(op: str) -> list[Law]:
         Law(f"{op}_slice_by_slice", lhs, apply("concat", *parts(_kept), attrs=(computed(_kept, x, p),)),
             exactness=REASSOCIATES, slices=(op, "concat")),
     ]  # fmt: skip
-
-
-def _swapped(t: TensorType) -> Axes:
-    return (*range(t.rank - 2), t.rank - 1, t.rank - 2)
 
 
 def _part(t: TensorType, axis: int, first: int, stop: int | None) -> Ranges | None:
@@ -147,7 +143,7 @@ def _column_by_column(n: Node) -> Node | None:
         return None
     slices = AxisSlices(right.type.size)
     columns = [slices.sliced(right, -1, i) for i in range(n.shape[-1])]
-    rows = [node("transpose", (c,), (_swapped(c.type),)) for c in columns]
+    rows = [node("transpose", (c,), (last_two_swapped(c.type),)) for c in columns]
     return node("concat", [node("sum", (node("multiply", (left, r)),), ((-1,),)) for r in rows], (-1,))
 
 

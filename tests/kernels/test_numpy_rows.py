@@ -84,6 +84,14 @@ def test_the_search_takes_gaps_as_they_are_copied() -> None:
         assert 0.8 < estimate.seconds / price.seconds < 1.25
 
 
+def test_an_array_that_lies_along_another_axis_has_no_gaps_for_a_product() -> None:
+    x, y = read(0, (20_000, 6)), read(1, (20_000, 5))
+    graph = body([x, y], node("matmul", (node("transpose", (x,), ((1, 0),)), y)))
+    price, estimate = kind_named("contract").schedule(graph, CPU).price(CPU), estimated(graph, CPU)
+    assert price is not None and not isinstance(estimate, str)
+    assert 0.8 < estimate.seconds / price.seconds < 1.25
+
+
 def joined_maps(*shape: int) -> tuple[list[Node], Node, Node]:
     x, y = read(0, shape), read(1, shape)
     return [x, y], mul(x, add(x, y)), node("subtract", (x, mul(y, y)))

@@ -97,8 +97,8 @@ class BlockCopies(NumpySchedule):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Tiles(NumpySchedule):
-    """Every operator on one tile after another."""
+class OneStage(NumpySchedule):
+    """All that is computed in tiles is computed by one `stage`."""
 
     stage: Stage
 
@@ -109,6 +109,11 @@ class Tiles(NumpySchedule):
     @property
     def gathered(self) -> Collection[Node]:
         return self.stage.gathered
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tiles(OneStage):
+    """Every operator on one tile after another."""
 
     def with_gaps(self) -> Tiles:
         """The same where the result has gaps between its rows: it is no place to work in."""
@@ -117,26 +122,17 @@ class Tiles(NumpySchedule):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TiledReduction(NumpySchedule):
+class TiledReduction(OneStage):
     """Reductions that leave the kernel, cut along a reduced axis into parts of `chunk` indices, each a few tiles.
 
     `written`: results of full size, and `joined`: the reductions, with the leaves that stand for them in the graph of
     what follows the tiles, `rest`.
     """
 
-    stage: Stage
     chunk: int
     written: dict[Node, Node]
     joined: dict[Node, Node]
     rest: Graph
-
-    @property
-    def copied(self) -> Collection[Node]:
-        return self.stage.copied
-
-    @property
-    def gathered(self) -> Collection[Node]:
-        return self.stage.gathered
 
     @property
     def reductions(self) -> list[Node]:
@@ -147,15 +143,10 @@ class TiledReduction(NumpySchedule):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ResultsOfRows(NumpySchedule):
+class ResultsOfRows(OneStage):
     """What rows are reduced to, by tiles of rows; then what is made of that, on whole arrays. `parts`: both."""
 
-    stage: Stage
     parts: Parts
-
-    @property
-    def gathered(self) -> Collection[Node]:
-        return self.stage.gathered
 
     @property
     def tiled_body(self) -> Graph:

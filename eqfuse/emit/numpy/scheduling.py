@@ -159,8 +159,10 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     gathers = body.of_role(Role.GATHER)
     if panel.short_rows() and not products and not gathers and not seams(body, panel):
         panel = panel.flip()
-    fewest = MICRO[0] if is_of_pairs(body) else product_rows(row_elements, depth)
-    chosen = tiling_for(panel, row_elements, target, device.threads, fewest if products else 0, grain(body))
+    fewest = 0
+    if products:
+        fewest = MICRO[0] if is_of_pairs(body) else product_rows(row_elements, depth)
+    chosen = tiling_for(panel, row_elements, target, device.threads, fewest, grain(body))
     if chosen is None or chosen.count == 1 or not may_cut(body, panel, [chosen.axis, *chosen.loops]):
         return _whole(body)
     if spans(body, panel, chosen.axis, chosen.loops) is None:

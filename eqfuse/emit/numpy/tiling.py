@@ -7,7 +7,7 @@ Every value has, along a cuttable axis, the extent of the panel or 1; along a wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
@@ -243,22 +243,23 @@ def tile_elements(body: Graph, device: Device) -> int:
     """
     besides = aside(body)
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1 and n not in besides), default=1)
-    fitting = device.tile_bytes // (max(2, alive(body)) * itemsize)
-    lasting = _lasting(body, device)
-    elements = fitting if body.of_role(Role.CONTRACTION) else max(fitting, lasting)
-    if is_of_pairs(body):
-        share = max(n.type.size for n in body.computations) // (HELD * device.threads * max(2, alive(body)))
+    arrays, products, of_pairs = max(2, alive(body)), body.of_role(Role.CONTRACTION), is_of_pairs(body)
+    fitting = device.tile_bytes // (arrays * itemsize)
+    lasting = 0 if products and not of_pairs else _lasting(body, besides, device)
+    elements = fitting if products else max(fitting, lasting)
+    if of_pairs:
+        share = max(n.type.size for n in body.computations) // (HELD * device.threads * arrays)
         elements = min(elements, max(share, lasting // SHORTER))
     return max(1, elements)
 
 
-def _lasting(body: Graph, device: Device) -> int:
+def _lasting(body: Graph, besides: Collection[Node], device: Device) -> int:
     """Elements of which a call lasts so long that threads gain."""
     if device.threads == 1:
         return 0
     working = [n for n in body.computations if n.type.size > 1]
     seconds = sum(work_of(n, device).seconds * device.threads for n in working)
-    elements = sum(max(a.type.size for a in (n, *n.args) if a not in aside(body)) for n in working)
+    elements = sum(max(a.type.size for a in (n, *n.args) if a not in besides) for n in working)
     return int(device.lasting_seconds * elements / seconds) if seconds else 0
 
 
