@@ -6,7 +6,7 @@ A kernel is a function of its own, or `inline`: lines that may stand in the func
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -27,7 +27,14 @@ from eqfuse.emit.numpy.ops import (
     whole_product,
 )
 from eqfuse.emit.numpy.statements import behind_views, bits_dtype, reduced_axes, statements
-from eqfuse.emit.numpy.temporaries import buffers, lies_apart, temporaries, unreshaped, view_copy_bytes
+from eqfuse.emit.numpy.temporaries import (
+    GATHERED_FROM,
+    buffers,
+    lies_apart,
+    temporaries,
+    unreshaped,
+    view_copy_bytes,
+)
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops.elementwise import UFUNCS
@@ -47,6 +54,7 @@ class Source:
         self.threads = 1  # that work at once
         self.kernel_bytes = 0  # arrays that it makes and holds until it is done
         self.statement_bytes = 0  # the most that one statement makes and drops
+        self.gathers = False  # does a ufunc gather large operands, with gaps between their rows?
         self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
         self.inline = False
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
@@ -113,6 +121,12 @@ class Source:
     def note_statement_bytes(self, nbytes: int) -> None:
         """Count `nbytes` that one statement makes and drops."""
         self.statement_bytes = max(self.statement_bytes, nbytes)
+
+    def note_buffers(self, n: Node, elements: int, gaps: Callable[[Node], bool]) -> int:
+        """As `buffers`; noted is whether these are large."""
+        nbytes = buffers(n, elements, gaps)
+        self.gathers |= nbytes > 0 and elements >= GATHERED_FROM
+        return nbytes
 
     @property
     def temporary_bytes(self) -> int:
@@ -185,7 +199,7 @@ def straight(
         if statement.form == "part":
             operands[n] = f"{args[0]}.{n.op}"
             continue
-        passing = temporaries(n) + buffers(n, n.type.size, lies_apart)
+        passing = temporaries(n) + source.note_buffers(n, n.type.size, lies_apart)
         passing += sum(view_copy_bytes(a) for a in read if computes(behind_views(a)))
         if statement.form == "fresh":
             out = source.name("t")

@@ -19,7 +19,7 @@ from eqfuse.emit.numpy.source import Source, straight
 from eqfuse.emit.numpy.spans import Span
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.statements import bits_dtype
-from eqfuse.emit.numpy.temporaries import buffers, for_blas, lies_apart, temporaries, view_copy_bytes
+from eqfuse.emit.numpy.temporaries import for_blas, lies_apart, temporaries, view_copy_bytes
 from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import BUFFER
 from eqfuse.ir.graph import Node
@@ -251,7 +251,7 @@ class StageText:
             return [self._segment(n, args, out, segment) for segment in stage.concats.by[n]]
         if n.op != "matmul":
             share = stage.elements(n.args[0]) / max(n.args[0].type.size, 1)
-            nbytes = int(temporaries(n) * share) + buffers(n, stage.elements(n), self._lies_apart)
+            nbytes = int(temporaries(n) * share) + self.source.note_buffers(n, stage.elements(n), self._lies_apart)
             self.source.note_statement_bytes(nbytes)
         if stage.is_dot(n):
             return [self._dot(n, args, out)]
