@@ -163,7 +163,7 @@ class _Writer:
             own = emitted.parts.lines
             if emitted.parts.returned:
                 own = [*own, f"    o0 = {emitted.parts.returned}"]
-            if i in self.in_place:
+            if i in self.in_place or not self.over.keys().isdisjoint(k.writes):
                 own = own[emitted.parts.keeping :]
             if i in self.written:  # each value is copied by a line at the end
                 first = len(own) - (len(k.body.outputs[0].args) - 1)

@@ -25,7 +25,7 @@ def updates_kernel(schedule: ReplacedSlices) -> Source:
     tiled = list(schedule.tiled)
     source.inline = stage is None
     operands = dict.fromkeys(replacement.stands, "o0")
-    _assign(source, replacement.unwritten, operands)
+    _keep(source, schedule, operands)
     if stage:
         text = StageText(source, stage)
         for k, place in enumerate(schedule.tiled.values()):
@@ -41,10 +41,25 @@ def updates_kernel(schedule: ReplacedSlices) -> Source:
     return source
 
 
-def _assign(source: Source, assigned: Sequence[tuple[Ranges, Node]], operands: dict[Node, str]) -> None:
+def _keep(source: Source, schedule: ReplacedSlices, operands: dict[Node, str]) -> None:
+    """Copy what the result has of the first array, unless it lies in its memory, where it may."""
+    unwritten, first = schedule.replacement.unwritten, schedule.replacement.first
+    if not schedule.may_lie_over_first:
+        _assign(source, unwritten, operands)
+        return
+    source.carries = {0: source.body.inputs.index(first)}
+    if source.inline:
+        _assign(source, unwritten, operands)
+        source.keeping = len(source.lines)
+    elif unwritten:
+        source.line(f"if o0 is not {source.leaf(first)}:")
+        _assign(source, unwritten, operands, 2)
+
+
+def _assign(source: Source, assigned: Sequence[tuple[Ranges, Node]], operands: dict[Node, str], depth: int = 1) -> None:
     for place, value in assigned:
         _take(source, value, operands)
-        source.line(f"o0{index_text(place)} = {operands[value]}")
+        source.line(f"o0{index_text(place)} = {operands[value]}", depth)
 
 
 def _take(source: Source, n: Node, operands: dict[Node, str]) -> None:

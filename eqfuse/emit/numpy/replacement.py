@@ -8,7 +8,7 @@ and `replaced.py`, which writes the text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.evaluation_order import evaluation_order
@@ -17,6 +17,7 @@ from eqfuse.emit.numpy.statements import behind_views, statements
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute, topological
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, push_views
+from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges, apart, left_of, uncovered
 
@@ -47,10 +48,11 @@ class UpdateStep:
 
 @dataclass(frozen=True)
 class Replacement:
-    """`body`: the values of all writes, over inputs and over `stands`, which stand for the array as it is between two
-    updates. `unwritten`: slices of the first array that are seen where no value covers them; `updates`: the writes of
-    each."""
+    """`first`: what the first update changes; `body`: the values of all writes, over inputs and over `stands`,
+    which stand for the array as it is between two updates. `unwritten`: slices of the first array that are seen where
+    no value covers them; `updates`: the writes of each."""
 
+    first: Node
     body: Graph
     stands: tuple[Node, ...]
     unwritten: tuple[tuple[Ranges, Node], ...]
@@ -80,13 +82,44 @@ class Replacement:
         order = [n for n in evaluation_order(Graph(self.body.inputs, tuple(values))) if computes(n)] if values else []
         read = {behind_views(a) for n in order if n in late for a in n.args}
         placed = {w.value: w.place for writes in rest for w in writes if w.first and w.value not in read}
-        kept = tuple([n for n in order if n not in placed and (n in values or n not in late)])
+        wanted = {*values, *(read - late)}
+        kept = tuple([n for n in order if n in wanted and n not in placed])
         steps = [UpdateStep(tuple([n for n in order if n not in late]), placed, kept, ())]
         for writes in rest:
             own = {*topological([w.value for w in writes])}
             assigned = tuple([(w.place, w.value) for w in writes if w.value not in placed])
             steps.append(UpdateStep(tuple([n for n in order if n in late and n in own]), {}, kept, assigned))
         return steps
+
+    def may_lie_over_first(self, tiled: Mapping[Node, Ranges], inline: bool) -> bool:
+        """Is nothing of the first array read after it is written, where the result lies in its memory? What is computed
+        element by element may read those that it writes."""
+        if self.first.op != "input":
+            return False
+        written = [*tiled.values()]
+        for value, place in tiled.items():
+            nodes = [n for n in topological([value]) if computes(n)]
+            own = place if all(_by_element(n) and n.shape == value.shape for n in nodes) else None
+            if not self._unwritten_yet([a for n in nodes for a in n.args], written, own):
+                return False
+        for step in self.steps(tiled):
+            for n, statement in statements(step.nodes, list(step.placed), step.kept, inline).items():
+                place = step.placed.get(n)
+                written += [place] if place else []
+                if not self._unwritten_yet(statement.reads, written, place if _by_element(n) else None):
+                    return False
+            for place, value in step.assigned:
+                written.append(place)
+                if not computes(value) and not self._unwritten_yet([value], written, None):
+                    return False
+        return True
+
+    def _unwritten_yet(self, read: Iterable[Node], written: Sequence[Ranges], own: Ranges | None) -> bool:
+        """Is all that is `read` of the first array apart from what is `written`, or, element by element, `own`?"""
+        views = [a for a in read if behind_views(a) is self.first]
+        if own is not None:
+            views = [a for a in views if a is not _sliced(self.first, own)]
+        return all(apart(_hull(leaf_chain(a)[1], self.first), other) for a in views for other in written)
 
 
 def replacement(body: Graph) -> Replacement | None:
@@ -109,7 +142,7 @@ def replacement(body: Graph) -> Replacement | None:
     if updates is None:
         return None
     unwritten = tuple([(place, _sliced(base, place)) for place in _unwritten(chain, stands, updates)])
-    return Replacement(pushed, tuple(stands.values()), unwritten, updates)
+    return Replacement(base, pushed, tuple(stands.values()), unwritten, updates)
 
 
 def _updates(
@@ -154,9 +187,18 @@ def _read(value: Node, stands: Collection[Node]) -> list[tuple[Node, Ranges]]:
     for view in [value, *(a for n in topological([value]) if computes(n) for a in n.args)]:
         leaf, views = leaf_chain(view)
         if leaf in stands:
-            cut = bool(views) and views[0].op == "slice"
-            read.append((leaf, views[0].attr("ranges") if cut else _whole(leaf.shape)))
+            read.append((leaf, _hull(views, leaf)))
     return read
+
+
+def _hull(views: Sequence[Node], leaf: Node) -> Ranges:
+    """The slice of `leaf` that holds all that `views` show of it."""
+    ranges: Ranges = views[0].attr("ranges") if views and views[0].op == "slice" else _whole(leaf.shape)
+    return ranges
+
+
+def _by_element(n: Node) -> bool:
+    return row(n.op).role is Role.ELEMENTWISE
 
 
 def _sliced(n: Node, place: Ranges) -> Node:

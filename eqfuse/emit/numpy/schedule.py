@@ -187,6 +187,10 @@ class ReplacedSlices(NumpySchedule):
     def steps(self) -> Sequence[UpdateStep]:
         return self.replacement.steps(self.tiled)
 
+    @cached_property
+    def may_lie_over_first(self) -> bool:
+        return self.replacement.may_lie_over_first(self.tiled, self.stage is None)
+
     @property
     def tiled_body(self) -> Graph:
         return Graph(self.body.inputs, tuple(self.tiled))
