@@ -26,6 +26,7 @@ from eqfuse.kinds import (
     scan,
     scatter,
     side_by_side,
+    total,
     view,
     window,
 )  # fmt: skip
@@ -36,7 +37,7 @@ from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
 from eqfuse.ops.types import TensorType
 
-_OWN = (view, map, side_by_side, scan, scatter, reduce, row, contract, back_to_back, window, loop, library)
+_OWN = (view, map, side_by_side, scan, scatter, reduce, row, total, contract, back_to_back, window, loop, library)
 KINDS.update({module.KIND.name: module.KIND for module in _OWN})
 _REGISTERED: list[Kind] = []
 

@@ -56,6 +56,7 @@ class Drawn:
             self.grow(first if rng.random() < 0.1 else self.late())
         if self.chance(4):
             self.grow(self.late(), (self.clip, self.normalise, self.dot, self.two_products))
+        self.grow([*self.states][-1], (self.total,))
 
     def one_of(self, choices: tuple) -> Any:
         return choices[int(self.rng.integers(len(choices)))]
@@ -188,6 +189,13 @@ class Drawn:
         y = x if self.chance(3) else self.new(x.shape, x.dtype.name)
         self.reduced = self.reduced or (-1,)
         self.put(node("sum", (self.put(node("multiply", (x, y))),), (self.reduced,)))
+
+    def total(self, x: Node) -> None:
+        """What rows give, reduced over all of them."""
+        others = tuple(a for a in range(-len(x.shape), 0) if a not in self.reduced)
+        self.put(node(self.one_of(("sum", "max", "min")), (self.put(node("abs", (x,))),), (others,)))
+        if self.states[[*self.states][-1]].kind != "total":
+            raise EqfuseError("no rows")
 
     def two_products(self, x: Node) -> None:
         self.reduced = (-1,)

@@ -27,6 +27,8 @@ from eqfuse.emit.c.scatter.schedule import ScatterSchedule
 from eqfuse.emit.c.schedule import LoopsSchedule, spread_schedule
 from eqfuse.emit.c.sliding import writer as sliding_writer
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
+from eqfuse.emit.c.totals import TotalsSchedule
+from eqfuse.emit.c.totals import write as write_totals
 from eqfuse.emit.c.writer import Text, write
 from eqfuse.emit.executable import function_name, in_order
 from eqfuse.emit.numpy import kernels as numpy_kernels
@@ -60,7 +62,7 @@ class CKernel:
 
     name: str
     text: Text
-    schedule: LoopsSchedule | ProductSchedule | ConvolutionSchedule | WindowsSchedule
+    schedule: LoopsSchedule | TotalsSchedule | ProductSchedule | ConvolutionSchedule | WindowsSchedule
     panels: str | None = None
 
     @property
@@ -132,6 +134,8 @@ def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -
             return CKernel(name, scatter_writer.write(schedule, name, rounds), schedule)
         case LoopsSchedule():
             return CKernel(name, write(schedule, name, rounds), schedule)
+        case TotalsSchedule():
+            return CKernel(name, write_totals(schedule, name, rounds), schedule)
         case ProductSchedule():
             return CKernel(name, product_writer.write(schedule, name, rounds), schedule)
         case ConvolutionSchedule():

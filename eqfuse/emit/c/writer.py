@@ -36,7 +36,24 @@ class Text:
     misses: bool = False
 
 
+@dataclass(frozen=True)
+class Functions:
+    """The same without the function that is called, which runs the lines `run`, with what stands for the arrays."""
+
+    source: str
+    parameters: Parameters
+    run: tuple[str, ...]
+    misses: bool
+
+
 def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
+    functions = functions_of(schedule, name, rounds)
+    run = [line.format(arrays="arrays") for line in functions.run]
+    text = called(name, functions.parameters, run, schedule.seconds, functions.misses)
+    return Text(functions.source + text, functions.parameters, functions.misses)
+
+
+def functions_of(schedule: LoopsSchedule, name: str, rounds: bool) -> Functions:
     parameters = Parameters(schedule.body, schedule.workspaces)
     writer = Writer(schedule, rounds, parameters)
     kernel = writer.kernel()
@@ -51,8 +68,8 @@ def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
     if joining:
         fetched = used(parameters.fetched(), joining)
         source += definition(f"static void {name}_joined(void *const *arrays)", [*fetched, *joining])
-    run = [run_line(f"{name}_chunk", schedule.chunks, schedule.threads), *[f"{name}_joined(arrays);"] * bool(joining)]
-    return Text(source + called(name, parameters, run, schedule.seconds, writer.misses), parameters, writer.misses)
+    chunks = run_line(f"{name}_chunk", schedule.chunks, schedule.threads, "{arrays}")
+    return Functions(source, parameters, (chunks, *[f"{name}_joined({{arrays}});"] * bool(joining)), writer.misses)
 
 
 def _apart(parameters: Parameters) -> str:
@@ -67,9 +84,9 @@ def _apart(parameters: Parameters) -> str:
     return " && ".join(texts) or "1"
 
 
-def run_line(name: str, chunks: int, threads: int) -> str:
+def run_line(name: str, chunks: int, threads: int, arrays: str = "arrays") -> str:
     """The line that runs all chunks by the function `name`."""
-    return f"eqf_run({name}, arrays, {chunks}, {threads});" if chunks > 1 else f"{name}(arrays, 0);"
+    return f"eqf_run({name}, {arrays}, {chunks}, {threads});" if chunks > 1 else f"{name}({arrays}, 0);"
 
 
 def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float, misses: bool = False) -> str:
@@ -78,12 +95,12 @@ def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float
     if seconds >= RELEASED:
         run = ["void *const python = eqf_python.release();", *run, "eqf_python.resume(python);"]
     pointers = [*parameters.pointers(), *[f"&{MISSED}"] * misses]
-    lines = [*[f"int {MISSED} = 0;"] * misses, f"void *const arrays[] = {{{_listed(pointers)}}};", *run]
+    lines = [*[f"int {MISSED} = 0;"] * misses, f"void *const arrays[] = {{{listed(pointers)}}};", *run]
     lines += [*[f"if ({MISSED}) return eqf_true(self);"] * misses, "return eqf_none();"]
     return definition(f"void *{name}(void *self, const Array *const *given, __PTRDIFF_TYPE__ count)", lines)
 
 
-def _listed(texts: Sequence[object]) -> str:
+def listed(texts: Sequence[object]) -> str:
     """`texts` with commas between, on as many lines as they need."""
     lines = [""]
     for text in texts:
@@ -236,7 +253,7 @@ class Writer:
             rows |= {cell: [*kind, *row] for cell, row in form.table.rows(self.parameters.names()).items()}
         width = max(1, *[len(row) for row in rows.values()])
         texts = [f"{{{', '.join(map(str, rows[cell]))}}}" for cell in sorted(rows)]
-        lines = [f"static const long cells[][{width}] = {{{_listed(texts)}}};"]
+        lines = [f"static const long cells[][{width}] = {{{listed(texts)}}};"]
         for d in [] if self.schedule.is_by_rows else self._looped:
-            lines.append(f"static const long {NAMES[d]}_seams[] = {{{_listed(self.schedule.seams[d])}}};")
+            lines.append(f"static const long {NAMES[d]}_seams[] = {{{listed(self.schedule.seams[d])}}};")
         return lines

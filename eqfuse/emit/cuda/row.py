@@ -8,15 +8,18 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Indices, Parameters
+from eqfuse.emit.cuda.joining import WARP, over_block, over_lanes
 from eqfuse.emit.cuda.neighbours import neighbouring
 from eqfuse.emit.cuda.row_elements import RowElements
 from eqfuse.emit.cuda.scans import Scans
 from eqfuse.emit.cuda.scheduling.passes import values_behind
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.split_rows import SplitRows
+from eqfuse.emit.cuda.totals import RowTotals
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 
@@ -50,6 +53,7 @@ class _Writer:
         self.row_index = self.elements.row_index
         self.parts = SplitRows(schedule, self.elements, self._combine)
         self.scans = Scans(schedule, self.elements, self._combine)
+        self.totals = RowTotals(schedule, parameters)
 
     def _indices(self) -> Indices:
         indices = Indices()
@@ -102,9 +106,10 @@ class _Writer:
             f"const {index} end = {last};",
             f"const int lane = {lane};",
         ]
-        if self.layout == "block" or (self.layout == "column" and (self.block[1] > 1 or self.scans.names)):
+        by_columns = self.layout == "column" and (self.block[1] > 1 or self.scans.names)
+        if self.layout == "block" or by_columns or self.totals.names:
             word = {8: "unsigned long long", 16: "Vec<unsigned, 4>"}.get(self.widest, "unsigned")
-            count = math.prod(self.block) * self.at_once if self.layout == "column" else 32
+            count = max(WARP, math.prod(self.block) * self.at_once) if by_columns else WARP
             if self.scans.names:
                 count = max(count, self.scans.shared)
             lines.append(f"__shared__ {word} shared[{count}];")
@@ -113,7 +118,7 @@ class _Writer:
     @property
     def widest(self) -> int:
         """Bytes of the largest result of a reduction."""
-        every = [r for level in self.schedule.reductions for r in level]
+        every = [*chain(*self.schedule.reductions), *self.totals.names]
         return max([4, *[16 if r.op in ops.PLACES else r.dtype.itemsize for r in every]])
 
     @property
@@ -193,28 +198,11 @@ class _Writer:
 
     def _combine(self, name: str, how: ops.Reduction) -> list[str]:
         """What threads have of one row becomes that of the whole row, known to all of them."""
-        kind, step = how.kind, how.step
         if self.layout == "column":
             return self._combine_columns(name, how)
-        other = f"__shfl_xor_sync(0xffffffffu, {name}, step)"
-        if kind.startswith("eqf_"):
-            other = f"eqf_shuffle({name}, step)"
-        if kind in ("bool", "signed char", "unsigned char", "short", "unsigned short"):
-            other = f"({kind})__shfl_xor_sync(0xffffffffu, (int){name}, step)"
-        joined = f"{kind} b = {other}; {name} = {step.format(a=name, b='b')};"
-        lanes = min(32, self.block[0])
-        lines = [f"for (int step = {lanes // 2}; step; step >>= 1) {{ {joined} }}"] if lanes > 1 else []
         if self.layout == "block":
-            warps = self.block[0] // 32  # a power of two
-            lines += [
-                f"{{ {kind}* all = ({kind}*)shared;",
-                f"  if (lane % 32 == 0) all[lane / 32] = {name};",
-                "  __syncthreads();",
-                f"  {name} = all[lane % {warps}];",
-                f"  for (int step = {warps // 2}; step; step >>= 1) {{ {joined} }}",
-                "  __syncthreads(); }",
-            ]
-        return lines
+            return over_block(name, how, "lane", self.block[0])
+        return [over_lanes(name, how, self.block[0])] if self.block[0] > 1 else []
 
     def _combine_columns(self, name: str, how: ops.Reduction) -> list[str]:
         (across, lanes), rows, once = self.block, self.elements.rows, self.at_once
@@ -261,6 +249,8 @@ class _Writer:
         vectors, writes, ones, one_vectors, one_writes = [], [], [], [], []
         live = "if (live) " if self.layout != "block" else ""
         for j, output in enumerate(self.body.outputs):
+            if j in self.totals.results:
+                continue
             full = self.space.is_full(output)
             if not full and output.shape != self.space.reduced_shape:
                 raise UnsupportedOp(f"a cuda row kernel writes shapes {self.space.shape} or {self.space.reduced_shape}")
@@ -282,5 +272,6 @@ class _Writer:
                 writes.append(f"{live}*({vector}*)(w{j} + {first}) = w{j}v;")
             else:
                 e.inner.append(f"{live}w{j}[{place}] = {text};")
-        after = [*one_vectors, *e.of_rows(ones), *one_writes]
+        ones += self.totals.of_row(e, self.reduced_index, self.leader)
+        after = [*self.totals.begun(), *one_vectors, *e.of_rows(ones), *one_writes, *self.totals.joined()]
         return _PassLines(e.once(), [*e.read_at_once(), *vectors], e.inner, writes, after)

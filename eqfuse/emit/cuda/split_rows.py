@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
 from eqfuse.emit.cuda import ops
+from eqfuse.emit.cuda.joining import until_last
 from eqfuse.emit.cuda.row_elements import RowElements
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.ir.graph import Node, topological
@@ -54,18 +55,7 @@ class SplitRows:
         return [*lines, *self.elements.of_rows(anchors)]
 
     def joined(self) -> list[str]:
-        splits = self.schedule.splits
-        lines = [  # the fences of one thread are those of all that have waited for one another with it
-            "__shared__ bool last;",
-            "__syncthreads();",
-            "if (threadIdx.x == 0 && threadIdx.y == 0) {",
-            "    __threadfence();",
-            f"    last = atomicInc(&arrived[blockIdx.x], {splits - 1}u) == {splits - 1}u;",
-            "    __threadfence();",
-            "}",
-            "__syncthreads();",
-            "if (!last) return;",
-        ]
+        lines = until_last("last", "arrived[blockIdx.x]", self.schedule.splits)
         for level in self.schedule.reductions:
             lines += self._level(level)
         return lines

@@ -55,14 +55,18 @@ def cascade_kernel(schedule: ResultsOfRows) -> Source:
     """The kernel whose tiles reduce rows, or parts of them, which it joins at last."""
     parts, source = schedule.parts, Source(schedule.body)
     text = StageText(source, schedule.stage)
-    operands: dict[Node, str] = {}
+    body, operands, arrays = schedule.body, dict[Node, str](), dict[Node, str]()
     for k, (o, stand) in enumerate(zip(parts.body.outputs, parts.stands, strict=True)):
+        if o in body.outputs:
+            operands[stand] = arrays[o] = source.writes[body.outputs.index(o)]
+            continue
+        arrays[o] = f"q{k}"
         source.line(f"q{k} = empty({o.shape}, {source.dtype(o.dtype)})")
         operands[stand] = f"q{k}.reshape({stand.shape})"
-    text.write_into({o: f"q{k}" for k, o in enumerate(parts.body.outputs)})
+        source.kernel_bytes += o.type.nbytes
+    text.write_into(arrays)
     share_tiles(source, text, schedule.threads)
-    _finish(source, parts.rest, operands, {})
-    source.kernel_bytes += sum(o.type.nbytes for o in parts.body.outputs)
+    _finish(source, parts.rest, operands, {stand: name for stand, name in operands.items() if name in source.writes})
     return source
 
 

@@ -27,6 +27,7 @@ from eqfuse.emit.numpy.schedule import (
     CascadeOfParts,
     LibraryCall,
     NumpySchedule,
+    OneStage,
     ReplacedSlices,
     ResultsOfRows,
     TiledReduction,
@@ -55,6 +56,7 @@ from eqfuse.emit.numpy.traffic import leaves_read, line_bytes
 from eqfuse.emit.numpy.transpose_copy import blocks_behind, run_axis
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ir.views import TooManyCopies, computes, push_views
+from eqfuse.kinds.total import Totals, totals_of
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges
@@ -137,6 +139,9 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
             return _convolution(body, n, device)
         if row(n.op).role is Role.WINDOW:
             return _windows(body, n, device)
+    totals = totals_of(body)
+    if totals is not None:
+        return _with_totals(body, totals, device)
     if parts_last_axis(body):
         return _whole(body)
     panel = panel_of(body)
@@ -281,13 +286,39 @@ def _placed(body: Graph, places: Mapping[Node, Ranges], whole: Shape, device: De
     return Stage(body, panel, chosen, written={n: f"y{k}" for k, n in enumerate(places)}, gaps=True)
 
 
+def _with_totals(body: Graph, totals: Totals, device: Device) -> NumpySchedule:
+    """The schedule of its rows, with totals in what follows the tiles; whole arrays where none is in tiles."""
+    rows = _tiled(totals.rows, device)
+    if isinstance(rows, Tiles):
+        parts = Parts(totals.rows, totals.rest, tuple(totals.stands.values()))
+        return _of_rows(ResultsOfRows, body, parts, rows, device)
+    if isinstance(rows, ResultsOfRows):
+        parts = replace(rows.parts, rest=_followed(body, rows.parts.rest, totals))
+        return _of_rows(type(rows), body, parts, rows, device)
+    if isinstance(rows, TiledReduction):
+        rest, written = _followed(body, rows.rest, totals), rows.written.values()
+        before = _whole_calls(totals.rows, rows.rest, False, written)
+        more = _whole_calls(body, rest, False, written) - before
+        once, calls = rows.calls_once + more, rows.calls + more
+        return replace(rows, **_traffic(body, shares(body)), body=body, rest=rest, calls_once=once, calls=calls)
+    return _whole(body)
+
+
+def _followed(body: Graph, rest: Graph, totals: Totals) -> Graph:
+    """What follows the tiles of rows, `rest`, and their totals."""
+    results = dict(zip(totals.stands.values(), rest.outputs, strict=True))
+    return Graph(body.inputs, substitute(totals.rest.outputs, results))
+
+
 def _of_rows(
-    template: type[ResultsOfRows], body: Graph, parts: Parts, tiles: Tiles, device: Device
+    template: type[ResultsOfRows], body: Graph, parts: Parts, tiles: OneStage, device: Device
 ) -> ResultsOfRows:
     """The body by rows, or parts of them, which are rows of `tiles`, and what follows all of these."""
     names = {o: f"y{k}" for k, o in enumerate(parts.body.outputs)}
     stage = Stage(parts.body, tiles.stage.panel, tiles.stage.cut, written=names)
-    shared = _shared(body, stage, device.threads, once=_whole_calls(body, parts.rest, False))
+    results = zip(parts.body.outputs, parts.stands, strict=True)
+    written = [stand for o, stand in results if o in body.outputs]
+    shared = _shared(body, stage, device.threads, once=_whole_calls(body, parts.rest, False, written))
     return template(**_traffic(body, shares(body)), **shared, stage=stage, parts=parts)
 
 

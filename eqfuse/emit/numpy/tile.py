@@ -99,12 +99,12 @@ class StageText:
     def write_into(self, arrays: dict[Node, str]) -> None:
         """Let the tiles of these outputs be slices of `arrays`."""
         for o, name in arrays.items():
-            dims = self.stage.dims(o.shape)
+            dims, tile = self.stage.dims(o.shape), self.stage.outputs[o]
             array = self._shaped(name, dims, o.shape)
             if array != name:
-                self.source.line(f"b{name[1:]} = {array}")
-                array = f"b{name[1:]}"
-            self.slices.append((self.stage.outputs[o], array, dims, False, None))
+                self.source.line(f"b{tile[1:]} = {array}")
+                array = f"b{tile[1:]}"
+            self.slices.append((tile, array, dims, False, None))
 
     def second_copies(self) -> None:
         """Lines after the last tile: outputs that are written twice."""

@@ -1,7 +1,7 @@
 """The schedule of a kernel that reduces rows on a GPU: how threads share them, and what they hold between passes.
 
-In: a row or reduce body. Out: `RowsSchedule`; `row_blocks.py` lays out its blocks. Few long rows of one pass, or of a
-cascade, are split among blocks.
+In: a row, reduce or total body. Out: `RowsSchedule`; `row_blocks.py` lays out its blocks. Few long rows of one pass, or
+of a cascade, are split among blocks.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from eqfuse.emit.cuda.scheduling.row_blocks import ENOUGH_BLOCKS, RowBlocks, row
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.kinds.cascade import Cascade, cascade_of
+from eqfuse.kinds.elements import bytes_read
+from eqfuse.kinds.total import Totals, totals_of
+from eqfuse.ops import Role
 
 # bytes of a value in each of the threads that a multiprocessor is to hold (768 of float32), so that some compute while
 # others wait for memory: layer norm of 16,384 float32 took 44 us on an H200 with 512 threads, and takes 39 with 1,024
@@ -30,6 +33,7 @@ RESIDENT = 4 * 768
 MOST_SPLITS = 1024  # of a row in a cascade, whose parts one block joins
 RESULTS = 64  # bytes of what a thread reduces, of all rows that it takes side by side
 AT_WORK = 1024  # threads that a multiprocessor has room for, of those that reduce rows side by side
+AT_ONCE = 4  # parts of totals that a thread reads before it joins the first
 UNROLLED = 64  # elements of a thread up to which its loop over them is unrolled
 
 
@@ -39,7 +43,8 @@ class RowsSchedule(CudaSchedule):
     `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is. `asked`:
     bytes that it reads for each element, and `finest`, of the array of which these are fewest.
     `cascade`: how what blocks have reduced is joined, where later reductions need earlier ones. `scans`, among the
-    reductions: running values, which a thread keeps in registers too."""
+    reductions: running values, which a thread keeps in registers too. `totals`: what is reduced over all rows; each
+    block leaves what its rows add up to."""
 
     space: IterationSpace
     rows: RowBlocks
@@ -53,6 +58,7 @@ class RowsSchedule(CudaSchedule):
     finest: int
     cascade: Cascade | None = field(default=None, repr=False, compare=False)
     scans: tuple[Node, ...] = ()
+    totals: Totals | None = field(default=None, repr=False, compare=False)
     passes: Passes = field(repr=False, compare=False)  # kept, as other bodies begin with the same ones
 
     @property
@@ -72,6 +78,11 @@ class RowsSchedule(CudaSchedule):
         return min(self.per_split, last) // self.rows.per_turn
 
     @property
+    def totalled(self) -> list[Node]:
+        """What is reduced over all rows, of what stands for their results."""
+        return self.totals.rest.of_role(Role.REDUCTION) if self.totals else []
+
+    @property
     def read_between(self) -> int:
         """Of a cascade, parts of what other reductions need are read again."""
         cascade = self.cascade
@@ -79,7 +90,8 @@ class RowsSchedule(CudaSchedule):
             return self.workspace_bytes
         again = [{r: None for n in level for r in cascade.made_of(n)} for level in self.reductions]
         sizes = [d.itemsize * count for r in chain(*again) for d, count in (_parts(r, self.splits * self.rows.rows),)]
-        return sum(sizes) + self.rows.groups * np.dtype(np.uint32).itemsize
+        after = self.workspace[len([*chain(*self.reductions)]) :]
+        return sum(sizes) + sum(dtype.itemsize * count for dtype, count in after)
 
     def price(self, device: Device, work: Work | None = None) -> Price | None:
         price = super().price(device, work)
@@ -89,7 +101,9 @@ class RowsSchedule(CudaSchedule):
     def join_seconds(self) -> float:
         """A block leaves its parts and looks whether it is the last, which reads those of all, two at a time."""
         reads = len(self.reductions) * -(-self.splits // (2 * self.rows.stride))
-        return (2 + reads) * LATENCY if self.splits > 1 else 0.0
+        of_rows = (2 + reads) * LATENCY if self.splits > 1 else 0.0
+        turns = -(-self.rows.groups // (AT_ONCE * math.prod(self.block)))
+        return of_rows + ((2 + turns) * LATENCY if self.totals else 0.0)
 
     def drawn(self, device: Device) -> float:
         """Of rows side by side: what threads have asked for before they use the first of it, in whole segments."""
@@ -118,7 +132,9 @@ class RowsSchedule(CudaSchedule):
 
 
 @unless_empty
-def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
+def rows_schedule(whole: Graph, device: Device) -> CudaSchedule:
+    totals = totals_of(whole)
+    body = whole if totals is None else totals.rows
     reductions = levels(body)
     space = space_of(chain(*reductions))
     wide = (*body.inputs, *filter(space.is_full, body.outputs))
@@ -138,17 +154,21 @@ def rows_schedule(body: Graph, device: Device) -> CudaSchedule:
         if held_bytes(passes.held, items) <= rows.held:
             break
     parts = [_parts(r, splits * rows.rows) for r in chain(*reductions)] if splits > 1 else []
-    counters = [(np.dtype(np.uint32), rows.groups)] if splits > 1 else []
+    of_totals = [_parts(n, rows.groups) for n in totals.rest.of_role(Role.REDUCTION)] if totals else []
+    count = rows.groups * (splits > 1) + (totals is not None)
+    counters = [(np.dtype(np.uint32), count)] if count else []
     size = math.prod(space.shape)
     asked = [n.dtype.itemsize for n in body.inputs if n.type.size >= size]
     unrolled = hold != "nothing" and items <= UNROLLED and (bool(passes.held) or not rows.side_by_side)
-    reads = tuple([passes.elements.get(n, 0) * n.dtype.itemsize for n in body.inputs])
+    after = bytes_read(totals.rest, totals.rest.outputs) if totals else (0,) * len(body.inputs)
+    reads = [passes.elements.get(n, 0) * n.dtype.itemsize + more for n, more in zip(body.inputs, after, strict=False)]
     return RowsSchedule(
-        reads, tuple(o.type.nbytes for o in body.outputs), 1,
+        tuple(reads), tuple(o.type.nbytes for o in whole.outputs), 1,
         grid=(rows.groups, splits), block=rows.block, resident=_resident(body, rows, bool(passes.held)),
-        workspace=(*parts, *counters), space=space, rows=rows,
+        workspace=(*parts, *of_totals, *counters), space=space, rows=rows,
         reductions=reductions, held=passes.held, splits=splits, per_split=per_split, items=items,
-        unrolled=unrolled, asked=sum(asked), finest=min(asked, default=0), cascade=cascade, passes=passes,
+        unrolled=unrolled, asked=sum(asked), finest=min(asked, default=0), cascade=cascade, totals=totals,
+        passes=passes,
     )  # fmt: skip
 
 
