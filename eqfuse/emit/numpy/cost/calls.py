@@ -71,7 +71,7 @@ def call_work(
     whole = _whole(moved, seconds * (SLIDING if role is Role.WINDOW else 1), device)
     if role is Role.REDUCTION:
         axes = row(op).attr(attrs, "axes")
-        if -1 not in axes:  # a thread waits for each row anew
+        if not _reduces_last(axes, types[0]):  # a thread waits for each row anew
             whole += min(seconds * device.threads, types[0].nbytes / device.single.bandwidth(types[0].nbytes))
             op = joined_by(op)
         elif op == "sum" and _sums_rows(axes, types[0]):
@@ -100,7 +100,7 @@ def _element_work(
         return replace(loops, seconds=loops.seconds * (1 + (SHORT_MATRICES.get(op, SHORT_MATRIX) / n) ** 2))
     if op in UNPACKED and dtype in PRICED_AS:  # no faster for two elements at once
         each = device.element_seconds(op, PRICED_AS[dtype][0])
-    elif row(op).role is Role.REDUCTION and -1 not in row(op).attr(attrs, "axes"):
+    elif row(op).role is Role.REDUCTION and not _reduces_last(row(op).attr(attrs, "axes"), types[0]):
         each = device.element_seconds(joined_by(op), dtype)  # one row after another is joined to the result
     else:
         return loops
@@ -170,11 +170,16 @@ def _rows(out: TensorType, types: Sequence[TensorType]) -> tuple[float, bool]:
     return (0.0, False) if rows <= 1 else (min(rows / ROWS, by_columns), inner > 1 and by_columns < rows / ROWS)
 
 
+def _reduces_last(axes: Sequence[int], x: TensorType) -> bool:
+    """Is the last axis reduced of those that have more than one index?"""
+    return next((a for a in range(-1, -x.rank - 1, -1) if x.extent(a) > 1), -1) in axes
+
+
 def _rows_reduced(op: str, axes: Sequence[int], x: TensorType) -> float:
     """The same for a reduction."""
-    run = 1
+    run, of_last = 1, _reduces_last(axes, x)
     for axis in range(-1, -len(x.shape) - 1, -1):
-        if (axis in axes) != (-1 in axes) and x.extent(axis) > 1:
+        if (axis in axes) != of_last and x.extent(axis) > 1:
             break
         run *= x.extent(axis)
     if run in (0, x.size):
