@@ -11,7 +11,8 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -33,10 +34,11 @@ _GLANCES = 8  # between two at the clock
 class Budget:
     """Limits of a compile, from the trace to the emitted program.
 
-    `seconds` are of this thread's processor time, so that a busy machine plans as an idle one does; `bytes` of memory
-    come above what the process held at the start. When either ends, what is left of the program is planned by cheaper
-    means: by the laws of a customary algebraic simplifier, by fusion alone, or as written, an operator a kernel. The
-    report says how much was planned by which.
+    `seconds` are of this thread's processor time, so that a busy machine plans as an idle one does, and those in which
+    it waits for a compiler; `bytes` of memory come above what the process held at the start. When either ends, what is
+    left of the program is planned by cheaper means: by the laws of a customary algebraic simplifier, by fusion alone,
+    or as written, an operator a kernel. Where compiling all kernels with all optimisations would take more seconds than
+    are left, those that gain least by these are compiled with fewer. The report says how much was done by which means.
 
     `nodes` and `rounds` limit the e-graph of each distinct segment of the program. Where no number of nodes is given
     it is three times those of the segment, and 2,500 for a small one: later matches rarely change a plan. A search ends
@@ -73,12 +75,26 @@ def budget_of(budget: Any) -> Budget:
     return budget or Budget()
 
 
-class Allowance:
-    """What a stage may take: `until` this thread has used so many seconds of processor time, and `most` bytes held by
-    the process. `optimum`: the `Budget`'s."""
+class CompileClock:
+    """The seconds of a compile: of this thread's processor time, and those that it has `waited` for a compiler."""
 
-    def __init__(self, until: float = math.inf, most: float = math.inf, optimum: float = Budget.optimum) -> None:
+    waited = 0.0
+
+    @property
+    def now(self) -> float:
+        return time.thread_time() + self.waited
+
+
+class Allowance:
+    """What a stage may take: `until` its `clock` says so many seconds, and `most` bytes held by the process. `optimum`:
+    the `Budget`'s."""
+
+    def __init__(
+        self, until: float = math.inf, most: float = math.inf, optimum: float = Budget.optimum,
+        clock: CompileClock | None = None,
+    ) -> None:  # fmt: skip
         self.until, self.most, self.optimum = until, most, optimum
+        self.clock = clock or CompileClock()
         self._asked = itertools.count()
         self._full = self._late = False
         self._early = -math.inf  # until when some of the seconds are surely left
@@ -86,11 +102,11 @@ class Allowance:
     @property
     def left(self) -> float:
         """Seconds."""
-        return max(0.0, self.until - time.thread_time())
+        return max(0.0, self.until - self.clock.now)
 
     def part(self, share: float) -> Allowance:
         """That share of the seconds that are left."""
-        return Allowance(time.thread_time() + share * self.left, self.most, self.optimum)
+        return Allowance(self.clock.now + share * self.left, self.most, self.optimum, self.clock)
 
     def spent(self) -> str | None:
         """The limit that is reached, "seconds" or "bytes"; None while there is some of both left."""
@@ -104,11 +120,11 @@ class Allowance:
         return SECONDS if self._late else None
 
     def _is_late(self) -> bool:
-        """A thread uses no more seconds than pass, and the clock of those is read a hundred times sooner."""
+        """A thread uses and waits no more seconds than pass, and the clock of those is read a hundred times sooner."""
         now = time.perf_counter()
         if now < self._early:
             return False
-        left = self.until - time.thread_time()
+        left = self.until - self.clock.now
         self._early = now + left
         return left <= 0
 
@@ -119,14 +135,17 @@ UNLIMITED = Allowance()
 class Meter:
     """What one compile has taken, from the moment at which this is made, and what it may still take: its `allowance`.
 
-    `searched`: how many operators were planned at each of `LEVELS`. `tell` is called with what is being done.
+    `searched`: how many operators were planned at each of `LEVELS`. `hurried`: the kernels that were compiled with
+    fewer optimisations, as the seconds did not suffice for all. `tell` is called with what is being done.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
         self.budget = budget or Budget()
-        until, most = time.thread_time() + self.budget.seconds, resident_bytes() + self.budget.bytes
-        self.allowance = Allowance(until, most, self.budget.optimum)
+        clock = CompileClock()
+        until, most = clock.now + self.budget.seconds, resident_bytes() + self.budget.bytes
+        self.allowance = Allowance(until, most, self.budget.optimum, clock)
         self.searched: Counter[str] = Counter()
+        self.hurried: set[str] = set()
         self._reasons: list[str] = []
         self.tell: Callable[[str], None] = lambda doing: None
 
@@ -139,12 +158,21 @@ class Meter:
     def anew(self) -> Meter:
         """The meter of another attempt, within what this one left."""
         another = self.within(1)
-        another.searched, another._reasons = Counter(), []
+        another.searched, another.hurried, another._reasons = Counter(), set(), []
         return another
 
     def say(self, doing: str) -> None:
         """Tell what is being done now."""
         self.tell(f"{doing}; {self.allowance.left:.0f} s of the budget left")
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the seconds that this thread waits meanwhile for a compiler."""
+        clock, passed, used = self.allowance.clock, time.perf_counter(), time.thread_time()
+        try:
+            yield
+        finally:
+            clock.waited += max(0.0, time.perf_counter() - passed - (time.thread_time() - used))
 
     def ended(self, reason: str | None) -> None:
         """A search was ended by `reason`."""
@@ -155,6 +183,11 @@ class Meter:
     def cut(self) -> str | None:
         """The limit that ended a search before its time, if one did: the first of them."""
         return self._reasons[0] if self._reasons else None
+
+
+def unmetered() -> Meter:
+    """The meter of a stage that may take what it needs."""
+    return Meter(Budget(seconds=sys.float_info.max))
 
 
 class Pace:

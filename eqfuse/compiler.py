@@ -183,9 +183,9 @@ def _compiled(
             disk_cache.keep(key, program.plan, program.report)
     else:
         plan, report = entry
-        program = emit(replace(plan, graph=graph))
+        program = emit(replace(plan, graph=graph), meter)
         seconds = {"cache": time.perf_counter() - started}
-        program.report = replace(report, seconds=seconds, rolled=graph.rolled or ())
+        program.report = replace(report, seconds=seconds, rolled=graph.rolled or (), hurried=len(meter.hurried))
     program.laws = chosen
     return program
 
@@ -278,7 +278,7 @@ def _build(
     debug.show_plan(plan)
     unfused = with_inner(choose(space, device, "unfused", proved=False), inner.unfused)
     meter.say("emitting")
-    program = emit(plan)
+    program = emit(plan, meter)
     lap("emit")
     debug.show_source(program.source)
     program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, meter, memory_limit, exceeding)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -20,6 +20,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError, TargetUnavailable, user_level
 
 if TYPE_CHECKING:
+    from eqfuse.budget import Meter
     from eqfuse.cost.price import Price
     from eqfuse.cost.work import Jumps, Work
     from eqfuse.emit.executable import Executable
@@ -42,9 +43,10 @@ class Package(Protocol):
         """May `op`, of arguments of `dtypes`, share a kernel with others? `op`: an operator that is elementwise, a
         reduction, joined of pieces or a gather."""
 
-    def emit(self, plan: Plan, carried: Mapping[int, int] | None = None) -> Executable:
+    def emit(self, plan: Plan, carried: Mapping[int, int] | None = None, meter: Meter | None = None) -> Executable:
         """What runs `plan`. UnsupportedOp when a kernel cannot be emitted. `carried`: of a loop's step, as
-        `plan.in_place.updates` takes it; given to targets whose row says `in_place`."""
+        `plan.in_place.updates` takes it; given to targets whose row says `in_place`. `meter`: of the compile; given to
+        targets whose row says `compiles`."""
 
     def needs(self, kernel: Kernel, device: Device) -> Needs:
         """The memory that `kernel` takes beside what it reads and writes."""
@@ -104,7 +106,8 @@ class Target:
     and what it writes overlap. `reads_blocks`: what kernels read again from main memory may be read once, block by
     block, by a loop over blocks that stay in a cache. `holds_tiles`: a kernel holds a tile of each of its values in
     memory, which takes less where tiles are smaller. `copies_operands`: kernels copy the operands of products, and of
-    windows, block by block, and may compute them on the way."""
+    windows, block by block, and may compute them on the way. `compiles`: to emit a program takes seconds, which its
+    compile's meter counts."""
 
     package: str
     names: tuple[str, ...]
@@ -118,13 +121,15 @@ class Target:
     reads_blocks: bool = False
     holds_tiles: bool = False
     copies_operands: bool = False
+    compiles: bool = False
 
 
 TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost", in_place=True,
                     copies_overlap=True, reads_blocks=True, holds_tiles=True),
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
-                meanwhile="numpy", in_place=True, copies_overlap=True, reads_blocks=True, copies_operands=True),
+                meanwhile="numpy", in_place=True, copies_overlap=True, reads_blocks=True, copies_operands=True,
+                compiles=True),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True),
 }
 OURS = frozenset(TARGETS)
@@ -137,6 +142,12 @@ def package(target: str) -> Package:
     """The package of a row. EqfuseError when there is no such row, as with a saved program of a target of a user's, or
     the package lacks an entry point."""
     return _imported(_row(target).package)
+
+
+def emitter(device: Device, meter: Meter | None = None) -> Callable[..., Executable]:
+    """What emits plans for `device`, within what the `meter` of a compile has left."""
+    emit = package(device.target).emit
+    return partial(emit, meter=meter) if _row(device.target).compiles else emit
 
 
 def is_compiled(device: Device) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import package
+from eqfuse.cost.targets import emitter
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.plan.in_place import keeps_order
@@ -17,9 +18,9 @@ from eqfuse.plan.loops import carried, first_carries, planned_loop, result_at
 from eqfuse.plan.plan import Kernel, Plan
 
 
-def emitted_steps(n: Node, inner: Sequence[Plan], device: Device) -> list[Any]:
+def emitted_steps(n: Node, inner: Sequence[Plan], device: Device, meter: Meter | None) -> list[Any]:
     """What runs the plans of `n`; both branches of a choice keep the same results where arguments lie."""
-    emit, first = package(device.target).emit, first_carries(n)
+    emit, first = emitter(device, meter), first_carries(n)
     while True:
         steps: list[Any] = [emit(plan, carried(n, plan, first)) for plan in inner]
         kept = {result: arg for result, arg in first.items() if all(step.kept.get(result) == result for step in steps)}

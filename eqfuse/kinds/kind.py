@@ -21,6 +21,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
 
 if TYPE_CHECKING:
+    from eqfuse.budget import Meter
     from eqfuse.kinds.state import Call, State
 
 Scheduler = Callable[[Graph, Device], Schedule]
@@ -36,8 +37,8 @@ class Kind:
     costs, infinite seconds for one that cannot be emitted. By target: `schedules(body, device)` says how a body runs,
     and `emitters(body, schedule)` writes that as text; each is a function or where it stands, ``module:function``. On a
     target without a schedule there are no kernels of the kind. CUDA's emitters take the name of the function too, and
-    whether 16-bit floats are rounded. `of_plans(kernel, device)`, by target: what runs a kernel that holds plans, those
-    of its steps, in place of an emitter; the search prices it by its schedule before there are plans.
+    whether 16-bit floats are rounded. `of_plans(kernel, device, meter)`, by target: what runs a kernel that holds
+    plans, those of its steps, in place of an emitter; the search prices it by its schedule before there are plans.
     `merge(a, b)`: the state of a kernel that computes two values of one space at once, or why there is none, or None.
 
     What others ask of a kind: `is_view`, it moves nothing, its result lies in the memory of its one argument;
@@ -96,10 +97,10 @@ class Kind:
         """Do its kernels hold plans, those of their steps?"""
         return bool(self.of_plans)
 
-    def emit_plans(self, kernel: Any, device: Device) -> Any:
-        """What runs `kernel`, one of a kind whose kernels hold plans, on `device`."""
+    def emit_plans(self, kernel: Any, device: Device, meter: Meter | None = None) -> Any:
+        """What runs `kernel`, one of a kind whose kernels hold plans, on `device`. `meter`: of the compile."""
         emitter: Emitter = self._named("of_plans", device.target)
-        return emitter(kernel, device)
+        return emitter(kernel, device, meter)
 
     def _named(self, table: str, target: str) -> Any:
         """What the kind's row has in `table` for `target`."""

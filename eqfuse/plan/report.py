@@ -56,6 +56,8 @@ class Report(SummarisedValue):
     unfused program's traffic that is gone. `time_ratio` is fused over unfused time (below 1 is faster), `speedup` its
     inverse. `optimality_gap`: how far at most from the optimum over the same candidates, as a share of it; None where
     the extractor gives no bound. `searched`: how many operators were planned at each level (`budget.LEVELS`).
+    `hurried`: how many kernels, those of loops too, were compiled with fewer optimisations, as the seconds of the
+    budget came to an end.
     """
 
     kernels: tuple[KernelReport, ...]
@@ -83,6 +85,7 @@ class Report(SummarisedValue):
     unlimited_seconds: float | None = None  # predicted, of the plan that does not keep the limit, if there is one
     unlimited_bytes: int | None = None  # that a call of that plan holds
     searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
+    hurried: int = 0
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
     timed: Mapping[str, float] = field(default_factory=dict)  # programs that autotune has timed, and their seconds
     rolled: tuple[str, ...] = ()  # what became of many alike steps, and of chains of constants
@@ -131,6 +134,7 @@ def make_report(
         unlimited_seconds=unlimited[0],
         unlimited_bytes=unlimited[1],
         searched=dict(meter.searched),
+        hurried=len(meter.hurried),
         rolled=plan.graph.rolled or (),
     )
 
@@ -141,7 +145,7 @@ def report_at(
     """The report of `plan`, which was transferred to other `sizes` from one that has the report `planned`."""
     return replace(
         planned, **_totals(plan, unfused_plan), peak_bytes=peak_bytes, optimality_gap=None, seconds=dict(seconds),
-        sizes=sizes, rolled=plan.graph.rolled or (),
+        hurried=0, sizes=sizes, rolled=plan.graph.rolled or (),
     )  # fmt: skip
 
 

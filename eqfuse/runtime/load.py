@@ -9,6 +9,7 @@ import errno
 import json
 import zipfile
 import zlib
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def load(path: str | Path, graphs: bool = False) -> Program:
         graph = _with_constants(parse(header["graph"]), arrays, read_signature(header))
         program = emit(read(header["plan"], graph, Device.from_json(header["device"])))
         if header["report"] is not None:
-            program.report = read_report(header["report"])
+            program.report = replace(read_report(header["report"]), hurried=0)
         if header["laws"] is not None:
             names = set(header["laws"])
             program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)

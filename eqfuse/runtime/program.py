@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqfuse.cost.targets import package
+from eqfuse.budget import Meter
+from eqfuse.cost.targets import emitter
 from eqfuse.emit.executable import Executable
 from eqfuse.emit.onnx.model import to_onnx
 from eqfuse.errors import EqfuseError
@@ -46,7 +47,7 @@ class Program(SummarisedValue):
 
     def __init__(self, plan: Plan, executable: Executable | None = None) -> None:
         self.plan = plan
-        self.executable = executable or package(plan.device.target).emit(plan)
+        self.executable = executable or emitter(plan.device)(plan)
         self.peak_bytes = self.executable.peak_bytes
         self._run = self.executable.run
 
@@ -165,6 +166,6 @@ class Program(SummarisedValue):
         to_onnx(self.plan, users_file(path))
 
 
-def emit(plan: Plan) -> Program:
-    """The program that runs `plan`, by the target of its device."""
-    return Program(plan)
+def emit(plan: Plan, meter: Meter | None = None) -> Program:
+    """The program that runs `plan`, by the target of its device, made within what the `meter` of a compile has left."""
+    return Program(plan, emitter(plan.device, meter)(plan))

@@ -152,6 +152,11 @@ class Explanation:
                 f"The budget ended before all of {sum(r.searched.values()):,} operators were searched with all laws; "
                 f"planned by cheaper means: {parts}. ef.Budget(seconds=…, bytes=…) allows more"
             )
+        if r.hurried:
+            lines.append(
+                f"The seconds of the budget did not suffice to compile {count(r.hurried, 'kernel')} with all "
+                "optimisations; ef.Budget(seconds=…) allows more, and a plan from the cache needs them for nothing else"
+            )
         if r.laws_fired:
             fired = sorted(r.laws_fired.items(), key=lambda kv: (-kv[1], kv[0]))
             more = f", and {len(fired) - 8} more" if len(fired) > 8 else ""

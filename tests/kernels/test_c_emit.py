@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from eqfuse.emit.c import kernels as c_kernels
 from eqfuse.emit.c import schedule as scheduling
-from eqfuse.emit.c.kernels import BRIEF, CKernel, Module, loaded, module_text, modules
+from eqfuse.emit.c.kernels import BRIEF, CKernel, Module, hurried, loaded, module_text, modules
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, node
 from eqfuse.kinds import kind_named
@@ -274,6 +275,18 @@ def test_texts_of_brief_kernels_are_compiled_in_little_time_and_apart_from_other
     with pytest.raises(ValueError):
         loaded(texts)
     assert asked == [([brief.text, long.text], [brief.text])]
+
+
+def test_where_the_seconds_do_not_suffice_the_longest_kernels_are_compiled_with_all_optimisations() -> None:
+    kernels = [emitted("map", body([read(0, (n,))], gelu(read(0, (n,))))) for n in (10, 1 << 18, 1 << 22, 1 << 20)]
+    names = [k.name for k in kernels]
+    assert hurried(kernels, math.inf) == hurried(kernels, 1e9) == set()
+    fewer = [hurried(kernels, seconds) for seconds in np.linspace(0, 1, 500)]
+    distinct = [names for i, names in enumerate(fewer) if names not in fewer[:i]]
+    assert distinct == [{*names[1:]}, {names[1], names[3]}, {names[1]}, set()]
+    quick, careful = modules(kernels, distinct[1])
+    assert quick.is_quick and [k.name for k in quick.kernels] == [names[0], names[1], names[3]]
+    assert not careful.is_quick and [k.name for k in careful.kernels] == [names[2]]
 
 
 def test_a_chunk_of_one_unit_is_no_loop_since_compilers_unroll_it_before_they_make_vectors() -> None:

@@ -83,6 +83,23 @@ def right(program: ef.Program, graph: ef.Graph) -> bool:
     return all(np.allclose(a, b, rtol=1e-6, atol=1e-9) for a, b in zip(got, wanted, strict=True))
 
 
+@pytest.mark.parametrize("limit", [2.0, 1.9])
+def test_seconds_of_a_compiler_that_is_waited_for_count_and_those_of_another_program_do_not(
+    monkeypatch: pytest.MonkeyPatch, limit: float
+) -> None:
+    used, passed = Clock(0.0), Clock(0.0)
+    monkeypatch.setattr(time, "thread_time", used)
+    monkeypatch.setattr(time, "perf_counter", passed)
+    meter = limits.Meter(Budget(seconds=limit))
+    stage = meter.within(0.5)
+    with stage.waiting():
+        used.now, passed.now = 0.25, 1.75
+    assert meter.allowance.left == meter.anew().allowance.left == pytest.approx(limit - 1.75)
+    assert stage.allowance.spent() == SECONDS and meter.allowance.spent() is None
+    passed.now += 100
+    assert meter.allowance.left == pytest.approx(limit - 1.75)
+
+
 def by_ticks(clock: Clock, seconds: float, tick: float) -> tuple[ef.Graph, ef.Program]:
     clock.tick = tick
     graph = small()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.device import device
 from eqfuse.emit.c.executable import CExecutable
@@ -16,8 +17,8 @@ from eqfuse.plan.memory import ALIGNMENT, Needs
 from eqfuse.plan.plan import Kernel, Plan
 
 
-def emit(plan: Plan, carried: Mapping[int, int] | None = None) -> CExecutable:
-    return CExecutable(plan, carried)
+def emit(plan: Plan, carried: Mapping[int, int] | None = None, meter: Meter | None = None) -> CExecutable:
+    return CExecutable(plan, carried, meter)
 
 
 def needs(kernel: Kernel, device: Device) -> Needs:

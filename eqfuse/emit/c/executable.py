@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.c.kernels import CKernel, emit_kernel, emit_spread, loaded, modules
+from eqfuse.budget import Meter, unmetered
+from eqfuse.emit.c.kernels import CKernel, emit_kernel, emit_spread, hurried, loaded, modules
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.executable import in_order
 from eqfuse.emit.numpy.executable import NumpyExecutable
@@ -30,14 +31,15 @@ def _strides(part: PlacedSlice) -> tuple[int, ...]:
 
 
 class CExecutable(NumpyExecutable):
-    """A plan as C kernels, compiled when it is made. `text`: the C texts; nothing where no kernel is fused."""
+    """A plan as C kernels, compiled when it is made, within what `meter` has left. `text`: the C texts; nothing where
+    no kernel is fused."""
 
     reads_in_order = True
 
-    def __init__(self, plan: Plan, carried: Mapping[int, int] | None = None) -> None:
+    def __init__(self, plan: Plan, carried: Mapping[int, int] | None = None, meter: Meter | None = None) -> None:
         self.text = ""
+        self._meter = meter or unmetered()
         self._read_by_kernels: set[int] = set()
-        self._spread: dict[str, tuple[CKernel, Any]] = {}  # those with gaps, and their functions: alike ones are one
         super().__init__(plan, carried)
         self._in_order = [i for i, v in enumerate(plan.inputs) if v in self._read_by_kernels]
 
@@ -51,11 +53,7 @@ class CExecutable(NumpyExecutable):
         emitted = [None if k.is_view else self._emitted_kernel(k, rounds) for k in kernels]
         ours = {k.name: k for k in emitted if isinstance(k, CKernel)}  # alike kernels are one
         self._warns_never = all(k is None or isinstance(k, CKernel) for k in emitted)
-        functions: dict[str, Any] = {}
-        if ours:
-            texts = modules([*ours.values()])
-            self.text = "\n".join(module.text for module in texts)
-            functions = loaded(texts)
+        functions = self._compiled([*ours.values()]) if ours else {}
         views = {k.writes[0] for k in kernels if k.is_view}
         callables: list[NumpyKernel | None] = []
         for k, e in zip(kernels, emitted, strict=True):
@@ -67,8 +65,17 @@ class CExecutable(NumpyExecutable):
             callables.append(e)
         return callables
 
+    def _compiled(self, kernels: Sequence[CKernel]) -> dict[str, Any]:
+        """The functions of `kernels`, by name."""
+        in_haste = hurried(kernels, self._meter.allowance.left)
+        self._meter.hurried |= in_haste
+        texts = modules(kernels, in_haste)
+        self.text = "\n".join([*filter(None, [self.text]), *[module.text for module in texts]])
+        with self._meter.waiting():
+            return loaded(texts)
+
     def _emitted_kernel(self, kernel: Kernel, rounds: bool) -> NumpyKernel | CKernel:
-        emitted = emit_kernel(kernel, self.plan.device, rounds)
+        emitted = emit_kernel(kernel, self.plan.device, rounds, meter=self._meter)
         if isinstance(emitted, CKernel):
             return emitted.with_constants([i for i, v in enumerate(kernel.reads) if v in self._constants], rounds)
         return emitted
@@ -79,25 +86,33 @@ class CExecutable(NumpyExecutable):
         copies = emitted.copied(function, constants)
         return {f"panels{kernel.writes[0]}_{i}": array for i, array in enumerate(copies)}
 
-    def _with_gaps(self, i: int, kernel: Kernel, parts: Sequence[PlacedSlice | None]) -> NumpyKernel:
+    def _with_gaps(
+        self, kernels: Sequence[Kernel], parts: Mapping[int, Sequence[PlacedSlice | None]]
+    ) -> dict[int, NumpyKernel]:
+        emitted = {i: self._emitted_with_gaps(i, kernels[i], lying) for i, lying in parts.items()}
+        spread = {k.name: k for k in emitted.values() if isinstance(k, CKernel)}  # alike ones are one
+        functions = self._compiled([*spread.values()]) if spread else {}
+        views = {k.writes[0] for k in self.plan.kernels if k.is_view}
+
+        def called(i: int, k: CKernel) -> NumpyKernel:
+            in_views = [j for j, v in enumerate(kernels[i].reads) if v in views]
+            return spread[k.name].called(functions[k.name], in_views)
+
+        return {i: called(i, k) if isinstance(k, CKernel) else k for i, k in emitted.items()}
+
+    def _emitted_with_gaps(
+        self, i: int, kernel: Kernel, parts: Sequence[PlacedSlice | None]
+    ) -> NumpyKernel | CKernel:
+        """What runs `kernel`, number `i`, where its results are `parts` of others: as before if these have no gaps."""
         before = self._emitted[i]
         assert before is not None
         if not isinstance(before.schedule, LoopsSchedule):
-            emitted = emit_kernel(kernel, self.plan.device, gaps=True)
-            assert isinstance(emitted, NumpyKernel)
-            return emitted
+            return emit_kernel(kernel, self.plan.device, gaps=True)
         ordered = [contiguous(self.plan.types[v].shape) for v in kernel.writes]
         strides = [lie if p is None else _strides(p) for lie, p in zip(ordered, parts, strict=True)]
         if strides == ordered:
             return before
-        spread = emit_spread(kernel, self.plan.device, self.plan.numerics != "approximate", strides)
-        if spread.name not in self._spread:
-            (module,) = modules([spread])
-            self.text = f"{self.text}\n{module.text}"
-            self._spread[spread.name] = spread, loaded([module])[spread.name]
-        spread, function = self._spread[spread.name]
-        views = {k.writes[0] for k in self.plan.kernels if k.is_view}
-        return spread.called(function, [j for j, v in enumerate(kernel.reads) if v in views])
+        return emit_spread(kernel, self.plan.device, self.plan.numerics != "approximate", strides)
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         accepted = [*super()._accepted(arrays)]

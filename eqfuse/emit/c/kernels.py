@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import CallsSchedule, numpy_side
 from eqfuse.emit.c.convolution import writer as convolution_writer
@@ -41,6 +42,7 @@ from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine import c_calls
 from eqfuse.machine.c_objects import load_all
 from eqfuse.machine.c_threads import compiling, runner
+from eqfuse.machine.thread_limit import thread_count
 from eqfuse.plan.plan import Kernel
 
 RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
@@ -51,6 +53,7 @@ void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long
 """
 TOGETHER = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
 BRIEF = 2e-6  # predicted seconds of a kernel, below which its text is compiled in little time: a call takes longer
+PACE, QUICK_PACE = 2.5e-5, 1.5e-5  # seconds of gcc for a character of a kernel, with all optimisations and with fewer
 TEXTS = 8  # from how many on texts are longer: each takes a compiler's start
 TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR}
 
@@ -154,11 +157,13 @@ def nothing(body: Graph) -> Source:
     return source
 
 
-def emit_kernel(kernel: Kernel, device: Device, rounds: bool = True, gaps: bool = False) -> NumpyKernel | CKernel:
+def emit_kernel(
+    kernel: Kernel, device: Device, rounds: bool = True, gaps: bool = False, meter: Meter | None = None
+) -> NumpyKernel | CKernel:
     """What runs `kernel`. UnsupportedOp when its kind or an operator has no form here."""
     kind = kind_named(kernel.kind)
     if kind.has_plans:
-        planned: NumpyKernel = kind.emit_plans(kernel, device)
+        planned: NumpyKernel = kind.emit_plans(kernel, device, meter)
         return planned
     schedule = kind.schedule(kernel.body, device)
     if isinstance(schedule, CallsSchedule) and gaps:
@@ -186,8 +191,22 @@ def module_text(kernels: Collection[CKernel]) -> str:
     return f"{HEAD}{types}\n{with_functions(sources)}"
 
 
-def modules(kernels: Sequence[CKernel]) -> list[Module]:
-    """Texts that together have every kernel once. They are compiled side by side, so each has a few kernels only."""
+def hurried(kernels: Collection[CKernel], seconds: float) -> set[str]:
+    """The names of those kernels that are compiled in little time though they are not brief, so that all are compiled
+    within about `seconds`: where these do not suffice, those that take the longest are the ones compiled with care."""
+    lengths = {k.name: len(k.text.source) for k in kernels}
+    left = seconds * thread_count() - QUICK_PACE * sum(lengths.values())
+    names = set()
+    for k in sorted(kernels, key=lambda k: -k.schedule.seconds):
+        left -= (PACE - QUICK_PACE) * lengths[k.name]
+        if left < 0 and k.schedule.seconds >= BRIEF:
+            names.add(k.name)
+    return names
+
+
+def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[Module]:
+    """Texts that together have every kernel once; those named `in_haste` stand with the brief ones. Texts are compiled
+    side by side, so each has a few kernels only."""
     each = {k.name: k for k in kernels}.values()
     short, long = TOGETHER
     least = min(max(short, sum(len(k.text.source) for k in each) // TEXTS), long)
@@ -195,7 +214,7 @@ def modules(kernels: Sequence[CKernel]) -> list[Module]:
     for is_quick in (True, False):
         groups: list[list[CKernel]] = []
         for k in each:
-            if (k.schedule.seconds < BRIEF) is not is_quick:
+            if (k.schedule.seconds < BRIEF or k.name in in_haste) is not is_quick:
                 continue
             if not groups or sum(len(other.text.source) for other in groups[-1]) >= least:
                 groups.append([])

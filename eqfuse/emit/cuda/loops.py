@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.steps import begun_in_place, emitted_steps, held_results
 from eqfuse.ir.graph import Node
@@ -27,11 +28,11 @@ Run = Callable[..., Sequence[Any]]  # a step, on arrays of the device
 class CudaLoop:
     """A loop over the programs of its steps."""
 
-    def __init__(self, kernel: Kernel, device: Device) -> None:
+    def __init__(self, kernel: Kernel, device: Device, meter: Meter | None) -> None:
         self.loop = loop = planned_loop(kernel)
         self.body = kernel.body
         self.types = results_of(loop.op, [a.type for a in loop.args], loop.attrs)
-        self.steps = emitted_steps(loop, kernel.inner, device)
+        self.steps = emitted_steps(loop, kernel.inner, device, meter)
         self.kept, first = self.steps[-1].kept, first_carries(loop)
         self.first = {number: first[number] for number in self.kept}  # which arguments what is kept begins with
         self.carries = begun_in_place(kernel, {number: loop.args[argument] for number, argument in self.first.items()})

@@ -55,8 +55,10 @@ class NumpyExecutable(Executable):
         anywhere = {i for i, k in emitted if not k.parts.returned}
         placed = updates(plan, gaps | shared, shared, carried, last, loops, anywhere)
         self.kept = placed.kept
-        for i in gaps.intersection(part.maker for part in placed.parts.values()):
-            self._emitted[i] = self._with_gaps(i, kernels[i], [placed.parts.get(v) for v in kernels[i].writes])
+        with_gaps = sorted(gaps.intersection(part.maker for part in placed.parts.values()))
+        parts = {i: [placed.parts.get(v) for v in kernels[i].writes] for i in with_gaps}
+        for i, emitted_anew in self._with_gaps(kernels, parts).items():
+            self._emitted[i] = emitted_anew
         self._layout = layout(plan, placed, returned, workspaces, carried)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._constants)
         self._ready: list[BoundCall] = []  # bound to small arenas, while no call uses them
@@ -66,9 +68,12 @@ class NumpyExecutable(Executable):
         """What runs each kernel; None for a view."""
         return [None if k.is_view else emit_kernel(k, self.plan.device) for k in kernels]
 
-    def _with_gaps(self, i: int, kernel: Kernel, parts: Sequence[PlacedSlice | None]) -> NumpyKernel:
-        """What runs `kernel`, number `i`, where its results are `parts` of others, with gaps between their elements."""
-        return emit_kernel(kernel, self.plan.device, gaps=True)
+    def _with_gaps(
+        self, kernels: Sequence[Kernel], parts: Mapping[int, Sequence[PlacedSlice | None]]
+    ) -> dict[int, NumpyKernel]:
+        """What runs those of `kernels`, by number, of which results are `parts` of others, with gaps between their
+        elements."""
+        return {i: emit_kernel(kernels[i], self.plan.device, gaps=True) for i in parts}
 
     def run(self, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         self._counted(arrays)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.conv import conv_kernel
 from eqfuse.emit.numpy.library import block_copies_kernel, library_kernel
@@ -100,9 +101,9 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
     return emitted
 
 
-def loop_of_plans(kernel: Kernel, device: Device) -> NumpyKernel:
+def loop_of_plans(kernel: Kernel, device: Device, meter: Meter | None) -> NumpyKernel:
     """The loop or choice `kernel`, whose steps are programs of their own."""
-    source = loop_kernel(kernel, device)
+    source = loop_kernel(kernel, device, meter)
     return NumpyKernel(source.text(), source, loop_schedule(kernel, source.kernel_bytes))
 
 

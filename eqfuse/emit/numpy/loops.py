@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.executable import in_order as ordered
 from eqfuse.emit.numpy.source import Source, tuple_text
@@ -26,11 +27,11 @@ from eqfuse.plan.loops import first_carries, is_indexed, planned_loop, result_at
 from eqfuse.plan.plan import Kernel
 
 
-def loop_kernel(kernel: Kernel, device: Device) -> Source:
+def loop_kernel(kernel: Kernel, device: Device, meter: Meter | None) -> Source:
     """The kernel of a loop or a choice."""
     n = planned_loop(kernel)
     source = Source(kernel.body)
-    steps = emitted_steps(n, kernel.inner, device)
+    steps = emitted_steps(n, kernel.inner, device, meter)
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps)}
     source.names |= {"int": int, "order": scan_indices, "part": part, "begin": _begun, "settle": _settle}
     source.names["in_order"] = ordered
