@@ -122,8 +122,26 @@ class _NodesLeft:
             raise TooManyCopies
 
 
+# Of a value that is computed, its views as they are taken on the leaves below it, as `_pushed` holds nodes.
+_views: WeakKeyDictionary[Node, dict[tuple, tuple[Node | None, int]]] = WeakKeyDictionary()
+
+
 def _taken(view: Node, value: Node, left: _NodesLeft) -> Node:
-    """The view `view` of `value`, taken on the leaves below it."""
+    """The view `view` of `value`, taken on the leaves below it. What bodies share is done once."""
+    if not computes(value):
+        return _taken_anew(view, value, left)
+    known, key = _views.setdefault(value, {}), (view.op, view.attrs)
+    if key in known:
+        shown, made = known[key]
+        left.spend(made)
+        return shown or value
+    before = left.nodes
+    shown = _taken_anew(view, value, left)
+    known[key] = None if shown is value else shown, before - left.nodes
+    return shown
+
+
+def _taken_anew(view: Node, value: Node, left: _NodesLeft) -> Node:
     whole, rank, region = value.shape, len(value.shape), _region(value)
     left.spend(len(region))
     pushed: dict[Node, Node] = {}
