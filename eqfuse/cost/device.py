@@ -152,6 +152,11 @@ class Device(SummarisedValue):
         return int(0.7 * self.l2_bytes)
 
     @property
+    def compute_capability(self) -> int:
+        """Of a GPU of NVIDIA's, as 80 of sm_80; 0 of what is none."""
+        return int(self.arch.removeprefix("sm_")) if self.arch.startswith("sm_") else 0
+
+    @property
     def tiles_products(self) -> bool:
         """Do tiled kernels of our own compute products, with elementwise work around them? Else BLAS, by panels."""
         return bool(self.tiled_flops)

@@ -105,9 +105,10 @@ class Target:
     `in_place`: updates of a loop's carries write where these lie. `copies_overlap`: a copy is right where what it reads
     and what it writes overlap. `reads_blocks`: what kernels read again from main memory may be read once, block by
     block, by a loop over blocks that stay in a cache. `holds_tiles`: a kernel holds a tile of each of its values in
-    memory, which takes less where tiles are smaller. `copies_operands`: kernels copy the operands of products, and of
-    windows, block by block, and may compute them on the way. `compiles`: to emit a program takes seconds, which its
-    compile's meter counts."""
+    memory, which takes less where tiles are smaller. `copies_operands`: products and windows are loops of our own,
+    which copy the operands block by block and may compute them on the way. `compiles`: to emit a program takes seconds,
+    which its compile's meter counts. `offloads`: kernels are launched on a device with a memory of its own, where a
+    call copies its arguments; the operators of a step are one launch."""
 
     package: str
     names: tuple[str, ...]
@@ -122,6 +123,7 @@ class Target:
     holds_tiles: bool = False
     copies_operands: bool = False
     compiles: bool = False
+    offloads: bool = False
 
 
 TARGETS = {
@@ -130,7 +132,8 @@ TARGETS = {
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
                 meanwhile="numpy", in_place=True, copies_overlap=True, reads_blocks=True, copies_operands=True,
                 compiles=True),
-    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True),
+    "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True,
+                   offloads=True),
 }
 OURS = frozenset(TARGETS)
 CPU = ["c", "numpy"]  # what "cpu" means: the first of these that is here;
@@ -200,6 +203,11 @@ def holds_tiles(device: Device) -> bool:
 def copies_operands(device: Device) -> bool:
     """Do kernels for `device` copy the operands of products block by block, and compute them on the way?"""
     return _row(device.target).copies_operands
+
+
+def offloads(device: Device) -> bool:
+    """Are kernels launched on `device`, in a memory of its own?"""
+    return _row(device.target).offloads
 
 
 def runs_meanwhile(device: Device) -> str:

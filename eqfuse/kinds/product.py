@@ -143,7 +143,7 @@ def _unwidened(n: Node) -> Node | None:
 
 
 def has_tensor_cores(dtype: str, device: Device) -> bool:
-    return dtype in SMALL and device.tiles_products and int(device.arch.removeprefix("sm_")) >= TENSOR_CORES
+    return dtype in SMALL and device.tiles_products and device.compute_capability >= TENSOR_CORES
 
 
 def has_form(dtype: str) -> bool:

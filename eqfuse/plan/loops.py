@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.targets import writes_in_place
+from eqfuse.cost.targets import offloads, writes_in_place
 from eqfuse.cost.work import element_work, touches
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
@@ -247,11 +247,11 @@ def turn_seconds(device: Device, nbytes: int = 0) -> float:
 
 
 def step_seconds(body: Graph, device: Device) -> float:
-    """What a step takes whose values stay near: a call for each operator, or on a GPU one launch."""
+    """What a step takes whose values stay near: a call for each operator, or one launch where there are launches."""
     works = [
         element_work(n.op, n.attrs, n.type, [a.type for a in n.args], device, None) for n in body.computations
     ]
-    calls = 1 if device.multiprocessors else sum(w.calls for w in works)
+    calls = 1 if offloads(device) else sum(w.calls for w in works)
     return sum(w.seconds for w in works) + calls * max(device.call_seconds, device.launch_seconds)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqfuse.budget import Meter
-from eqfuse.cost.targets import emitter
+from eqfuse.cost.targets import emitter, offloads
 from eqfuse.emit.executable import Executable
 from eqfuse.emit.onnx.model import to_onnx
 from eqfuse.errors import EqfuseError
@@ -112,7 +112,7 @@ class Program(SummarisedValue):
         of loops, and where NumPy would take long, or much memory."""
         graph = self.plan.graph
         large = sum(n.type.nbytes for n in graph.operators) > LARGE or self.report.unfused_seconds > LONG
-        if large or self.plan.device.kind == "gpu" or any(n.op in LOOPS for n in graph.nodes):
+        if large or offloads(self.plan.device) or any(n.op in LOOPS for n in graph.nodes):
             return None
         with np.errstate(all="ignore"):
             numpy, own = in_turn([partial(evaluate, graph, arrays), partial(self.run, arrays)])

@@ -20,7 +20,7 @@ import numpy as np
 from eqfuse.budget import Meter, budget_of
 from eqfuse.compiler import compile_graph
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import CPU, device_for
+from eqfuse.cost.targets import CPU, device_for, offloads
 from eqfuse.errors import EqfuseError, MemoryLimitError, user_level
 from eqfuse.ir.graph import Graph
 from eqfuse.machine.files import prune, sealed, set_aside, unsealed, write_atomically
@@ -124,7 +124,7 @@ def _timed(graph: Graph, programs: Sequence[Program], watch: Watch) -> list[floa
 
 
 def _in_turn(programs: Sequence[Program], arrays: Sequence[np.ndarray], watch: Watch) -> list[float]:
-    if any(p.plan.device.kind == "gpu" for p in programs):  # a call would copy the arguments there
+    if any(offloads(p.plan.device) for p in programs):  # a call would copy the arguments there
         return [sum(p.executable.kernel_seconds(arrays)) for p in programs]
     return in_turn([partial(p.run, arrays) for p in programs], watch.look)
 
