@@ -88,7 +88,7 @@ def lost(program: str) -> dict[str, float]:
     import eqfuse as ef
     from eqfuse.cost.profiles import DEVICES as PROFILES
     from eqfuse.egraph.saturate import saturate_segment
-    from eqfuse.egraph.segments import segments, whole
+    from eqfuse.egraph.segments import one_segment, segments
     from eqfuse.egraph.space import Space
     from eqfuse.extract import choose
     from eqfuse.rewrites import admitted, select
@@ -100,7 +100,7 @@ def lost(program: str) -> dict[str, float]:
         space = Space(graph, tuple(saturate_segment(p, laws, budget) for p in pieces), tuple(uses))
         return choose(space, PROFILES[device]).seconds
 
-    return {device: seconds(segments, device) / seconds(whole, device) for device in DEVICES}
+    return {device: seconds(segments, device) / seconds(one_segment, device) for device in DEVICES}
 
 
 def cold(*task: str) -> Any:

@@ -29,6 +29,7 @@ from eqfuse.rewrites.language.law import (
     tensors,
     varies,
 )
+from eqfuse.rewrites.language.views import shape
 from eqfuse.rewrites.language.words import power
 
 x, y, z = tensors("x y z")
@@ -37,16 +38,12 @@ a, b, w = tensors("a b w")
 COMMUTATIVE = ("maximum", "minimum", "fmax", "fmin", "gcd", "lcm", "agm", "betaln")  # functions of real numbers
 
 
-def shape(t: TensorType) -> tuple[int, ...]:
-    return t.shape
-
-
 def _commutes(op: str) -> Law:
     exactness = REASSOCIATES if row(op).either_zero else EXACT  # of 0 and -0 the result may be either
     return Law(f"{op}_commutes", apply(op, x, y), apply(op, y, x), exactness=exactness)
 
 
-def ones(like: TensorType) -> Literal:
+def one_literal(like: TensorType) -> Literal:
     return Literal(np.ones((), like.dtype))
 
 
@@ -82,7 +79,7 @@ LAWS = [
     Law("double", x + x, x * 2.0, exactness=EXACT, both=True),
     Law("square_is_product", apply("square", x), x * x, exactness=EXACT, both=True),
     Law("power_one", x**1.0, x, exactness=EXACT),
-    Law("power_zero", x**0.0, filled_with(ones, x), exactness=EXACT),  # of a NaN too
+    Law("power_zero", x**0.0, filled_with(one_literal, x), exactness=EXACT),  # of a NaN too
     Law("power_two", power(x, 2.0), x * x, exactness=REASSOCIATES),
     Law("power_three", x**3.0, x * x * x, exactness=REASSOCIATES),
     Law("power_four", x**4.0, apply("square", x * x), exactness=REASSOCIATES),

@@ -24,6 +24,7 @@ from eqfuse.rewrites.language.law import (
     guard,
     in_program,
     is_constant,
+    nonempty,
     over_complex,
     over_float16,
     tensors,
@@ -72,10 +73,6 @@ def row_scale(r: Term) -> Guard:
 
 def column_scale(c: Term) -> Guard:
     return guard(f"{c} has extent 1 on its last but one axis", _column_scale, c)
-
-
-def filled(t: Term) -> Guard:
-    return guard(f"{t} is not empty", lambda t: t.size > 0, t)
 
 
 def _is_diagonal(x: TensorType, y: TensorType, ranges: tuple) -> bool:
@@ -147,9 +144,9 @@ LAWS = [
     Law("broadcast_idle_on_right", x @ y.broadcast_to(s), x @ y, exactness=REASSOCIATES),
     # scales that move through a product
     Law("row_scale_through", (x * r) @ w, (x @ w) * r, (row_scale(r),), REASSOCIATES, both=True),
-    Law("row_divisor_through", (x / r) @ w, (x @ w) / r, (row_scale(r), filled(x)), REASSOCIATES, both=True),
+    Law("row_divisor_through", (x / r) @ w, (x @ w) / r, (row_scale(r), nonempty(x)), REASSOCIATES, both=True),
     Law("column_scale_through", x @ (w * c), (x @ w) * c, (column_scale(c),), REASSOCIATES, both=True),
-    Law("column_divisor_through", x @ (w / c), (x @ w) / c, (column_scale(c), filled(w)), REASSOCIATES, both=True),
+    Law("column_divisor_through", x @ (w / c), (x @ w) / c, (column_scale(c), nonempty(w)), REASSOCIATES, both=True),
     Law(
         "diagonal_into_right", (x * g) @ w, x @ (g.reshape(computed(_as_column, g)) * w),
         (one_row,), REASSOCIATES,

@@ -128,7 +128,7 @@ def _laws_of_reduction(op: str) -> list[Law]:
             exactness=REDUCTIONS[op]),
         Law(f"flip_out_of_{op}", f(x.flip(p), q), f(x, q).flip(p),
             exactness=EXACT if op in ("any", "all") else REASSOCIATES),
-        Law(f"slice_into_{op}", f(x, q).slice(s), f(x.slice(computed(views.widened, x, q, s)), q),
+        Law(f"slice_into_{op}", f(x, q).slice(s), f(x.slice(computed(views.before_reduction, x, q, s)), q),
             exactness=REDUCTIONS[op]),
     ]  # fmt: skip
 

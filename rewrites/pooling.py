@@ -22,6 +22,7 @@ from eqfuse.rewrites.language.law import (
     finite,
     floating,
     guard,
+    nonempty,
     over_complex,
     over_float16,
     positive,
@@ -88,7 +89,7 @@ def _window_axes(window: Ints) -> Ints:
 
 
 same_shape = guard("x and y have one shape", lambda x, y: x.shape == y.shape, x, y)
-filled = guard("x is not empty", lambda x: x.size > 0, x)  # else a window holds nothing but padding
+x_nonempty = nonempty(x)  # else a window holds nothing but padding
 over_all = guard("the window holds everything", _holds_all, x, window, padding)
 point = guard("the window is a point", lambda w: set(w) == {1}, window)
 
@@ -104,7 +105,7 @@ def linear(name: str, f: Any, when: tuple[Guard, ...], a: Term, b: Term) -> list
 LAWS = [
     # order and pooling
     Law("clamp_out_of_window_max", window_max(maximum(x, c)), maximum(window_max(x), c),
-        (constant_in_window(c), filled), REASSOCIATES, both=True),
+        (constant_in_window(c), x_nonempty), REASSOCIATES, both=True),
     Law("cap_out_of_window_max", window_max(minimum(x, c)), minimum(window_max(x), c),
         (constant_in_window(c),), REASSOCIATES),
     Law("shift_out_of_window_max", window_max(x + c), window_max(x) + c,
@@ -113,7 +114,7 @@ LAWS = [
         (constant_in_window(c), positive(c), floating(x)), REASSOCIATES),
     Law("positive_divisor_out_of_window_max", window_max(x / c), window_max(x) / c,
         (constant_in_window(c), positive(c), finite(c)), REASSOCIATES),
-    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), (filled,), REASSOCIATES)
+    *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), (x_nonempty,), REASSOCIATES)
       for f in BOUNDED),
     *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=REASSOCIATES)
       for f in UNBOUNDED),

@@ -11,7 +11,7 @@ import numpy as np
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.ranges import exchanges
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites.algebra import filled_with, ones
+from eqfuse.rewrites.algebra import filled_with, one_literal
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
@@ -59,7 +59,7 @@ acos, asin, atanh, isfinite, isnan = map(function, ("acos", "asin", "atanh", "is
 constant_along = guard("c is constant along the axes", one_along, c, p)
 
 
-def zeros(like: TensorType) -> Literal:
+def zero_literal(like: TensorType) -> Literal:
     return Literal(np.zeros((), like.dtype))
 
 
@@ -109,9 +109,9 @@ LAWS = [
     Law("power_minus_one_and_a_half_of_nonnegative", x**-1.5, 1.0 / (x * sqrt(x)), (nonnegative(x),), REASSOCIATES,
         float16=APPROXIMATE),
     # what is finite cancels
-    Law("finite_minus_itself", x - x, filled_with(zeros, x), (finite(x),), EXACT),
-    Law("finite_over_itself", x / x, filled_with(ones, x), (finite(x), nonzero(x)), EXACT),
-    Law("sin_squared_plus_cos_squared_of_finite", sin(x) * sin(x) + cos(x) * cos(x), filled_with(ones, x),
+    Law("finite_minus_itself", x - x, filled_with(zero_literal, x), (finite(x),), EXACT),
+    Law("finite_over_itself", x / x, filled_with(one_literal, x), (finite(x), nonzero(x)), EXACT),
+    Law("sin_squared_plus_cos_squared_of_finite", sin(x) * sin(x) + cos(x) * cos(x), filled_with(one_literal, x),
         (finite(x),), REASSOCIATES),
     Law("finite_masked", x * c.cast(d), where(c, x, 0.0), (finite(x),), REASSOCIATES),
     # rectifiers

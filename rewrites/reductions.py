@@ -28,6 +28,7 @@ from eqfuse.rewrites.language.law import (
     computed,
     floating,
     guard,
+    nonempty,
     over_complex,
     over_float16,
     tensors,
@@ -62,7 +63,7 @@ def _agree_along(t: TensorType, u: TensorType, axes: Axes) -> bool:
     return all(t.extent(a) == u.extent(a) for a in axes)
 
 
-def count(t: TensorType, axes: Axes) -> int:
+def elements_along(t: TensorType, axes: Axes) -> int:
     return math.prod(t.extent(a) for a in axes)
 
 
@@ -78,27 +79,19 @@ def _last_axes(t: TensorType, p: Axes) -> bool:
     return len(p) > 1 and p == tuple(range(-len(p), 0)) and t.extent(-1) > 1
 
 
-def _filled(t: TensorType) -> bool:
-    return t.size > 0
-
-
 def _is_count(value: Literal, t: TensorType, axes: Axes) -> bool:
-    return value.array.size == 1 and value.array.reshape(()).item() == count(t, axes) != 0
+    return value.array.size == 1 and value.array.reshape(()).item() == elements_along(t, axes) != 0
 
 
 def _counts_product(value: Literal, x: TensorType, w: TensorType, axes: Axes) -> bool:
-    return value.array.size == 1 and value.array.reshape(()).item() == count(product_type(x, w), axes) != 0
+    return value.array.size == 1 and value.array.reshape(()).item() == elements_along(product_type(x, w), axes) != 0
 
 
 def product_type(x: TensorType, w: TensorType) -> TensorType:
     return row("matmul").type([x, w], ())
 
 
-def filled(t: Term) -> Guard:
-    return guard(f"{t} is not empty", _filled, t)
-
-
-def counts(t: Term) -> Guard:
+def counts_elements(t: Term) -> Guard:
     return guard(f"n counts {t}'s elements along the axes", _is_count, n, t, p)
 
 
@@ -191,10 +184,10 @@ _OF_SUMS = [
         (bounded("p are the last axes, several of them", _last_axes, x, p),), REASSOCIATES),
     # hoisting what does not change along the axes: were it to change, the right side would have another type
     Law("scale_out_of_sum", (x * s).sum(p), x.sum(p) * s, exactness=REASSOCIATES),
-    Law("divisor_out_of_sum", (x / s).sum(p), x.sum(p) / s, (filled(x),), REASSOCIATES),
+    Law("divisor_out_of_sum", (x / s).sum(p), x.sum(p) / s, (nonempty(x),), REASSOCIATES),
     Law(
         "shift_out_of_mean", (x + b).sum(p) / constant(n), x.sum(p) / constant(n) + b,
-        (counts(x),), APPROXIMATE,  # b may cancel x
+        (counts_elements(x),), APPROXIMATE,  # b may cancel x
     ),
     # (a product has rounded what the shift cancels)
     Law(
@@ -210,9 +203,10 @@ _OF_SUMS = [
 _OF_REALS = [
     Law("negative_out_of_sum", (-x).sum(p), -x.sum(p), (floating(x),), REASSOCIATES),
     Law("negative_out_of_cumsum", cumsum(-x), -cumsum(x), (floating(x),), REASSOCIATES),
-    Law("shift_out_of_sum", (x + b).sum(p), x.sum(p) + b * computed(count, x, p), (varies(b),), APPROXIMATE),
-    Law("subtrahend_out_of_sum", (x - b).sum(p), x.sum(p) - b * computed(count, x, p), (varies(b),), APPROXIMATE),
-    Law("minuend_out_of_sum", (b - x).sum(p), b * computed(count, x, p) - x.sum(p), (varies(b),), APPROXIMATE),
+    Law("shift_out_of_sum", (x + b).sum(p), x.sum(p) + b * computed(elements_along, x, p), (varies(b),), APPROXIMATE),
+    Law("subtrahend_out_of_sum", (x - b).sum(p), x.sum(p) - b * computed(elements_along, x, p), (varies(b),),
+        APPROXIMATE),
+    Law("minuend_out_of_sum", (b - x).sum(p), b * computed(elements_along, x, p) - x.sum(p), (varies(b),), APPROXIMATE),
     # two reductions are one
     Law("sums_meet", x.sum(p) + y.sum(p), (x + y).sum(p), (agree, floating(x), several), REASSOCIATES),
     Law("sums_meet_in_difference", x.sum(p) - y.sum(p), (x - y).sum(p), (agree, floating(x), several), REASSOCIATES),
@@ -244,15 +238,15 @@ _OF_REALS = [
     Law("log_of_prod", log(prod(x)), log(x).sum(p), domain("log", x), APPROXIMATE),
     Law("abs_out_of_prod", prod(abs(x)), abs(prod(x)), (floating(x),), REASSOCIATES),
     Law("sqrt_out_of_prod", prod(sqrt(x)), sqrt(prod(x)), domain("sqrt", x), APPROXIMATE),
-    Law("scale_out_of_prod", prod(x * s), prod(x) * s ** computed(count, x, p), exactness=APPROXIMATE),
+    Law("scale_out_of_prod", prod(x * s), prod(x) * s ** computed(elements_along, x, p), exactness=APPROXIMATE),
     # log-sum-exp: shifted by anything it is the same, but only shifted by the maximum is it safe
     Law("log_sum_exp_shift", log(exp(x - b).sum(p)) + b, log(exp(x).sum(p)), exactness=APPROXIMATE),
     Law("log_sum_exp_of_shifted", log(exp(x + b).sum(p)), log(exp(x).sum(p)) + b, exactness=APPROXIMATE),
     # sum (x - mean)^2 = sum x^2 - n mean^2: cancels badly, so never without being asked for
     Law("one_pass_covariance", (distance * (y - mean_of_y)).sum(p), (x * y).sum(p) - mean * y.sum(p),
-        (counts(x), agree), APPROXIMATE),
+        (counts_elements(x), agree), APPROXIMATE),
     Law("mean_square_minus_squared_mean", (x * x).sum(p) / constant(n) - mean * mean,
-        (distance * distance).sum(p) / constant(n), (counts(x),), APPROXIMATE),
+        (distance * distance).sum(p) / constant(n), (counts_elements(x),), APPROXIMATE),
     # questions
     Law("any_of_not", any_(logical_not(x)), logical_not(all_(x)), exactness=EXACT),
     Law("all_of_not", all_(logical_not(x)), logical_not(any_(x)), exactness=EXACT),

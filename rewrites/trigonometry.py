@@ -6,7 +6,7 @@ In: nothing. Out: `LAWS`. An infinite angle has no sine, so that `sin² + cos² 
 from __future__ import annotations
 
 from eqfuse.ops import TABLE
-from eqfuse.rewrites.algebra import filled_with, ones
+from eqfuse.rewrites.algebra import filled_with, one_literal
 from eqfuse.rewrites.language.domains import domain, has_upper_end
 from eqfuse.rewrites.language.law import APPROXIMATE, REASSOCIATES, Law, apply, over_complex, over_float16, tensors
 from eqfuse.rewrites.language.words import cos, cosh, exp, sin, sinh, sqrt, tan, tanh
@@ -20,11 +20,11 @@ INVERSES = (
     ("tanh", "atanh"),
 )  # fmt: skip
 
-one = filled_with(ones, x)
+one = filled_with(one_literal, x)
 growing, falling = exp(x), exp(-x)
 
 LAWS = [
-    # f(-x) == -f(x) for odd functions, f(-x) == f(x) for even ones; one evaluation then serves both signs
+    # f(-x) == -f(x) for odd functions, f(-x) == f(x) for even one_literal; one evaluation then serves both signs
     *(Law(f"{f}_of_negative", apply(f, -x), -apply(f, x), exactness=REASSOCIATES) for f in ODD),
     *(Law(f"{f}_of_negative", apply(f, -x), apply(f, x), exactness=REASSOCIATES) for f in EVEN),
     *(Law(f"{f}_of_abs", apply(f, abs(x)), apply(f, x), exactness=REASSOCIATES) for f in EVEN),

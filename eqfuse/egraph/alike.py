@@ -70,7 +70,7 @@ def operators(graphs: Sequence[Graph]) -> int:
     return sum(len(graph.operators) for number, graph in enumerate(graphs) if number not in taken)
 
 
-def cycles(looks: Sequence[Hashable], longest: int = 16, fewest: int = 6) -> list[tuple[int, int, int]]:
+def repetitions(looks: Sequence[Hashable], longest: int = 16, fewest: int = 6) -> list[tuple[int, int, int]]:
     """Where `looks` repeat themselves: (first place, places in each turn, turns), in order and apart from one another.
 
     A turn has up to `longest` places, and there are `fewest` turns at least.

@@ -29,7 +29,7 @@ from eqfuse.budget import (
 from eqfuse.egraph.alike import alike_graphs
 from eqfuse.egraph.engine import Engine, Round
 from eqfuse.egraph.rules import Operator, Rule, compile_law, reads
-from eqfuse.egraph.segments import segments, whole
+from eqfuse.egraph.segments import one_segment, segments
 from eqfuse.egraph.space import EClass, ENode, Segment, Space, as_written
 from eqfuse.errors import LawError
 from eqfuse.ir.graph import Graph, Node, input_node, topological
@@ -64,7 +64,7 @@ def saturated(
     """`saturate` by these very laws, all of which `numerics` admits, within what the `meter` allows. The segments that
     run most often come first. Of a family, one is saturated. `uncut`: the graph is one segment."""
     meter = meter or Meter()
-    pieces, uses = whole(graph) if uncut else segments(graph)
+    pieces, uses = one_segment(graph) if uncut else segments(graph)
     times = Counter(use.segment for use in uses)
     others = alike_graphs(pieces, times)
     pace = Pace([0 if number in others else len(piece.operators) for number, piece in enumerate(pieces)])

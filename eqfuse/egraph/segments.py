@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, pairwise, takewhile
 
-from eqfuse.egraph.alike import FEWEST, cycles, look, operators
+from eqfuse.egraph.alike import FEWEST, look, operators, repetitions
 from eqfuse.egraph.canonical import canonical_piece, slice_of
 from eqfuse.ir.graph import Graph, Node, constants, topological
 from eqfuse.ops import Role, row
@@ -72,7 +72,7 @@ def _by_steps(order: _OrderedOperators, default: tuple[list[Graph], list[Use]]) 
     return default
 
 
-def whole(graph: Graph) -> tuple[list[Graph], list[Use]]:
+def one_segment(graph: Graph) -> tuple[list[Graph], list[Use]]:
     """`graph` as one segment."""
     return _distinct([_Piece(graph.outputs, frozenset())], sliced=False)
 
@@ -186,8 +186,8 @@ class _OrderedOperators:
         fine: list[int] = []
         while (end := next(self.places(fine[-1] + 1 if fine else 0), None)) is not None:
             fine.append(end)
-        starts = [0, *(end + 1 for end in fine[:-1])]
-        grids = iter(cycles([tuple(map(look, self.operators[a : b + 1])) for a, b in zip(starts, fine, strict=True)]))
+        looks = [tuple(map(look, self.operators[a + 1 : b + 1])) for a, b in pairwise([-1, *fine])]
+        grids = iter(repetitions(looks))
         grid = next(grids, None)
         ends: list[int] = []
         for step, end in enumerate(fine[:-1]):
@@ -206,7 +206,7 @@ class _OrderedOperators:
         small = [n.type.nbytes <= most for n in self.operators]
         live = self._live()
         ends: list[int] = []
-        for first, period, turns in cycles(self._looks, LONGEST_STEP):
+        for first, period, turns in repetitions(self._looks, LONGEST_STEP):
             if self._takes_more(first + period, period) and all(small[first : first + period * turns]):
                 phase = min(range(period), key=lambda start: sum(live[first + start : first + period * turns : period]))
                 apart = period * max(fewest, SEGMENT_OPERATORS // 2 // period)
@@ -217,7 +217,7 @@ class _OrderedOperators:
         """Where to cut between alike layers of a program too large to be searched as one, so that the next layer reads
         the fewest values of the last. What others read is stored then, even where it might be computed again."""
         ends: list[int] = []
-        for first, period, turns in cycles(self._looks, LONGEST_LAYER, FEWEST):
+        for first, period, turns in repetitions(self._looks, LONGEST_LAYER, FEWEST):
             middle = self.operators[first + period * (turns // 2 - 1) :]
             reads = [{a for m in middle[i + period : i + 2 * period] for a in self.reads[m]} for i in range(period)]
             phase = min(range(period), key=lambda i: len(reads[i].intersection(middle[i : i + period])))

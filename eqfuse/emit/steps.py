@@ -12,9 +12,10 @@ from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import emitter
 from eqfuse.ir.graph import Node, topological
+from eqfuse.ir.loops import result_number
 from eqfuse.ir.views import leaf_chain
 from eqfuse.plan.in_place import keeps_order
-from eqfuse.plan.loops import carried, first_carries, planned_loop, result_at
+from eqfuse.plan.loops import carried, first_carries, planned_loop
 from eqfuse.plan.plan import Kernel, Plan
 
 
@@ -35,7 +36,7 @@ def begun_in_place(kernel: Kernel, begun: Mapping[int, Node]) -> dict[int, int]:
     body, n = kernel.body, planned_loop(kernel)
     written = {0: 0} if body.outputs[0] is n else {}
     if body.outputs[0].op == "loop_result":
-        written = {result_at(o): j for j, o in enumerate(body.outputs)}
+        written = {result_number(o): j for j, o in enumerate(body.outputs)}
     places = {}
     for result, arg in begun.items():
         leaf, chain = leaf_chain(arg)

@@ -25,9 +25,9 @@ from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import Trace, current, differentiated
 from eqfuse.gradients.call import ResultTree, name_of, tracer
 from eqfuse.gradients.expr import filled
-from eqfuse.gradients.loops import results
 from eqfuse.gradients.row import NoDerivative
 from eqfuse.ir.graph import Body, Graph, Node, node
+from eqfuse.ir.loops import loop_results
 from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.ops.types import TensorType
 
@@ -62,7 +62,7 @@ class custom_vjp:
         if differentiated() is None:
             return self.fun(*args, **kwargs)
         call = _RuleCall(self, self._bound(args, kwargs))
-        return call.results.tree(results(node("custom_call", call.takes, (call,))))
+        return call.results.tree(loop_results(node("custom_call", call.takes, (call,))))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -18,26 +18,11 @@ from eqfuse.frontends.numpy.origins import body_inputs
 from eqfuse.gradients.expr import FLOAT32, NARROW, Expr, cast, filled, zeros
 from eqfuse.gradients.row import Changes, DerivativeRow, refused
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node, substitute, topological
-from eqfuse.ops.loops import places, results_of
+from eqfuse.ir.loops import loop_results, result_number
 from eqfuse.ops.types import TensorType
 
 Linearise = Callable[..., list[Node | None]]
 GraphTranspose = Callable[..., list[Node]]
-
-
-def results(n: Node) -> list[Node]:
-    """Each result of the loop or choice `n`."""
-    types = results_of(n.op, [a.type for a in n.args], n.attrs)
-    if len(types) == 1:
-        return [n]
-    return [node("loop_result", (n,), (place, str(t))) for place, t in zip(places(types), types, strict=False)]
-
-
-def result_number(n: Node) -> int:
-    """Which result of the loop a `loop_result` is."""
-    loop = n.args[0]
-    types = results_of(loop.op, [a.type for a in loop.args], loop.attrs)
-    return places(types).index(n.attr("offset"))
 
 
 def _body(outputs: Sequence[Node], **inputs: Sequence[Node]) -> Body:
@@ -121,7 +106,7 @@ def _scan(
     shared = {s: x for s, x in shared.items() if s in used}
     body = _body(outputs, index=[index], carry=[*carries], row=[*rows], shared=[*shared])
     attrs = (body, len(carries), len(rows), n.attr("trips"), n.attr("start"), n.attr("reverse") != turned)
-    return results(node("scan", (*carries.values(), *rows.values(), *shared.values()), attrs))
+    return loop_results(node("scan", (*carries.values(), *rows.values(), *shared.values()), attrs))
 
 
 def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node | None], Mapping[Node, Node]]:
@@ -157,8 +142,8 @@ def _stacked(
         return [], {}
     body = Body(Graph(n.attr("body").graph.inputs, (*outputs, *carries)))
     more = node("scan", n.args, (body, *n.attrs[1:]))
-    loop_results = results(more)
-    return loop_results[len(outputs) :], {n: more if len(outputs) > 1 else loop_results[0]}
+    values = loop_results(more)
+    return values[len(outputs) :], {n: more if len(outputs) > 1 else values[0]}
 
 
 def _scan_transpose(
@@ -218,7 +203,7 @@ def _joint_changes(
     begin = [of_args[i] or zeros(carries[i]).node for i in changing]
     rest = [x for x in of_args[c:] if x is not None]
     args = (*n.args[: bounds + c], *begin, *n.args[bounds + c :], *rest)
-    joint = results(node(n.op, args, (*joint_bodies, c + len(changing))))
+    joint = loop_results(node(n.op, args, (*joint_bodies, c + len(changing))))
     changes = dict(zip(changing, joint[c:], strict=True))
     return [changes.get(i) for i in range(c)], {}
 
@@ -252,7 +237,7 @@ def _choice_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Nod
     for branch, steps, changes in of_branches:
         outputs = _or_zeros([changes[k] for k in changing], [branch.outputs[k] for k in changing])
         bodies.append(_body(outputs, shared=branch.inputs, change=steps))
-    tangents = results(node("if_else", (*n.args, *(change for change in d[1:] if change is not None)), bodies))
+    tangents = loop_results(node("if_else", (*n.args, *(change for change in d[1:] if change is not None)), bodies))
     by_place = dict(zip(changing, tangents, strict=True))
     return [by_place.get(k) for k in range(len(branches[0].outputs))], {n: node("if_else", n.args, again)}
 
@@ -269,7 +254,7 @@ def _choice_transpose(
         kept = [x for i, x in enumerate(branch.inputs) if i + 1 not in linear]
         bodies.append(_body(outputs, shared=kept, change=steps))
     kept_args = [a for i, a in enumerate(n.args) if i not in linear]
-    cotangents = results(node("if_else", (*kept_args, *(cts[k].node for k in positions)), bodies))
+    cotangents = loop_results(node("if_else", (*kept_args, *(cts[k].node for k in positions)), bodies))
     return {i: Expr(x) for i, x in zip(sorted(linear), cotangents, strict=True)}
 
 

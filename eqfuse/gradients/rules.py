@@ -14,9 +14,9 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.origins import note_instead
 from eqfuse.gradients.expr import Expr, filled
-from eqfuse.gradients.loops import results
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, constant
 from eqfuse.ir.graph import Body, Graph, Node, node, substitute, topological
+from eqfuse.ir.loops import loop_results
 
 
 def calls_inlined(nodes: Sequence[Node]) -> list[Node]:
@@ -29,7 +29,7 @@ def calls_inlined(nodes: Sequence[Node]) -> list[Node]:
         elif n.op == "custom_call":
             graph = n.attr("call").value.graph
             values = dict(zip(graph.inputs, substitute(n.args, replacements), strict=True))
-            replacements |= zip(results(n), substitute(calls_inlined(graph.outputs), values), strict=True)
+            replacements |= zip(loop_results(n), substitute(calls_inlined(graph.outputs), values), strict=True)
         elif any(isinstance(a, Body) for a in n.attrs):
             bodies = [_inlined_body(a) for a in n.attrs]
             if any(body is not a for body, a in zip(bodies, n.attrs, strict=True)):
@@ -78,8 +78,8 @@ def _changes(n: Node, d: Changes, _linearise: Any) -> tuple[list[Node | None], M
     steps = [change for change in d if change is not None]
     change = node("custom_change", [*steps, *substitute(kept, values)], (call, moving, call.backward()))
     smooth = [kind(t.dtype) in "fc" for t in call.value.gives]
-    changes = [c if s else None for c, s in zip(results(change), smooth, strict=True)]
-    return changes, dict(zip(results(n), substitute(outputs, values), strict=True))
+    changes = [c if s else None for c, s in zip(loop_results(change), smooth, strict=True)]
+    return changes, dict(zip(loop_results(n), substitute(outputs, values), strict=True))
 
 
 def _no_change(n: Node, _d: Changes, _linearise: Any) -> tuple[list[Node | None], Mapping[Node, Node]]:

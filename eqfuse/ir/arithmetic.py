@@ -139,7 +139,7 @@ def explained(error: Exception, steps: Sequence[ScalarOperation], place: int, va
     op, args, attr, _ = steps[place]
     operands = ", ".join(f"{value_text(steps, a)} = {number_text(values[a])}" for a in args if steps[a].op != "literal")
     if op in _OF_DTYPES:
-        return refusal(error, attr, operands)
+        return conversion_error(error, attr, operands)
     if op in ("natural", "within"):
         raised = ShapeError if op == "natural" else BoundsError
         return raised(f"{error}: {operands}")
@@ -147,7 +147,7 @@ def explained(error: Exception, steps: Sequence[ScalarOperation], place: int, va
     return error
 
 
-def refusal(error: Exception, dtype: str, what: str) -> EqfuseError:
+def conversion_error(error: Exception, dtype: str, what: str) -> EqfuseError:
     """NumPy's `error` of converting the Python number that `what` describes to `dtype`, as one of ours."""
     too_large, misfit = isinstance(error, OverflowError), isinstance(error, TypeError)
     kind = RangeError if too_large else DtypeError if misfit else ShapeError

@@ -15,10 +15,11 @@ from eqfuse.cost.targets import offloads, writes_in_place
 from eqfuse.cost.work import element_work, touches
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
+from eqfuse.ir.loops import result_number
 from eqfuse.ir.views import leaf_chain
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops import Role, row
-from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, places, results_of, trips
+from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, trips
 from eqfuse.plan.in_place import updates
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.summary import count, counted, duration
@@ -84,7 +85,7 @@ def _changed(graph: Graph, output: Node) -> int | None:
         if row(n.op).role is Role.UPDATE or n.op == "reshape":
             n = n.args[0]
         elif n.op in LOOPS or n.op == "loop_result":
-            loop, result = (n, 0) if n.op in LOOPS else (n.args[0], result_at(n))
+            loop, result = (n, 0) if n.op in LOOPS else (n.args[0], result_number(n))
             argument = first_carries(loop).get(result)
             n = None if argument is None else loop.args[argument]
         else:
@@ -218,12 +219,6 @@ def _with_results(loop: Kernel, taken: Sequence[Kernel]) -> Kernel:
     written = loop.price.bytes_written - packed.type.nbytes + sum(o.type.nbytes for o in outputs)
     price = replace(loop.price, bytes_written=max(0, written))
     return replace(loop, body=Graph(loop.body.inputs, outputs), writes=tuple([k.writes[0] for k in taken]), price=price)
-
-
-def result_at(n: Node) -> int:
-    """Which result of its loop the ``loop_result`` `n` is."""
-    (loop,) = n.args
-    return places(results_of(loop.op, [a.type for a in loop.args], loop.attrs)).index(n.attr("offset"))
 
 
 def completed(kernel: Kernel, device: Device, plan_of: Callable[[Graph], Plan]) -> Kernel:

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from eqfuse.budget import Allowance, Budget
 from eqfuse.egraph.engine import Engine
 from eqfuse.egraph.saturate import Saturation, reachable
-from eqfuse.egraph.segments import Use, crossings, segments, whole
+from eqfuse.egraph.segments import Use, crossings, one_segment, segments
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
@@ -289,7 +289,7 @@ def _pieces(plan: Plan) -> list[SegmentUse]:
     graphs, uses = segments(plan.graph)
     between = crossings(plan.graph, uses)
     if len(between) != len(plan.waists):
-        graphs, uses = whole(plan.graph)
+        graphs, uses = one_segment(plan.graph)
         between = ()
     value: dict[Node, int] = dict(zip(plan.graph.inputs, plan.inputs, strict=True))
     value |= zip(plan.graph.outputs, plan.outputs, strict=True)

@@ -53,7 +53,7 @@ class PricedPlan:
     why: str = ""
 
 
-def distance(a: Sizes, b: Sizes) -> float:
+def size_ratio(a: Sizes, b: Sizes) -> float:
     """How many times larger or smaller one is than the other, at most."""
     pairs = ((max(m, SMALL), max(n, SMALL)) for m, n in zip(a, b, strict=True))
     return max(max(m / n, n / m) for m, n in pairs)
@@ -130,8 +130,8 @@ class Family:
 
     def _transferred(self, graph: Graph, sizes: Sizes, started: float) -> Version:
         """The program of a plan priced near `sizes`. NoTransfer where there is none, and none can be made."""
-        near = [p for p in self.plans if distance(p.sizes, sizes) <= REACH]
-        near.sort(key=lambda p: distance(p.sizes, sizes))
+        near = [p for p in self.plans if size_ratio(p.sizes, sizes) <= REACH]
+        near.sort(key=lambda p: size_ratio(p.sizes, sizes))
         reason: NoTransfer | None = None
         for planned in near:
             try:
@@ -212,7 +212,7 @@ class Family:
     def _representative(self, sizes: Sizes, not_these: Sequence[Sizes]) -> Sizes:
         """Sizes near `sizes` to plan at: seen ones, or odd multiples, whose extents differ from all others."""
         for seen in self._seen:
-            if seen not in not_these and distance(seen, sizes) <= NEAR and self._distinct(seen):
+            if seen not in not_these and size_ratio(seen, sizes) <= NEAR and self._distinct(seen):
                 return seen
         taken = self.pattern.fixed | {n for other in not_these for n in other}
         extents: list[int] = []

@@ -22,7 +22,7 @@ from eqfuse.ops.approximation import Approximation, ErrorModel, full_range, pair
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.checking.cases import LawCase
-from eqfuse.rewrites.checking.data import Arrays, layout_of, obeyed
+from eqfuse.rewrites.checking.data import Arrays, layout_name, obeyed
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Exactness
 
 GROWTH = 16.0  # of the running error bound, by one law that REASSOCIATES
@@ -50,7 +50,7 @@ class Counterexample:
     def __str__(self) -> str:
         lines = []
         for name, a in self.arrays.items():
-            layout = layout_of(a)
+            layout = layout_name(a)
             lines.append(f"  {name} = {TensorType(a.dtype, a.shape)} {a.tolist()}{layout and f' in {layout}'}")
         lines += [f"  {name} = {value}" for name, value in self.attributes.items()]
         return "\n".join([*lines, f"  left side  {self.left.tolist()}", f"  right side {self.right.tolist()}"])
@@ -59,7 +59,7 @@ class Counterexample:
     def snippet(self) -> str:
         """Python text that prints both sides."""
         lines = ["import numpy as np", "from numpy import inf, nan", "import eqfuse as ef"]
-        if any(map(layout_of, self.arrays.values())):
+        if any(map(layout_name, self.arrays.values())):
             lines.append("from eqfuse.rewrites.checking.data import laid_out")
         arrays = [_array_text(a) for a in self.arrays.values()]
         lines.append(f'graph = ef.parse("""{self.graph}""")')
@@ -69,7 +69,7 @@ class Counterexample:
 def _array_text(a: np.ndarray) -> str:
     """Python text of an array, in its memory layout."""
     text = f'np.array({a.tolist()}, "{a.dtype.name}").reshape({a.shape})'
-    return f"laid_out({text}, {layout!r})" if (layout := layout_of(a)) else text
+    return f"laid_out({text}, {layout!r})" if (layout := layout_name(a)) else text
 
 
 @dataclass(frozen=True, eq=False)

@@ -258,7 +258,7 @@ def laid_out(a: np.ndarray, layout: str) -> np.ndarray:
     return LAYOUTS[layout](a) if a.ndim else np.asarray(a)
 
 
-def layout_of(a: np.ndarray) -> str:
+def layout_name(a: np.ndarray) -> str:
     """The name of the layout, as far as it matters: "" for C order."""
     if a.flags.c_contiguous:
         return ""

@@ -22,7 +22,7 @@ from eqfuse.rewrites.checking.data import (
     Arrays,
     arrays,
     laid_out,
-    layout_of,
+    layout_name,
     same_value,
     simple_values,
 )
@@ -81,7 +81,7 @@ class _Shrinker:
 
     def _layouts(self) -> bool:
         data = self.best.arrays
-        strided = [name for name, a in data.items() if layout_of(a)]
+        strided = [name for name, a in data.items() if layout_name(a)]
         for names in (strided, *([name] for name in strided[:-1])):
             arrays = {n: laid_out(a, LAYOUT_NAMES[0]) if n in names else a for n, a in data.items()}
             if names and self._try(self.best.case, arrays):
@@ -250,7 +250,7 @@ def _data(case: LawCase, old: Arrays) -> Iterator[Arrays]:
     for draw in range(STYLED * len(STYLES)):
         rng = np.random.default_rng(draw)
         data = arrays(case, STYLES[draw % len(STYLES)], rng)
-        yield {name: laid_out(a, layout_of(old[name]) or LAYOUT_NAMES[0]) for name, a in data.items()}
+        yield {name: laid_out(a, layout_name(old[name]) or LAYOUT_NAMES[0]) for name, a in data.items()}
 
 
 def _cut(a: np.ndarray, shape: Shape, end: int) -> np.ndarray:

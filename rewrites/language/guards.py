@@ -165,6 +165,11 @@ def ascending(*attributes: Attr) -> Guard:
     return Guard(sentence, lambda *values: all(list(v) == sorted(v) for v in values), attributes)
 
 
+def nonempty(term: Term) -> Guard:
+    """The guard that there are elements."""
+    return Guard(f"{term} is not empty", lambda t: t.size > 0, (term,))
+
+
 def floating(*terms: Term) -> Guard:
     """The guard that these tensors hold floating-point numbers (integers wrap around, which breaks order and sign)."""
     sentence = f"{', '.join(map(str, terms))} floating"

@@ -77,7 +77,7 @@ def before_transpose(p: Perm, along: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(along[axis] for axis in inverse(p))
 
 
-def widened(t: TensorType, axes: tuple[int, ...], ranges: Ranges) -> Ranges | None:
+def before_reduction(t: TensorType, axes: tuple[int, ...], ranges: Ranges) -> Ranges | None:
     """The slice before a reduction: everything along the reduced axes; None when it drops the reduced element."""
     if any(len(range(*ranges[a])) != 1 for a in axes):
         return None

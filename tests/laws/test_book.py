@@ -32,7 +32,7 @@ from eqfuse.rewrites import (
     tensors,
 )  # fmt: skip
 from eqfuse.rewrites.checking.check import check
-from eqfuse.rewrites.checking.data import layout_of
+from eqfuse.rewrites.checking.data import layout_name
 from eqfuse.rewrites.language.term import walk
 from eqfuse.rewrites.language.words import exp, where
 from eqfuse.rewrites.refuted import REFUTED
@@ -96,7 +96,7 @@ def test_tempting_false_laws_have_a_counterexample(law: Law, why: str) -> None:
     assert refutation is not None, f"{report}; expected: {why}"
     assert refutation.left.shape == refutation.right.shape
     too_much = f"more than a reader takes in: {refutation}"
-    assert all(a.size <= 4 and not layout_of(a) for a in refutation.arrays.values()), too_much
+    assert all(a.size <= 4 and not layout_name(a) for a in refutation.arrays.values()), too_much
     assert sum(v != 0 for a in refutation.arrays.values() for v in a.ravel()) <= 3, too_much
 
 

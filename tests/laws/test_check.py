@@ -34,7 +34,7 @@ from eqfuse.rewrites import (  # fmt: skip
 )
 from eqfuse.rewrites.checking import checked, smt  # fmt: skip
 from eqfuse.rewrites.checking.check import Counterexample
-from eqfuse.rewrites.checking.data import layout_of
+from eqfuse.rewrites.checking.data import layout_name
 from eqfuse.rewrites.language.law import Term
 from eqfuse.rewrites.language.words import copysign, cos, equal, exp, function, log, maximum, minimum, sqrt, where
 from eqfuse.rewrites.refuted import REFUTED
@@ -106,7 +106,7 @@ def test_what_is_false_of_strided_arrays_only_is_found_there(monkeypatch: pytest
     op = Op("as_stored", Role.VIEW, 1, (), lambda types, _: types[0], as_stored, no_flops, PriceClass.FREE)
     monkeypatch.setitem(ops.TABLE, "as_stored", op)
     refutation = counterexample(apply("as_stored", x), x)
-    assert layout_of(refutation.arrays["x"]) and f"in {layout_of(refutation.arrays['x'])}" in str(refutation)
+    assert layout_name(refutation.arrays["x"]) and f"in {layout_name(refutation.arrays['x'])}" in str(refutation)
     assert refutation.arrays["x"].size == 2 or refutation.arrays["x"].shape == (2, 2)
 
 

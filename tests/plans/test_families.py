@@ -9,7 +9,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.loops import back_substitution, cholesky, thomas
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph import equality
-from eqfuse.egraph.alike import alike_graphs, cycles, operators, outline
+from eqfuse.egraph.alike import alike_graphs, operators, outline, repetitions
 from eqfuse.egraph.saturate import saturate, saturate_segment
 from eqfuse.egraph.segments import segments
 from eqfuse.extract import choose, cover_transfer, families
@@ -130,8 +130,8 @@ def test_graphs_are_alike_where_they_differ_in_extents_and_offsets_alone():
 
 
 def test_runs_are_found_between_what_does_not_repeat():
-    assert cycles("xy" + "abc" * 7 + "z" + "d" * 6) == [(2, 3, 7), (24, 1, 6)]
-    assert cycles("abcabc") == []
+    assert repetitions("xy" + "abc" * 7 + "z" + "d" * 6) == [(2, 3, 7), (24, 1, 6)]
+    assert repetitions("abcabc") == []
 
 
 def test_pairs_of_graphs_are_told_apart_in_one_e_graph():

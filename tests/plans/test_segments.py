@@ -11,7 +11,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import irregular_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate_segment
-from eqfuse.egraph.segments import segments, whole
+from eqfuse.egraph.segments import one_segment, segments
 from eqfuse.egraph.space import Space
 from eqfuse.extract import choose
 from eqfuse.ir.evaluate import evaluate
@@ -261,7 +261,7 @@ def test_segments_cost_no_more_than_the_whole():
     """(On a GPU too: below.)"""
     graph = transformer(2, 64, 64, False)
     assert len(segments(graph)[1]) > 1
-    assert seconds(graph, "cpu", segments) <= LOST * seconds(graph, "cpu", whole)
+    assert seconds(graph, "cpu", segments) <= LOST * seconds(graph, "cpu", one_segment)
 
 
 def bordered(steps: int, extent: int) -> Graph:
@@ -295,7 +295,7 @@ def test_segments_of_large_stacks_cost_no_more_than_the_whole(name, device):
     seams = len(segments(graph)[1]) - 1
     assert seams > 0
     budget, launches = ef.Budget(60), seams * DEVICES[device].launch_seconds * name.startswith("small")
-    assert seconds(graph, device, segments, budget) <= LOST * seconds(graph, device, whole, budget) + launches
+    assert seconds(graph, device, segments, budget) <= LOST * seconds(graph, device, one_segment, budget) + launches
 
 
 def test_products_of_a_loops_inputs_run_together_before_its_steps():

@@ -16,10 +16,11 @@ from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.steps import begun_in_place, emitted_steps, held_results
 from eqfuse.ir.graph import Node
+from eqfuse.ir.loops import result_number
 from eqfuse.ir.views import leaf_chain, taken
 from eqfuse.machine.gpu import Gpu
 from eqfuse.ops.loops import results_of, scan_indices, unpacked
-from eqfuse.plan.loops import first_carries, is_indexed, loop_schedule, planned_loop, result_at
+from eqfuse.plan.loops import first_carries, is_indexed, loop_schedule, planned_loop
 from eqfuse.plan.plan import Kernel
 
 Run = Callable[..., Sequence[Any]]  # a step, on arrays of the device
@@ -74,7 +75,7 @@ class CudaLoop:
         """Where results go, by number: each to an array of its own, or all one behind the other."""
         outputs = self.body.outputs
         if outputs[0].op == "loop_result":
-            return {result_at(n): out for n, out in zip(outputs, writes, strict=True)}
+            return {result_number(n): out for n, out in zip(outputs, writes, strict=True)}
         return dict(enumerate(unpacked(writes[0], self.types)))
 
 

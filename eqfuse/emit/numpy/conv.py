@@ -12,7 +12,7 @@ from functools import partial
 from numpy.lib.stride_tricks import as_strided
 
 from eqfuse.dtypes import moved
-from eqfuse.emit.numpy.halo import array, image_tile, inner, row_bounds
+from eqfuse.emit.numpy.halo import array, image_tile, interior, row_bounds
 from eqfuse.emit.numpy.schedule import BlockedConvolution
 from eqfuse.emit.numpy.slide import UnrolledBlocks
 from eqfuse.emit.numpy.source import Source
@@ -42,7 +42,7 @@ def conv_kernel(schedule: BlockedConvolution) -> Source:
     source.block([f"memory = scratch({nbytes})", *buffers, *arrays], 2)
     source.line("for number in numbers:", 2)
     source.block([*tile_indices(last.panel, cut), *row_bounds(slide), *shorter, *last_shorter, *_clear(unrolled)], 3)
-    source.line(f"inside = padded[{inner(slide, 1)}]", 3)
+    source.line(f"inside = padded[{interior(slide, 1)}]", 3)
     if isinstance(first, StageText):
         first.write(3)
     else:

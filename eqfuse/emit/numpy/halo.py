@@ -37,7 +37,7 @@ def row_bounds(slide: Slide) -> list[str]:
     ]
 
 
-def inner(slide: Slide, lead: int) -> str:
+def interior(slide: Slide, lead: int) -> str:
     """The index of a block's own rows and columns inside its padded array, after `lead` axes."""
     parts = [":"] * lead + ["low - start:high - start"]
     parts += [f"{b}:{b + n}" for n, (b, _) in zip(slide.extents[1:], slide.padding[1:], strict=True)]

@@ -19,11 +19,12 @@ from eqfuse.emit.executable import in_order as ordered
 from eqfuse.emit.numpy.source import Source, tuple_text
 from eqfuse.emit.steps import begun_in_place, emitted_steps, held_results
 from eqfuse.ir.graph import Node
+from eqfuse.ir.loops import result_number
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops.loops import INDEX, part, places, results_of, scan_indices
 from eqfuse.ops.types import TensorType
-from eqfuse.plan.loops import first_carries, is_indexed, planned_loop, result_at
+from eqfuse.plan.loops import first_carries, is_indexed, planned_loop
 from eqfuse.plan.plan import Kernel
 
 
@@ -124,7 +125,7 @@ def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
     if len(types) == 1:
         return ["o0"]
     if outputs[0].op == "loop_result":
-        written = {result_at(n): name for n, name in zip(outputs, source.writes, strict=True)}
+        written = {result_number(n): name for n, name in zip(outputs, source.writes, strict=True)}
         return [written.get(i) or source.workspace(t) for i, t in enumerate(types)]
     names = []
     for i, (start, t) in enumerate(zip(places(types), types, strict=False)):

@@ -99,7 +99,7 @@ def fresh(n: Node, args: Sequence[str], name: str, dtype: str) -> str:
     return f"{name} = {filled_template(n, _row_of(n).new, args, dtype=dtype)}"
 
 
-def of_numbers(n: Node, args: Sequence[str]) -> str:
+def scalar_expression(n: Node, args: Sequence[str]) -> str:
     """The expression that computes the number `n` of numbers."""
     return NUMBERS[n.op].format(*args)
 

@@ -21,8 +21,8 @@ from eqfuse.emit.numpy.ops import (
     fresh,
     into,
     masked_copy,
-    of_numbers,
     replaced_slices,
+    scalar_expression,
     view_text,
     whole_product,
 )
@@ -190,7 +190,7 @@ def straight(
             operands[n] = source.name("t")
             numbers.add(n)
             scalars = [operands[a] if a in numbers else source.number(a, operands) for a in read]
-            source.line(f"{operands[n]} = {of_numbers(n, scalars)}")
+            source.line(f"{operands[n]} = {scalar_expression(n, scalars)}")
             if n in places:
                 source.line(f"{places[n]}[()] = {operands[n]}")
             free += [operands[a] for a in statement.freed if operands[a] in workspaces]

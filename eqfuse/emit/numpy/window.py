@@ -5,7 +5,7 @@ In: the schedule of a window body. Out: `Source`.
 
 from __future__ import annotations
 
-from eqfuse.emit.numpy.halo import array, image_tile, inner, row_bounds
+from eqfuse.emit.numpy.halo import array, image_tile, interior, row_bounds
 from eqfuse.emit.numpy.schedule import BlockedWindows
 from eqfuse.emit.numpy.slide import Slide
 from eqfuse.emit.numpy.source import Source
@@ -66,7 +66,7 @@ def window_kernel(schedule: BlockedWindows) -> Source:
 
 def _inside(slide: Slide, by_rows: bool) -> str:
     if by_rows:
-        return inner(slide, 0)
+        return interior(slide, 0)
     parts = [f"{b}:{b + n}" for n, (b, _) in zip(slide.extents, slide.padding, strict=True)]
     return ", ".join([":j - i", *parts])
 

@@ -15,7 +15,8 @@ from eqfuse.emit.onnx.body import BOOL, I64, Builder, OnnxValue
 from eqfuse.emit.onnx.table import write
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops.loops import LOOPS, places, results_of
+from eqfuse.ir.loops import result_number, result_types
+from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.loops import inner_graphs
 
@@ -34,7 +35,7 @@ def write_all(b: Builder, graph: Graph, inputs: Sequence[OnnxValue]) -> list[lis
         elif n.op in LOOPS:
             values[n] = _write_loop(b, n, [values[a][0] for a in n.args])
         elif n.op == "loop_result":
-            values[n] = [values[n.args[0]][which(n)]]
+            values[n] = [values[n.args[0]][result_number(n)]]
         elif n not in values:
             values[n] = [write(b, n, [values[a][0] for a in n.args])]
     return [values[o] for o in graph.outputs]
@@ -42,12 +43,7 @@ def write_all(b: Builder, graph: Graph, inputs: Sequence[OnnxValue]) -> list[lis
 
 def types_of_results(n: Node) -> list[TensorType]:
     """The types of the results of a node: one, but for loops."""
-    return results_of(n.op, [a.type for a in n.args], n.attrs) if n.op in LOOPS else [n.type]
-
-
-def which(n: Node, loop: Node | None = None) -> int:
-    """The result that the `loop_result` `n` takes, of its argument or of the `loop` that another kernel holds."""
-    return places(types_of_results(loop or n.args[0])).index(n.attr("offset"))
+    return result_types(n) if n.op in LOOPS else [n.type]
 
 
 def _write_loop(b: Builder, n: Node, args: Sequence[OnnxValue]) -> list[OnnxValue]:

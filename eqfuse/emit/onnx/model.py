@@ -18,9 +18,10 @@ from eqfuse.dtypes import kind
 from eqfuse.emit.executable import constant_values
 from eqfuse.emit.onnx import elementwise, reductions, updates, views, windows  # noqa: F401  (they fill the table)
 from eqfuse.emit.onnx.body import IR_VERSION, OPSET, Builder, OnnxValue
-from eqfuse.emit.onnx.loops import types_of_results, value_info, which, write_all
+from eqfuse.emit.onnx.loops import types_of_results, value_info, write_all
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.ir.graph import Graph, Node, const, substitute
+from eqfuse.ir.loops import result_number
 from eqfuse.machine.files import write_users_file
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -119,7 +120,7 @@ def _taken(k: Kernel, parted: Mapping[int, Node], names: Mapping[int, str]) -> s
     if n.op != "loop_result" or n.args[0] not in k.body.inputs:
         return None
     v = k.reads[k.body.inputs.index(n.args[0])]
-    return _parts(v, parted, names)[which(n, parted[v])]
+    return _parts(v, parted, names)[result_number(n, parted[v])]
 
 
 def _props(**values: Any) -> dict[str, str]:

@@ -15,8 +15,8 @@ from eqfuse.frontends.chunking.regions import Region
 from eqfuse.frontends.chunking.splits import AxisSplit, resized
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import closed, stands_for
-from eqfuse.frontends.rolling.loops import results
 from eqfuse.ir.graph import Graph, Node, const, node
+from eqfuse.ir.loops import loop_results
 from eqfuse.ops import Role, row
 from eqfuse.ops.loops import INDEX
 from eqfuse.ops.types import TensorType
@@ -74,9 +74,9 @@ class BlockLoops:
         (body,), shared = closed(names, [[*after, *(blocks[n] for n in stored)]], again=self._views(needed))
         begun = [_nothing(self.region.how[n], c.type) for n, c in zip(joined, carries, strict=True)]
         args = [*begun, *(self._stack(*r) for r in rows), *shared]
-        loop_results = results("scan", args, (body, len(carries), len(rows), self.count, 0, False))
-        stacks = [self._unstack(y, n) for n, y in zip(stored, loop_results[len(joined) :], strict=True)]
-        return loop_results[: len(joined)], stacks
+        values = loop_results(node("scan", args, (body, len(carries), len(rows), self.count, 0, False)))
+        stacks = [self._unstack(y, n) for n, y in zip(stored, values[len(joined) :], strict=True)]
+        return values[: len(joined)], stacks
 
     def _views(self, needed: Sequence[Node]) -> set[Node]:
         """The views that the nodes `needed` read whole: kernels take them as they are."""

@@ -19,7 +19,7 @@ from eqfuse.frontends.numpy.promotion import as_operand, common_dtype, elementwi
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.ufuncs import to_loop
-from eqfuse.ir.arithmetic import number_text, refusal, wrapped
+from eqfuse.ir.arithmetic import conversion_error, number_text, wrapped
 from eqfuse.ir.graph import const
 
 
@@ -138,7 +138,7 @@ def _wrapped(value: Any, dtype: np.dtype) -> Tracer:
     try:
         return wrap(const(wrapped(dtype, value)))
     except OverflowError as error:
-        raise refusal(error, dtype.name, number_text(value)) from None
+        raise conversion_error(error, dtype.name, number_text(value)) from None
 
 
 @implements(np.clip)

@@ -21,9 +21,10 @@ from eqfuse.frontends.numpy.rows import Rows, indexed, products_before
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import Node, const, node, substitute
+from eqfuse.ir.loops import unpacked_results
 from eqfuse.ir.pytree import flatten, paths, unflatten
 from eqfuse.ops import row as op_row
-from eqfuse.ops.loops import INDEX, places, results_of
+from eqfuse.ops.loops import INDEX, results_of
 from eqfuse.ops.types import TensorType
 
 Step = Callable[..., Any]
@@ -216,10 +217,7 @@ def _results(op: str, args: list[Node], attrs: tuple) -> list[Tracer]:
 
 def taken_apart(packed: Node, types: Sequence[TensorType]) -> list[Tracer]:
     """The results of `types` that the operator `packed` gives together."""
-    if len(types) == 1:
-        return [wrap(packed)]
-    offsets = zip(places(types), types, strict=False)
-    return [wrap(node("loop_result", (packed,), (place, str(t)))) for place, t in offsets]
+    return [wrap(n) for n in unpacked_results(packed, types)]
 
 
 # ---- what the user gives

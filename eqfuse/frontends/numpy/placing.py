@@ -18,7 +18,7 @@ import numpy as np
 
 from eqfuse.frontends.numpy.converted import Constant
 from eqfuse.frontends.numpy.reach import Builtin, Namespace, ReachableState, reach
-from eqfuse.frontends.numpy.stand_ins import everywhere, replacement
+from eqfuse.frontends.numpy.stand_ins import everywhere, stand_in_for
 
 Items = Mapping[Any, Any]
 
@@ -62,7 +62,7 @@ def _place(namespace: Namespace, name: Any, value: Any) -> list[Any] | None:
     """Let the stand-in for `value`, if it has one, be found under `name`."""
     key = (id(namespace), name)
     if key not in _placed:
-        stand_in = Constant.from_array(value) if type(value) is np.ndarray else replacement(value)
+        stand_in = Constant.from_array(value) if type(value) is np.ndarray else stand_in_for(value)
         if stand_in is None:
             return None
         _placed[key] = [value, stand_in, 0]

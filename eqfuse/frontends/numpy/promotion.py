@@ -20,7 +20,7 @@ from eqfuse.frontends.numpy.registry import of_arrays
 from eqfuse.frontends.numpy.traced_bool import TracedBool, traced_bool
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import supported_array
-from eqfuse.ir.arithmetic import OPERATORS, number_text, refusal
+from eqfuse.ir.arithmetic import OPERATORS, conversion_error, number_text
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops import Role, row
@@ -74,7 +74,7 @@ def with_dtype(operand: Any, dtype: np.dtype) -> Node:
     try:
         return const(operand, dtype)
     except (OverflowError, TypeError, ValueError) as error:
-        raise refusal(error, dtype.name, number_text(operand)) from None
+        raise conversion_error(error, dtype.name, number_text(operand)) from None
 
 
 def as_dtype(value: Any, dtype: np.dtype) -> Node:
@@ -96,7 +96,7 @@ def storable(value: Any, dtype: np.dtype) -> Any:
             if scalar is not None:
                 np.empty(1, dtype)[0] = scalar[()]
     except OverflowError as error:
-        raise refusal(error, dtype.name, str(value)) from None
+        raise conversion_error(error, dtype.name, str(value)) from None
     return value
 
 

@@ -264,7 +264,7 @@ _ORIGINAL = types.ModuleType("numpy")
 vars(_ORIGINAL).update(vars(np))
 
 
-def replacement(value: Any) -> Any:
+def stand_in_for(value: Any) -> Any:
     """What stands in for `value`, or for parts of the tuple `value`; None where nothing does."""
     if isinstance(value, Builtin):
         return _TYPE
@@ -273,7 +273,7 @@ def replacement(value: Any) -> Any:
     if isinstance(value, CACHED):
         return _looked_up(value)
     if isinstance(value, (staticmethod, classmethod)):
-        inner = replacement(value.__func__)
+        inner = stand_in_for(value.__func__)
         return None if inner is None else type(value)(inner)
     if isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools"):
         return StartedIterator(value)
@@ -289,7 +289,7 @@ _METHODS = (types.BuiltinMethodType, types.MethodType)
 
 
 def _tuple_with_stand_ins(value: tuple) -> tuple | None:
-    parts = [replacement(part) for part in value] if len(value) <= MOST else []
+    parts = [stand_in_for(part) for part in value] if len(value) <= MOST else []
     if all(part is None for part in parts):
         return None
     items = [own if part is None else part for own, part in zip(value, parts, strict=True)]
@@ -309,7 +309,7 @@ def _modules() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     hidden: list[tuple[dict[str, Any], dict[str, Any]]] = [(module, {"np": _ORIGINAL}) for module in compiled]
     hidden.append((vars(np.random.bit_generator), {"randbits": system_bits}))
     hidden += [(vars(module), names) for module, names in ASKED.items()]
-    hidden.append((vars(secrets), {name: replacement(getattr(secrets, name)) for name in ("randbits", "choice")}))
+    hidden.append((vars(secrets), {name: stand_in_for(getattr(secrets, name)) for name in ("randbits", "choice")}))
     drawn_from = ((np.random.mtrand, "_rand"), (random, "_inst"), (secrets, "_sysrand"))
     for module, name in drawn_from:  # by libraries
         generator = getattr(module, name)

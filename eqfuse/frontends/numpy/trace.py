@@ -24,7 +24,7 @@ from eqfuse.frontends.numpy.outside import OutsideState, leaving_alone
 from eqfuse.frontends.numpy.placing import stand_ins
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
 from eqfuse.frontends.numpy.selection import Selection
-from eqfuse.frontends.numpy.stand_ins import replacement
+from eqfuse.frontends.numpy.stand_ins import stand_in_for
 from eqfuse.frontends.numpy.traced_bool import TracedBool
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
@@ -168,7 +168,7 @@ def _traced(
         layouts.append(layout_of(leaf))
         stands.append(argument(inputs[-1], len(inputs) - 1, isinstance(leaf, np.generic), layouts[-1]))
     traced_args, traced_kwargs = unflatten(structure, stands)
-    stand_in = {name: stand for name, value in fixed.items() if (stand := replacement(value)) is not None}
+    stand_in = {name: stand for name, value in fixed.items() if (stand := stand_in_for(value)) is not None}
     result = _call(fn, parameters, traced_args, traced_kwargs, fixed | stand_in)
     _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
     outputs, results = flatten(result)

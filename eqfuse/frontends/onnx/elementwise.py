@@ -244,15 +244,15 @@ def dropout_by_attribute(x: Any, *, ratio: float = 0.5, outputs: int = 1) -> Any
 
 @operator("Cast", since=6)
 def cast(x: Any, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
-    return saturated(x, dtype_of(to), saturate)
+    return saturating_cast(x, dtype_of(to), saturate)
 
 
 @operator("CastLike")
 def cast_like(x: Any, target: Any, *, saturate: int = 1, round_mode: str = "up") -> Any:
-    return saturated(x, target.dtype, saturate)
+    return saturating_cast(x, target.dtype, saturate)
 
 
-def saturated(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
+def saturating_cast(x: Tracer, dtype: np.dtype, saturate: int = 1) -> Any:
     """`x` in `dtype`. Unless `saturate` is 0, what is too large for float8 becomes its largest number."""
     import ml_dtypes
 

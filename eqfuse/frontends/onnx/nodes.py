@@ -21,8 +21,8 @@ from eqfuse.frontends.onnx.schemas import (
     check_types,
     check_version,
     defaults,
-    definition,
     float_defaults,
+    function_body,
     same_dtypes,
 )
 from eqfuse.frontends.onnx.table import TABLE, dtype_of, find, uniform
@@ -118,7 +118,7 @@ class _Scope:
         row = find(domain, n.op_type, version)
         if row is None:
             in_table = (domain, n.op_type) in TABLE
-            body = None if in_table else definition(domain, self._with_attributes(n), version, inputs)
+            body = None if in_table else function_body(domain, self._with_attributes(n), version, inputs)
             if body is not None:
                 return self._inline(body, n, inputs, defaults(domain, n.op_type, version))
             raise UnsupportedOp(_no_row(domain, n.op_type, version))

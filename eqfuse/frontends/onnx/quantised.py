@@ -12,7 +12,7 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.onnx.elementwise import saturated
+from eqfuse.frontends.onnx.elementwise import saturating_cast
 from eqfuse.frontends.onnx.table import axis_of, dtype_of, operator
 from eqfuse.frontends.onnx.windows import Ints, conv
 
@@ -44,7 +44,7 @@ def quantize_linear(
     exact = dtype_of(precision) if precision else np.result_type(x.dtype, scale.dtype)
     scaled = x.astype(exact) / _spread(scale, x, axis, block_size).astype(exact)
     if kind(dtype) == "f":
-        return saturated(scaled, dtype, saturate)
+        return saturating_cast(scaled, dtype, saturate)
     return _to_integers(scaled, None if zero is None else _spread(zero, x, axis, block_size), dtype)
 
 

@@ -152,7 +152,7 @@ def same_dtypes(domain: str, name: str, version: int) -> tuple[int | None, ...]:
     return tuple(inputs.index(o.type_str) if o.type_str in inputs else None for o in schema.outputs)
 
 
-def definition(domain: str, n: onnx.NodeProto, version: int, inputs: Sequence[Any]) -> onnx.FunctionProto | None:
+def function_body(domain: str, n: onnx.NodeProto, version: int, inputs: Sequence[Any]) -> onnx.FunctionProto | None:
     """The function by which the standard defines the operator of `n`, whose attributes are all given, if it does."""
     import onnx
 

@@ -15,7 +15,8 @@ from eqfuse.frontends.numpy.rows import Rows, products_before
 from eqfuse.frontends.rolling.alignment import Alignment, Misalignment, StepValues, begins
 from eqfuse.frontends.rolling.chains import DEPTH, FEWEST
 from eqfuse.ir.graph import Graph, Node, const, node, substitute, topological
-from eqfuse.ops.loops import INDEX, places, results_of
+from eqfuse.ir.loops import loop_results
+from eqfuse.ops.loops import INDEX
 from eqfuse.ops.types import TensorType
 
 ATTEMPTS = 8  # to leave out steps that differ
@@ -156,8 +157,8 @@ class Steps:
         args = [*begun, *rows.values(), *shared]
         if any(n in self.aligned.where for n in topological(args)):
             raise Misalignment(range(1, self.count))
-        loop_results = results("scan", args, (body, len(carries), len(rows), self.count // several, 0, False))
-        last, stacks = loop_results[: len(carries)], loop_results[len(carries) :]
+        values = loop_results(node("scan", args, (body, len(carries), len(rows), self.count // several, 0, False)))
+        last, stacks = values[: len(carries)], values[len(carries) :]
         kept = zip([*self._earlier, *((v, 1) for v in only_last)], last, strict=True)
         rows_of = [tidy.reshape(x, (self.count, *v[0].shape)) for v, x in zip(stacked, stacks, strict=True)]
         return {**dict(kept), **{(v, 0): x for v, x in zip(stacked, rows_of, strict=True)}}
@@ -186,15 +187,6 @@ def _row(stack: Node, step: int) -> Node:
 def _nothing(n: Node) -> Node:
     """A carry that no step reads, before the first."""
     return tidy.broadcast_to(const(0, n.dtype), n.shape)
-
-
-def results(op: str, args: Sequence[Node], attrs: tuple) -> list[Node]:
-    """The results of a loop."""
-    types = results_of(op, [a.type for a in args], attrs)
-    loop = node(op, args, attrs)
-    if len(types) == 1:
-        return [loop]
-    return [node("loop_result", (loop,), (place, str(t))) for place, t in zip(places(types), types, strict=False)]
 
 
 def steps_of(chain: Sequence[Node]) -> Steps | None:
