@@ -1,9 +1,10 @@
 """Which laws the others derive within the same search.
 
 In: laws. Out: those that are redundant. A law is so where, in every generated case of it, other laws that are as exact
-make of its left side, in at most two rounds more than it takes itself, its right side, or a term that is no larger and
-soon found equal to the right side; and the reverse, where it is read both ways. Laws go one at a time: what only laws
-that have gone derive stays.
+make of its left side, in at most two rounds more than it takes itself, its right side, or a smaller term, no larger
+than the right side and soon found equal to it; and the reverse, where it is read both ways. (The left side itself is no
+such term: a law that makes parts of a whole is not derived by one that joins them.) Laws go one at a time: what only
+laws that have gone derive stays.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def derived(
 def _leads(
     start: tuple[Node, ...], end: tuple[Node, ...], facts: Mapping[Node, Fact], laws: Sequence[Law], rounds: int
 ) -> bool | None:
-    """Whether `laws` make of `start` what is `end`, or no larger and soon found equal to it; `facts` hold of inputs."""
+    """Whether `laws` make of `start` what is `end`, or a smaller term, no larger than `end` and soon found equal to it;
+    `facts` hold of inputs."""
     graph = Graph(tuple(n for n in topological(start) if n.op == "input"), start)
     both = Graph(graph.inputs, (*start, *end))
     nodes, rules = (*graph.inputs, *graph.nodes), reachable(both, laws)
@@ -116,7 +118,8 @@ def _leads(
     names = [(engine.name(a), engine.name(b)) for a, b in zip(start, end, strict=True)]
     for i in range(rounds):
         if engine.all_equal(names):
-            return i == 0 or all(a <= b for a, b in zip(sizes, _sizes_of(end), strict=True))
+            least = zip(sizes, _sizes_of(start), _sizes_of(end), strict=True)
+            return i == 0 or all(n < left and n <= right for n, left, right in least)
         engine.round()
     return False
 

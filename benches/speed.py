@@ -46,7 +46,7 @@ class SpeedCase:
 
 @dataclass(frozen=True)
 class SpeedRow:
-    """What was measured: seconds, bytes of temporaries, largest error relative to the largest value."""
+    """What was measured: seconds, and bytes of temporaries."""
 
     name: str
     numpy: float
@@ -59,8 +59,6 @@ class SpeedRow:
     reported_bytes: int  # by the program's own report
     share: float
     small_enough: bool | None
-    numpy_error: float
-    eqfuse_error: float
 
     def __str__(self) -> str:
         wanted = f"≥ {self.target:.1f}×" if self.target else "≥ 0.95×"
@@ -172,7 +170,7 @@ def measure(case: SpeedCase, seconds: float) -> SpeedRow:
     return SpeedRow(
         case.name, taken[0], taken[1], taken[2] if case.small else None, case.target, fast,
         temporaries if seen else None, peak if seen else None, reported, case.share,
-        peak <= case.share * temporaries if seen else None, *errors,
+        peak <= case.share * temporaries if seen else None,
     )  # fmt: skip
 
 

@@ -39,7 +39,8 @@ from eqfuse.rewrites.language.law import (
 from eqfuse.rewrites.language.views import one_along
 from eqfuse.rewrites.language.words import (
     cos,
-    function,
+    isfinite,
+    isnan,
     less,
     less_equal,
     log,
@@ -54,7 +55,6 @@ from eqfuse.rewrites.logic import OPPOSITE
 
 x, y, z, w, a, b, c = tensors("x y z w a b c")
 p, d = attrs("p d")
-acos, asin, atanh, isfinite, isnan = map(function, ("acos", "asin", "atanh", "isfinite", "isnan"))
 
 constant_along = guard("c is constant along the axes", one_along, c, p)
 

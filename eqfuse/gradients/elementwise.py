@@ -178,10 +178,6 @@ def _scaled(_y: Expr, a: Expr, b: Expr) -> Expr:
     return f("ldexp", filled(1, TensorType(a.dtype, ())), b)
 
 
-def _no_change(_y: Expr, a: Expr, *_: Expr) -> Expr:
-    return zeros(a.node)
-
-
 ROWS: dict[str, DerivativeRow] = {
     **{name: constant() for name in JUMPING.split()},
     "sign": DerivativeRow(_sign_tangent, jumps=True),

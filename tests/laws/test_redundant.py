@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eqfuse.benches.redundant_laws import derivable, redundant
-from eqfuse.rewrites import EXACT, REASSOCIATES, Law, apply, select, tensors
+from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, select, tensors
 from eqfuse.rewrites.language.words import logical_not, logical_or
 
 x, y = tensors("x y")
@@ -41,6 +41,13 @@ def test_a_law_is_not_redundant_by_laws_that_are_less_exact() -> None:
 def test_of_two_laws_that_derive_each_other_one_goes() -> None:
     twins = [Law(name, y * x, x * y, exactness=EXACT) for name in ("one", "other")]
     assert list(redundant(twins, twins)) == twins[:1]
+
+
+def test_a_law_that_makes_parts_is_not_redundant_by_one_that_joins_them() -> None:
+    parts, whole = apply("log", x) + apply("log", y), apply("log", x * y)
+    joins = Law("joins", parts, whole, exactness=APPROXIMATE)
+    assert derivable(law(parts, whole, APPROXIMATE), [joins])
+    assert not derivable(law(whole, parts, APPROXIMATE), [joins])
 
 
 def test_what_the_book_says_of_less_it_says_once() -> None:
