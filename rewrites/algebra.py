@@ -62,7 +62,6 @@ LAWS = [
     Law("minus_zero", x - 0.0, x, exactness=EXACT),
     Law("plus_zero", x + 0.0, x, exactness=REASSOCIATES),  # -0 + 0 is +0
     Law("plus_minus_zero", x + -0.0, x, exactness=EXACT),
-    Law("zero_minus", 0.0 - x, -x, exactness=REASSOCIATES),  # 0 - 0 is +0
     # signs
     Law("negative_of_negative", apply("negative", -x), x, exactness=EXACT),
     Law("plus_negative", x + -y, x - y, exactness=EXACT),
