@@ -104,9 +104,9 @@ class Replacement:
                 return False
         for step in self.steps(tiled):
             for n, statement in statements(step.nodes, list(step.placed), step.kept, inline).items():
-                place = step.placed.get(n)
-                written += [place] if place else []
-                if not self._unwritten_yet(statement.reads, written, place if _by_element(n) else None):
+                own = step.placed.get(n)
+                written += [own] if own else []
+                if not self._unwritten_yet(statement.reads, written, own if _by_element(n) else None):
                     return False
             for place, value in step.assigned:
                 written.append(place)
