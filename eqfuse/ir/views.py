@@ -130,14 +130,14 @@ def _taken(view: Node, value: Node, left: _NodesLeft) -> Node:
     """The view `view` of `value`, taken on the leaves below it. What bodies share is done once."""
     if not computes(value):
         return _taken_anew(view, value, left)
-    known, key = _views.setdefault(value, {}), (view.op, view.attrs)
-    if key in known:
-        shown, made = known[key]
-        left.spend(made)
+    views, key = _views.setdefault(value, {}), (view.op, view.attrs)
+    if key in views:
+        shown, spent = views[key]
+        left.spend(spent)
         return shown or value
     before = left.nodes
     shown = _taken_anew(view, value, left)
-    known[key] = None if shown is value else shown, before - left.nodes
+    views[key] = None if shown is value else shown, before - left.nodes
     return shown
 
 
