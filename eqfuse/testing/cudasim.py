@@ -109,17 +109,23 @@ class CpuRawKernel:
     def traffic(self, grid: Sequence[int], block: Sequence[int], args: Sequence[object]) -> list[Traffic | None]:
         """What a launch reads and writes of each argument that is an array; the kernel was made to be `counted`."""
         arrays = [a for a in args if isinstance(a, np.ndarray)]
-        starts = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
-        self._library.eqf_count(starts, (ctypes.c_size_t * len(arrays))(*[a.nbytes for a in arrays]),
-                                ctypes.c_size_t(len(arrays)))  # fmt: skip
-        self(grid, block, args)
         counters = (ctypes.c_size_t * 3)()
         counts = []
-        for i in range(len(arrays)):
-            self._library.eqf_counted(ctypes.c_size_t(i), counters)
-            counts.append(Traffic(*counters))
+        self._count(arrays)
+        try:
+            self(grid, block, args)
+            for i in range(len(arrays)):
+                self._library.eqf_counted(ctypes.c_size_t(i), counters)
+                counts.append(Traffic(*counters))
+        finally:
+            self._count([])  # what a later launch reads may lie where this one wrote
         rest = iter(counts)
         return [next(rest) if isinstance(a, np.ndarray) else None for a in args]
+
+    def _count(self, arrays: Sequence[np.ndarray]) -> None:
+        starts = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
+        nbytes = (ctypes.c_size_t * len(arrays))(*[a.nbytes for a in arrays])
+        self._library.eqf_count(starts, nbytes, ctypes.c_size_t(len(arrays)))
 
     def _check_launch(self, sizes: list[int], shared_mem: int) -> None:
         threads = sizes[3] * sizes[4] * sizes[5]

@@ -185,6 +185,16 @@ ANY_BITS = np.random.default_rng(3).integers(0, 2**32, 20_000, np.uint64).astype
 FLOATS = np.concatenate([np.array(EDGES, np.float32), ANY_BITS])
 
 
+def test_a_launch_may_read_what_one_before_it_has_written_though_that_was_counted():
+    code = 'extern "C" __global__ void copy(const int* x, int* y) { y[blockIdx.x] = x[blockIdx.x]; }'
+    copy, x = CpuRawKernel(code, "copy", counted=True), np.arange(5, dtype=np.int32)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    copy.traffic((5,), (1,), (x, y))
+    copy((5,), (1,), (y, z))
+    copy((4,), (1,), (y[1:], z))
+    assert z.tolist() == [1, 2, 3, 4, 4]
+
+
 def convert(word, ctype, source, dtype, call):
     code = f"""#include <cuda_fp16.h>
     #include <cuda_bf16.h>
