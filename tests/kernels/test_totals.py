@@ -128,10 +128,18 @@ def widened() -> Graph:
     return graph_of([cast(mean(norms(x)), np.float16)])
 
 
+def beside_a_copy(rows: int) -> Graph:
+    """What the kernel reads joined of two arrays leaves it too: a view of one, where the other has no elements."""
+    x = read(0, (64, 50))
+    joined = node("concat", (x, node("slice", (x,), (((0, rows, 1), (0, 50, 1)),))), (-2,))
+    return graph_of([over_rows("min", node("abs", (reduced("sum", joined),))), node("negative", (joined,)), joined])
+
+
 OTHERS: dict[str, Callable[[], Graph]] = {
     "columns": lambda: columns((60, 64)), "long columns": lambda: columns((9000, 8)), "axes": of_several_axes,
     "few columns": lambda: columns((33, 3)), "places": places, "views": of_views, "integers": of_integers,
-    "conditions": of_conditions, "widened": widened,
+    "conditions": of_conditions, "widened": widened, "a copy": lambda: beside_a_copy(0),
+    "a joined copy": lambda: beside_a_copy(20),
     "rows of nothing": lambda: graph_of([over_rows("sum", norms(read(0, (9, 0))))]),
 }  # fmt: skip
 

@@ -290,7 +290,10 @@ def _with_totals(body: Graph, totals: Totals, device: Device) -> NumpySchedule:
     """The schedule of its rows, with totals in what follows the tiles; whole arrays where none is in tiles."""
     rows = _tiled(totals.rows, device)
     if isinstance(rows, Tiles):
-        parts = Parts(totals.rows, totals.rest, tuple(totals.stands.values()))
+        computed = {o: stand for o, stand in totals.stands.items() if computes(o)}  # others are copied after the tiles
+        read = {stand: o for o, stand in totals.stands.items() if o not in computed}
+        rest = Graph(body.inputs, substitute(totals.rest.outputs, read))
+        parts = Parts(Graph(body.inputs, tuple(computed)), rest, tuple(computed.values()))
         return _of_rows(ResultsOfRows, body, parts, rows, device)
     if isinstance(rows, ResultsOfRows):
         parts = replace(rows.parts, rest=_followed(body, rows.parts.rest, totals))
