@@ -38,8 +38,10 @@ def test_a_row_meets_every_row_by_columns():
 def test_a_slice_with_gaps_is_taken_by_columns_and_one_without_is_not():
     x = read(0, (1000, 5))
     gaps = node("slice", (x,), (((0, 1000, 1), (1, 4, 1)),))
-    assert "for q in" in judge("map", body([x], node("negative", (gaps,))))
-    assert "for q in" not in judge("map", body([x], node("negative", (node("exp", (x,)),))))
+    assert "for q in" in judge("map", body([x], node("square", (gaps,))))
+    assert "for q in" not in judge("map", body([x], node("square", (node("exp", (x,)),))))
+    negated = node("negative", (gaps,))  # NumPy writes wrong answers between gaps
+    assert "for q in" not in judge("map", body([x], negated))
 
 
 def test_wide_few_and_one_dimensional_arrays_are_taken_whole():

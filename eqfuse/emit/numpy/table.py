@@ -42,7 +42,7 @@ class NumpyRow:
 
 def _of_ufunc(op: str) -> NumpyRow:
     out = "out={out}" if op in ("maximum", "minimum") else "{out}"  # they take no third positional argument
-    one_run = op in ("isnan", "isinf", "isfinite", "signbit")
+    one_run = op in ("isnan", "isinf", "isfinite", "signbit", "negative")
     return NumpyRow(f"{op}({{all}}, {out})", f"{op}({{all}})", {op: UFUNCS[op]}, one_run)
 
 
