@@ -39,6 +39,7 @@ from tests.support.kernels import (
     judge,
     layer_norm,
     mul,
+    number,
     read,
     reduced,
     rolled,
@@ -126,6 +127,16 @@ def test_kernels_join_pieces_as_numpy_does():
     counts = Counter(check_drawn(seed) for seed in range(200))
     ways = {"map Tiles", "row Tiles", "total ResultsOfRows", "map WholeArrays", "reduce WholeArrays"}
     assert counts.keys() >= ways
+
+
+@pytest.mark.parametrize("on", DEVICES, ids=lambda d: d.name)
+@pytest.mark.parametrize("long, short", [(2050, 3), (700, 1353), (65_000, 65_000)])
+def test_pieces_of_one_axis_are_bounded_by_numbers(long: int, short: int, on) -> None:
+    x, y = read(0, (long,), np.float64), read(1, (short,), np.float64)
+    low, high = number(-1.0, np.float64), number(2.0, np.float64)
+    bounded = [node("minimum", (high, x)), node("maximum", (node("negative", (y,)), low))]
+    for pieces in (bounded, bounded[::-1]):
+        judge("map", body([x, y], node("concat", tuple(pieces), (-1,))), device=on)
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from eqfuse.emit.numpy.cost.figures import BLAS, DOT_TO
 from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
 from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape, longest
-from eqfuse.emit.numpy.spans import NONE, spans
+from eqfuse.emit.numpy.spans import NONE, Span, spans
 from eqfuse.emit.numpy.statements import bits_dtype, last_uses, statements
 from eqfuse.emit.numpy.temporaries import for_blas
 from eqfuse.emit.numpy.tiling import Panel, Tiling
@@ -64,7 +64,8 @@ class Stage:
         self.outputs = dict(written) if written is not None else self._outputs()
         self.reads = clipped(computed, {*body.outputs, *self.outputs})
         for n in self.reads:
-            if self.reads[n] == n.args:
+            in_parts = any(isinstance(d, Span) for d in self.tile_shape(n)[-1:])  # of any length
+            if self.reads[n] == n.args and not in_parts:
                 self.reads[n] = repeated(n, self.row(n))
         self.nodes = list(self.reads)
         self._dots()
