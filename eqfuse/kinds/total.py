@@ -74,8 +74,7 @@ def merge(a: State, b: State) -> State | str | None:
 def totals_of(body: Graph) -> Totals | None:
     """None where nothing is reduced over rows."""
     reductions = body.of_role(Role.REDUCTION)
-    first = reductions[0] if reductions else None
-    totals = {n for n in reductions if first is not None and not _alike(n, first)}
+    totals = {n for n in reductions if not _alike(n, reductions[0])}
     if not totals:
         return None
     after = set(totals)
