@@ -262,6 +262,10 @@ def _view(op: str, leaf: Node, attr: tuple) -> Node:
         return node("broadcast_to", leaf.args, (extents_of(attr),))
     if op == leaf.op == "slice":
         leaf, attr = leaf.args[0], _slice_of_slice(leaf.attr("ranges"), attr)
+    if op == leaf.op == "transpose":
+        leaf, attr = leaf.args[0], tuple([leaf.attr("axes")[a] for a in attr])
+    if op == "transpose" and attr == tuple(range(len(attr))):
+        return leaf
     if op in ("reshape", "broadcast_to") and leaf.shape == attr:
         return leaf
     return node(op, (leaf,), (attr,))

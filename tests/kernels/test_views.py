@@ -14,7 +14,7 @@ from eqfuse.emit.numpy.source import straight_kernel
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.ir.views import leaf_chain, push_views, strides_after
+from eqfuse.ir.views import computes, leaf_chain, push_views, strides_after
 from eqfuse.ops import Role, row
 from tests.support.kernels import CPU, add, body, data, kernel, mul, number, read, reduced
 from tests.support.some import some
@@ -170,6 +170,16 @@ def test_a_reshape_moves_when_every_argument_is_whole_or_one_number():
     assert [n.op for n in pushed.nodes if row(n.op).role is Role.VIEW] == ["reshape", "reshape"]
     with pytest.raises(UnsupportedOp, match="reshape"):
         push_views(body([x, z := read(1, (4,))], node("reshape", (add(x, z),), ((8, 3),))))
+
+
+def test_transposes_become_one_or_none():
+    x, y = read(0, (3, 4, 2)), read(1, (4, 2, 3))
+    there, back = (1, 2, 0), (2, 0, 1)
+    once = add(transposed(x, *there), y)
+    pushed = push_views(body([x, y], add(x, transposed(once, *back)), transposed(once, *there)))
+    chains = {leaf_chain(a) for n in pushed.computations for a in n.args if not computes(a)}
+    assert all(len(chain) <= 1 for _, chain in chains)
+    assert any(leaf is x and not chain for leaf, chain in chains)
 
 
 def test_a_view_of_a_reduction_is_refused():
