@@ -21,7 +21,7 @@ from tests.support.c_target import emitted, run_all
 from tests.support.kernels import add, body, data, mul, number, read, reduced
 
 EVERY = sorted({*ARGUMENTS} - {"sigmoid", "rsqrt"})  # those that are operators
-MANY, FEW = 8, 1  # steps: more than are pasted in, and as many as a compiler soon pastes
+MANY, FEW = 12, 1  # steps: more than are pasted in, and as many as a compiler soon pastes
 SHAPE = (9, 403)  # vectors, and what is left of them
 
 

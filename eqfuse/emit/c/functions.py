@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from eqfuse.emit.c import division
 from eqfuse.emit.c.product import tile
@@ -27,7 +28,7 @@ _FLOATS = {"f32": ("float", "f", "unsigned", "int"), "f64": ("double", "", "unsi
 _DTYPES = {"f32": "float32", "f64": "float64"}
 _CALL = re.compile(r"\beqf_(\w+)_([a-z]+[0-9]*)\b")
 
-MANY = 24  # statements of a kernel that call elementary functions: with these pasted into each, gcc takes seconds
+MANY = 1500  # lines that elementary functions paste into a kernel: beyond, gcc takes seconds
 _STATEMENT = re.compile(r"(?<== )eqf_(\w+)_(f32|f64)(?=\([\w, ]+\);)")
 _CHOICE = re.compile(r"const (float|double) (\w+) = (\w+) \? (\w+) : (\w+);")
 # (clang has no vectors of functions.)
@@ -176,7 +177,7 @@ def _shared(text: str, of_all: dict[str, None]) -> str:
     loops with branches are no vectors.
     """
     calls = [m for m in _STATEMENT.finditer(text) if m[1] in ARGUMENTS]
-    if len(calls) < MANY:
+    if sum(_lines(m[1], m[2]) for m in calls) < MANY:
         return text
     for name, suffix in dict.fromkeys((m[1], m[2]) for m in calls):
         T, arguments = _FLOATS[suffix][0], ("x", "y")[: ARGUMENTS[name]]
@@ -186,6 +187,12 @@ def _shared(text: str, of_all: dict[str, None]) -> str:
     text = _STATEMENT.sub(lambda m: f"each_{m[1]}_{m[2]}" if m[1] in ARGUMENTS else m[0], text)
     pick = {"float": "eqf_pick_f32", "double": "eqf_pick_f64"}
     return _CHOICE.sub(lambda m: f"const {m[1]} {m[2]} = {pick[m[1]]}({', '.join(m.group(3, 4, 5))});", text)
+
+
+@cache
+def _lines(name: str, suffix: str) -> int:
+    """Of an elementary function and what it calls."""
+    return texts({(name, _DTYPES[suffix]): None}).count(";")
 
 
 def _enter(text: str, elementary: dict[tuple[str, str], None], sources: dict[str, str]) -> None:
