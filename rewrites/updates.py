@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from itertools import combinations, product
 from typing import Any
 
+import numpy as np
+
+from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import apart
 from eqfuse.rewrites.joins import Widths, concat, pad
@@ -31,7 +34,7 @@ from eqfuse.rewrites.language.views import Ranges
 from eqfuse.rewrites.layout import of_complex
 
 x, y, v, w, u, c = tensors("x y v w u c")
-r, s, t, widths = attrs("r s t widths")
+r, s, t, k, widths = attrs("r s t k widths")
 
 Slices = tuple[Ranges, ...]
 
@@ -188,6 +191,31 @@ def _interleaved(name: str, values: list[Term], order: Sequence[int], axes: int 
     return Law(name, update(x, *values), parts[0].reshape(computed(_shape, x)), exactness=EXACT)
 
 
+def _is_replaced(slices: Slices, ranges: Ranges) -> bool:
+    return slices == (ranges,)
+
+
+def _few(x: TensorType, ranges: Ranges) -> bool:
+    cut = [extent for each, extent in zip(ranges, x.shape, strict=True) if each != (0, extent, 1)]
+    return 8 * math.prod(cut) <= x.size
+
+
+def _law_in_place(op: str, neutral: float) -> Law:
+    """What a number does to a slice along one axis, that number or a neutral one does to each element."""
+
+    def along_axis(x: TensorType, ranges: Ranges, number: Literal) -> Literal | None:
+        cut = [each != (0, extent, 1) for each, extent in zip(ranges, x.shape, strict=True)]
+        if sum(cut) != 1 or number.array.shape:
+            return None
+        numbers = np.full([extent if c else 1 for extent, c in zip(x.shape, cut, strict=True)], neutral, x.dtype)
+        numbers[tuple([slice(*each) if c else slice(None) for each, c in zip(ranges, cut, strict=True)])] = number.array
+        return Literal(numbers)
+
+    changed, numbers = apply(op, x.slice(r), apply("const", attrs=(k,))), computed(along_axis, x, r, k)
+    when = guard("the slice is replaced", _is_replaced, s, r), bounded("the numbers are few", _few, x, r)
+    return Law(f"{op}_in_a_slice", update(x, changed), apply(op, x, apply("const", attrs=(numbers,))), when, EXACT)
+
+
 def _shape(x: TensorType) -> tuple[int, ...]:
     return x.shape
 
@@ -207,4 +235,5 @@ _OF_REALS = [
     _interleaved("two_by_two_by_turns_are_joined", [v, w, u, y], (0, 1, 2, 3), axes=2),
 ]  # fmt: skip
 
-LAWS = list(map(of_complex, _OF_REALS))
+_IN_PLACE = [("multiply", 1), ("divide", 1), ("add", -0.0), ("subtract", 0)]  # no bit of any real number changes
+LAWS = [*map(of_complex, _OF_REALS), *(_law_in_place(op, neutral) for op, neutral in _IN_PLACE)]
