@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqfuse.emit.numpy.ops import filled_template, replaced_calls, replaced_slices
+from eqfuse.emit.numpy.ops import LAID_OVER, filled_template, replaced_calls, replaced_slices
 from eqfuse.emit.numpy.schedule import BlockCopies
 from eqfuse.emit.numpy.source import Source, named
 from eqfuse.emit.numpy.table import ROWS
@@ -30,7 +30,7 @@ def library_calls(body: Graph) -> int:
         names = ", ".join(n.op for n in body.computations)
         raise UnsupportedOp(f"a library kernel holds one operator, this one {names}")
     more = len(body.outputs) - 1
-    if n.op == "slice_scatter":
+    if n.op in LAID_OVER:
         return replaced_calls(n) + more
     if n.op == "scatter":
         return 1 + (n.shape[1] if _by_column(n) else 1) + more
@@ -47,8 +47,8 @@ def library_kernel(body: Graph) -> Source:
     source = Source(body)
     source.inline = True
     args = [named(source, a) for a in n.args]
-    if n.op in _UPDATES:
-        _UPDATES[n.op](source, n, args)
+    if n.op in _WRITTEN:
+        _WRITTEN[n.op](source, n, args)
     elif n.op == "take" and n.args[1].op == "const":
         _take_slices(source, n, args)
     elif n.op == "take" and not n.args[1].shape:  # `np.take` copies all of an array with gaps
@@ -142,7 +142,7 @@ def _call(source: Source, n: Node, args: list[str]) -> str:
     return filled_template(n, ROWS[n.op].into, args, out="o0")
 
 
-def slice_scatter(source: Source, n: Node, args: list[str]) -> None:
+def laid_over(source: Source, n: Node, args: list[str]) -> None:
     """Copy what no write covers, then write the values in turn."""
     kept, values = replaced_slices(n, args)
     source.keeping = len(kept)
@@ -176,4 +176,6 @@ def _by_column(n: Node) -> bool:
     return n.attr("mode") != "set" and is_by_row and n.shape[1] <= MOST_COLUMNS
 
 
-_UPDATES: dict[str, Callable[[Source, Node, list[str]], None]] = {"slice_scatter": slice_scatter, "scatter": scatter}
+_WRITTEN: dict[str, Callable[[Source, Node, list[str]], None]] = {
+    "scatter": scatter, **dict.fromkeys(LAID_OVER, laid_over),
+}  # fmt: skip

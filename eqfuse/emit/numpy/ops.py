@@ -25,6 +25,7 @@ from eqfuse.ops.updates import uncovered
 # the ufunc that a reduction repeats, and that joins two partial results
 JOINS = {name: op.joined_by for name, op in TABLE.items() if op.joined_by is not None}
 
+LAID_OVER = ("slice_scatter", "pad")  # written piece by piece
 WINDOWED = tuple(op for op, r in INSIDE.items() if r.by_meaning)  # small ones run by their meaning
 ONE_RUN = frozenset(op for op, r in INSIDE.items() if r.one_run)
 
@@ -112,16 +113,21 @@ def masked_copy(args: Sequence[str], out: str) -> list[str]:
 
 
 def replaced_slices(n: Node, args: Sequence[str]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Where to copy what of an array with slices replaced: first what no value covers, then the values."""
-    base, *values = args
-    slices = [index_text(ranges) for ranges in n.attr("slices")]
-    kept = [index_text(ranges) for ranges in uncovered(n.shape, n.attr("slices"))]
-    return [(index, f"{base}{index}") for index in kept], list(zip(slices, values, strict=True))
+    """Where to copy what of an array with slices replaced, or of a padded one: first what no value covers, then the
+    values."""
+    *over, ground = n.pieces
+    over.reverse()
+    base, is_number = args[ground.argument], n.args[ground.argument].shape != n.shape
+    kept = [index_text(ranges) for ranges in uncovered(n.shape, [p.ranges for p in over])]
+    values = [(index_text(p.ranges) or "[...]", args[p.argument]) for p in over]
+    return [(index, base if is_number else f"{base}{index}") for index in kept], values
 
 
 def replaced_calls(n: Node) -> int:
     """How many copies `replaced_slices` are."""
-    return len(uncovered(n.shape, n.attr("slices"))) + len(n.args) - 1
+    *over, _ = n.pieces
+    over.reverse()
+    return len(uncovered(n.shape, [p.ranges for p in over])) + len(over)
 
 
 def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:

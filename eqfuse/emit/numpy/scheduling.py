@@ -344,6 +344,7 @@ def _reduction(body: Graph, reductions: list[Node], panel: Panel, target: int, t
     block = max(1, min(extent, target // max(1, math.prod(panel.extents) // extent)))
     block = min(extent, -(-block // grain(body)) * grain(body))
     parts = min(PARTS_PER_THREAD * threads, math.ceil(extent / block))
+    parts = min(extent, -(-parts // threads) * threads)  # no thread waits for another that has one part more
     chunk = math.ceil(extent / parts)
     parts, block = math.ceil(extent / chunk), min(block, chunk)
     panel = replace(panel, whole=tuple(a != axis for a in range(len(panel.whole))))

@@ -15,6 +15,7 @@ import numpy as np
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import (
+    LAID_OVER,
     NAMES,
     ONE_RUN,
     WINDOWED,
@@ -226,7 +227,7 @@ def _lines(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str
         return masked_copy(args, out)
     if n.op == "matmul":
         return [whole_product(n, args, out)]
-    if n.op == "slice_scatter":
+    if n.op in LAID_OVER:
         return [f"copyto({out}{index}, {text})" for each in replaced_slices(n, args) for index, text in each]
     axes = reduced_axes(n)
     return by_columns(n, read, args, out, axes) or [into(n, args, out, axes)]
@@ -243,8 +244,8 @@ def straight_kernel(body: Graph) -> Source:
         if computes(o):
             places.setdefault(o, place)
     forms = statements(nodes, list(places), [*map(behind_views, body.outputs)], True)
-    for n in nodes:
-        for a in () if n in forms and forms[n].form == "number" else n.args:
+    for statement in forms.values():
+        for a in () if statement.form == "number" else statement.reads:
             if not computes(behind_views(a)) and a not in operands:
                 operands[a] = named(source, a)
     straight(source, nodes, operands, places)

@@ -23,13 +23,14 @@ from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
 from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape, longest
 from eqfuse.emit.numpy.spans import NONE, Span, spans
-from eqfuse.emit.numpy.statements import bits_dtype, last_uses, statements
+from eqfuse.emit.numpy.statements import bits_dtype, is_part_in_memory, last_uses, statements
 from eqfuse.emit.numpy.temporaries import for_blas
 from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node, const
 from eqfuse.ir.views import computes, leaf_chain, strides_after
 from eqfuse.ops import Role, row
+from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape
 
 SHORT_RUN = 4096  # bytes
@@ -41,8 +42,8 @@ class Stage:
     outputs go into, where they are not simply slices of the arrays to write; `gaps`: the rows of the output are apart,
     no place to work in.
 
-    `shared` is computed before the first tile; `reads`: what the statement of each node reads, in order; `place`: the
-    memory that each result goes into, scratch or the tile of an output.
+    `shared` is computed before the first tile; `reads`: what the statement of each node reads, in order; `parts`: views
+    of what is read; `place`: the memory that each result goes into, scratch or the tile of an output.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class Stage:
                 self.reads[n] = repeated(n, self.row(n))
         self.nodes = list(self.reads)
         self._dots()
+        self.parts = self._parts()
+        self.nodes = [n for n in self.nodes if n not in self.parts]
         self.nodes.sort(key=lambda n: not self._multiplies_memory(n))
         self.masks: dict[Node, Slot] = {}
         self.concats = concatenations(panel, cut, self.spans, self.reads, self.outputs, self.column_calls)
@@ -128,6 +131,15 @@ class Stage:
             elif self.cut.axis != len(self.panel.extents) - 1:
                 length = self.dims(a.shape)[-1]
                 self.reads[n] = (a, const(np.ones(length, n.dtype)))
+
+    def _parts(self) -> set[Node]:
+        """The real and imaginary parts of complex arrays in memory that one ufunc reads where they lie."""
+        parts = [n for n in self.nodes if is_part_in_memory(n) and n.args[0] not in self.incoming]
+        readers = {n: [m for m in self.nodes if n in self.reads[m]] for n in parts if n not in self.outputs}
+        return {
+            n for n, (reader, *more) in readers.items()
+            if not more and reader.op in UFUNCS.keys() - ONE_RUN and self.reads[reader].count(n) == 1
+        }  # fmt: skip
 
     def _multiplies_memory(self, n: Node) -> bool:
         """Is `n` a sum of products of arrays in memory? The first pass over an array waits for it, so it had better be
@@ -286,7 +298,7 @@ class Stage:
     @property
     def gathered(self) -> set[Node]:
         """The arrays with gaps between neighbours that tiles copy, as several read them."""
-        read = [(n, i, a) for n in self.nodes for i, a in enumerate(self.reads[n]) if self._loads(n, a)]
+        read = [(n, i, a) for n in (*self.nodes, *self.parts) for i, a in enumerate(self.reads[n]) if self._loads(n, a)]
         return {a for n, i, a in read if self.spans.reads(n, i) is None and self.has_gaps(a) and self.is_copied(a)}
 
     # NumPy calls
@@ -298,7 +310,7 @@ class Stage:
         if not self.placed:
             computed += sum(self.panel.extents[0] for o in self.outputs if self.by_column(o))
         read = {
-            a for n in (*self.nodes, *self.concats.split) for i, a in enumerate(self.reads[n])
+            a for n in (*self.nodes, *self.parts, *self.concats.split) for i, a in enumerate(self.reads[n])
             if n not in self.concats.rows and self.spans.reads(n, i) is None and self._loads(n, a)
         }  # fmt: skip
         return computed + sum(self.panel.extents[0] if self.by_column(a) else self.is_copied(a) for a in read)

@@ -107,7 +107,7 @@ INSIDE: dict[str, NumpyRow] = {
     "concat": NumpyRow(
         "concatenate(({all},), {axis}, {out})", "concatenate(({all},), {axis})", {"concatenate": np.concatenate}
     ),
-    "pad": NumpyRow("copyto({out}, pad({all}, {widths}))", "pad({all}, {widths})", {"pad": TABLE["pad"].meaning}),
+    "pad": NumpyRow(),  # `ops.replaced_slices`
     "take": NumpyRow("take({all}, {axis}, {out})", "take({all}, {axis})", {"take": np.take}),
     "take_along_axis": NumpyRow(
         "copyto({out}, take_along_axis({all}, {axis}))", "take_along_axis({all}, {axis})",
@@ -132,7 +132,6 @@ def are_numbers(op: str, out: TensorType, types: Sequence[TensorType]) -> bool:
 CALLS: dict[str, NumpyRow] = {
     **{name: _of_meaning(op) for name, op in TABLE.items() if op.role in (Role.LIBRARY, Role.GATHER)},
     "concat": INSIDE["concat"],
-    "pad": _of_meaning(TABLE["pad"]),
     "take": INSIDE["take"],
     "cumsum": NumpyRow("cumsum({0}, {axis}, {out}.dtype, {out})", names={"cumsum": np.cumsum}),
     "cumprod": NumpyRow("cumprod({0}, {axis}, {out}.dtype, {out})", names={"cumprod": np.cumprod}),
@@ -148,7 +147,7 @@ CALLS: dict[str, NumpyRow] = {
                                    names={"cholesky_cotangent": cholesky_cotangent}),
     "inv_slogdet": NumpyRow("inv_slogdet({0}, {out})", names={"inv_slogdet": inv_slogdet}),
     **{name: replace(_of_meaning(TABLE[name]), own_array=True) for name in ("convolve", "correlate")},
-    "slice_scatter": NumpyRow(),  # `library.slice_scatter`
+    **dict.fromkeys(("slice_scatter", "pad"), NumpyRow()),  # `library.laid_over`
     "scatter": NumpyRow(),  # `library.scatter`
 }
 ROWS: dict[str, NumpyRow] = {**VIEWS, **INSIDE, **CALLS}

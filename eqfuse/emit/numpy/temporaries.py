@@ -185,7 +185,7 @@ _CALLS: dict[str, Callable[[Node], int]] = {
     **dict.fromkeys((
         "argsort", "argpartition", "lexsort", "searchsorted", "digitize", "bincount", "inv", "solve", "cholesky", "det",
         "pure_callback",
-        "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "pad", "convolve", "correlate",
+        "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "convolve", "correlate",
     ), _result),
     "inv_triangular": _inv_triangular, "inv_slogdet": _inv_slogdet,
     "cholesky_change": lambda n: 3 * n.type.nbytes + 16 * n.shape[-1] ** 2,

@@ -122,6 +122,8 @@ class StageText:
             return self._rows_taken(n) if i else self._table(n)
         if a in self.incoming:
             return self.incoming[a]
+        if a in self.stage.parts:
+            return f"{self._operand(a, 0)}.{a.op}"
         if a in self.stage.concats.rows:
             return f"{self._memory(a)}_rows"
         if a in self.stage.concats.split:
@@ -129,9 +131,8 @@ class StageText:
         if computes(a) and a not in self.shared_names:
             return self._memory(a)
         if a not in n.args and a.op == "const" and a.type.size > 1:
-            row_of_it = self.source.leaf(a)
-            shape = self.stage.tile_shape(n)
-            return row_of_it if shape[-1] is not None else f"{row_of_it}[:{self.span[1]} - {self.span[0]}]"
+            low, high = self.span
+            return self.source.leaf(a) + ("" if self.stage.tile_shape(n)[-1] is not None else f"[:{high} - {low}]")
         right = n.op == "matmul" and i == 1
         scalar = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
         as_lies = n.op == "matmul"  # BLAS reads either order
@@ -325,9 +326,9 @@ class StageText:
 
     def _lies_apart(self, n: Node) -> bool:
         """Has the tile of `n` gaps in memory? Scratch arrays have none while they are as long as the block."""
-        if isinstance(self.stage.place.get(n), Slot):
-            return False
-        return self.stage.within(n) or n in self.incoming or n in self.stage.pieces or lies_apart(n)
+        scratch = isinstance(self.stage.place.get(n), Slot)
+        apart = any(n in values for values in (self.incoming, self.stage.pieces, self.stage.parts))
+        return not scratch and (apart or self.stage.within(n) or lies_apart(n))
 
     def scratch(self, offset: int, size: str = "size", ragged: bool = False) -> tuple[list[str], list[str], int]:
         """Lines that make this stage's scratch arrays in ``memory`` from `offset`, lines that shorten them to `size`
