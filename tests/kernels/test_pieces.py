@@ -129,6 +129,16 @@ def test_kernels_join_pieces_as_numpy_does():
 
 
 @pytest.mark.parametrize("on", DEVICES, ids=lambda d: d.name)
+def test_elements_taken_at_transposed_places_cost_the_calls_that_are_priced(on) -> None:
+    table, places = read(0, (3,), np.float64), read(1, (640, 6, 25), np.int64)
+    taken = node("take", (table, node("transpose", (places,), ((0, 2, 1),))), (-1,))
+    graph = body([table, places], node("exp", (reduced("max", taken, -1),)))
+    arrays = [np.arange(3.0), np.arange(640 * 6 * 25).reshape(640, 6, 25) % 3]
+    judge("row", graph, arrays, device=on)
+    check("row", graph, arrays, on)
+
+
+@pytest.mark.parametrize("on", DEVICES, ids=lambda d: d.name)
 @pytest.mark.parametrize("long, short", [(2050, 3), (700, 1353), (65_000, 65_000)])
 def test_pieces_of_one_axis_are_bounded_by_numbers(long: int, short: int, on) -> None:
     x, y = read(0, (long,), np.float64), read(1, (short,), np.float64)

@@ -153,7 +153,7 @@ class StageText:
         """The numbers of the rows that a tile takes."""
         places = places_in_panel(n)
         inside = sum(self._in_row(n, group) for group in self.panel.groups)
-        tile = self._array(places, False, False, self.stage.spans.reads(n, 1))
+        tile = self._array(places, False, True, self.stage.spans.reads(n, 1))  # `take` copies them
         return f"{tile}[{', '.join(['...', *['0'] * inside])}]"
 
     def _in_row(self, n: Node, group: Sequence[int]) -> bool:
