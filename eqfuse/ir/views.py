@@ -247,7 +247,7 @@ def _on_leaf(view: Node, whole: Shape, leaf: Node) -> Node:
         return _view("slice", leaf, tuple(ranges))
     if view.op == "flip":
         axes = tuple(a for a in attr if shape[a] > 1)
-        return _view("flip", leaf, axes) if axes else leaf
+        return _view("flip", leaf, axes)
     if view.op == "sliding_window":
         attr = tuple((a, n if shape[a] == whole[a] else 1) for a, n in attr)
     return _view(view.op, leaf, attr)
@@ -264,7 +264,9 @@ def _view(op: str, leaf: Node, attr: tuple) -> Node:
         leaf, attr = leaf.args[0], _slice_of_slice(leaf.attr("ranges"), attr)
     if op == leaf.op == "transpose":
         leaf, attr = leaf.args[0], tuple([leaf.attr("axes")[a] for a in attr])
-    if op == "transpose" and attr == tuple(range(len(attr))):
+    if op == leaf.op == "flip":
+        leaf, attr = leaf.args[0], tuple(sorted({*leaf.attr("axes")} ^ {*attr}))
+    if (op == "flip" and not attr) or (op == "transpose" and attr == tuple(range(len(attr)))):
         return leaf
     if op in ("reshape", "broadcast_to") and leaf.shape == attr:
         return leaf

@@ -182,6 +182,15 @@ def test_transposes_become_one_or_none():
     assert any(leaf is x and not chain for leaf, chain in chains)
 
 
+def test_an_axis_flipped_twice_is_as_it_was():
+    x, y = read(0, (3, 4)), read(1, (3, 4))
+    both = node("flip", (add(node("flip", (x,), ((-2, -1),)), y),), ((-1,),))
+    (total,) = push_views(body([x, y], both)).outputs
+    assert [leaf_chain(a)[1][0].attr("axes") for a in total.args] == [(-2,), (-1,)]
+    once = node("flip", (add(node("flip", (x,), ((-1,),)), y),), ((-1,),))
+    assert push_views(body([x, y], once)).outputs[0].args[0] is x
+
+
 def test_a_view_of_a_reduction_is_refused():
     x = read(0, (6, 4))
     with pytest.raises(UnsupportedOp, match="transpose of the result of sum"):
