@@ -28,7 +28,7 @@ PRICED_AS: dict[str, tuple[str, float]] = {
     "uint64": ("int64", 1), "complex64": ("float32", 4), "complex128": ("float64", 4),
     "float8_e4m3fn": ("bfloat16", 1), "float8_e5m2": ("bfloat16", 1),
 }  # fmt: skip
-_PART = {"complex64": "float32", "complex128": "float64"}
+REAL_PART = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,7 +93,7 @@ class Device(SummarisedValue):
 
     def contraction_flops(self, dtype: str) -> float:
         """Multiplications + additions of real numbers per second of a large matrix product, which may be complex."""
-        return self._look_up("<flops>", _PART.get(dtype, dtype), -1)
+        return self._look_up("<flops>", REAL_PART.get(dtype, dtype), -1)
 
     def tiled_rate(self, dtype: str) -> float:
         """The same for a large product that shares its kernel with elementwise work."""

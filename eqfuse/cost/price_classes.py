@@ -32,11 +32,11 @@ USUAL_PRICES: dict[PriceClass, UsualPrice] = {
     PriceClass.WHOLE_POWER: UsualPrice(110, 48.0),  # NumPy 2.4 on Zen 5
     PriceClass.FLOOR_DIVISION: UsualPrice(40, 6.0),
     PriceClass.DIVISORS: UsualPrice(200, 20.0),
-    PriceClass.SORTING: UsualPrice(200, 10.0),
-    PriceClass.QUANTILE: UsualPrice(400, 20.0),
+    PriceClass.SORTING: UsualPrice(20, 1.0),
+    PriceClass.QUANTILE: UsualPrice(400, 4.0),
     PriceClass.COUNTING: UsualPrice(100, 5.0),
     PriceClass.LINEAR_ALGEBRA: UsualPrice(4, 0.05),
-    PriceClass.TRANSFORM: UsualPrice(4, 0.1),
+    PriceClass.TRANSFORM: UsualPrice(4, 0.06),  # of real numbers
     PriceClass.SPECIAL_SHORT: UsualPrice(128, 8.0),
     PriceClass.SPECIAL: UsualPrice(320, 20.0),
     PriceClass.SPECIAL_LONG: UsualPrice(960, 60.0),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from eqfuse.cost.device import Device
+from eqfuse.cost.device import REAL_PART, Device
 from eqfuse.dtypes import kind
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
@@ -93,6 +93,8 @@ def element_work(
             gathered = flops * groups // (2 * max(types[1].shape[0], 1))
             seconds += gathered * device.element_seconds("add", dtype)
         return Work(flops, seconds, 1)
+    if described.price is PriceClass.TRANSFORM:
+        return Work(flops, flops * device.element_seconds(op, REAL_PART.get(dtype, dtype)), 1)
     size = touched(op, attrs, out, types, flops)
     if op == "scatter":  # a copy, and then one value after another
         each = "take" if described.attr(attrs, "mode") == "set" else op

@@ -36,9 +36,11 @@ def _rule(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], Ten
 
 
 def _flops(types: Types, out: TensorType, attrs: tuple) -> int:
+    """Of real numbers: half where one side is real."""
     n, _axis, _norm = attrs
     size = max(types[0].size, out.size)
-    return int(5 * size * math.log2(max(n, 2)))
+    each = 5 if types[0].dtype.kind == out.dtype.kind == "c" else 2.5
+    return int(each * size * math.log2(max(n, 2)))
 
 
 ROWS = [

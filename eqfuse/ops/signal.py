@@ -9,6 +9,7 @@ import numpy as np
 
 from eqfuse.ops.probe import result_dtype
 from eqfuse.ops.row import Op, PriceClass, Role, Types, need
+from eqfuse.ops.sorting import search_levels
 from eqfuse.ops.types import TensorType
 
 
@@ -26,7 +27,7 @@ def _slid(op: str, function: Callable[..., Any]) -> Callable[[Types, tuple], Ten
 
 
 def _flops(types: Types, out: TensorType, _attrs: tuple) -> int:
-    return 2 * out.size * min(types[0].size, types[1].size)
+    return (8 if out.dtype.kind == "c" else 2) * out.size * min(types[0].size, types[1].size)
 
 
 def _interp(types: Types, _attrs: tuple) -> TensorType:
@@ -44,13 +45,13 @@ def _do_interp(x: np.ndarray, xp: np.ndarray, fp: np.ndarray, *ends_then_period:
     return np.asarray(np.interp(x, xp, fp, left, right, period))
 
 
-def _per_point(_types: Types, out: TensorType, _attrs: tuple) -> int:
-    return out.size
+def _searches(types: Types, out: TensorType, _attrs: tuple) -> int:
+    return out.size * search_levels(types[1].size)
 
 
 _PRICE = PriceClass.TRANSFORM
 ROWS = [
     Op("convolve", Role.LIBRARY, 2, ("mode",), _slid("convolve", np.convolve), np.convolve, _flops, _PRICE),
     Op("correlate", Role.LIBRARY, 2, ("mode",), _slid("correlate", np.correlate), np.correlate, _flops, _PRICE),
-    Op("interp", Role.LIBRARY, None, ("period",), _interp, _do_interp, _per_point, PriceClass.COUNTING),
+    Op("interp", Role.LIBRARY, None, ("period",), _interp, _do_interp, _searches, PriceClass.SORTING),
 ]

@@ -41,21 +41,22 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
 TURNED = 512  # rows and columns of the array that is transposed
 ATTEMPTS = 2  # at a quick measurement, where the machine is busy
 AGAIN = 3600.0  # seconds after which what was measured on a busy machine is measured again
-VALUES = 2  # to be raised where `_values` changes: profiles kept before are measured again
+VALUES = 3  # to be raised where what a figure means changes: profiles kept before are measured again
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
 
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {
     "window_max": "maximum", "window_sum": "add", "take_along_axis": "take",
-    "cumprod": "cumsum", "accumulate": "cumsum", "digitize": "searchsorted",
+    "cumprod": "cumsum", "accumulate": "cumsum", "digitize": "searchsorted", "interp": "searchsorted",
     "concat": "cast", "pad": "cast", "slice_scatter": "cast", "bitcast": "cast",
     "real": "cast", "imag": "cast", "complex": "cast",
 }  # fmt: skip
 # Operators priced in proportion to one that is measured, as the generic table has them: they are many, and slow.
 _MEASURED_CALLS = ("cumsum", "sort", "searchsorted")
+_STEPS = dict.fromkeys(("sort", "searchsorted"), 10)  # for each element: of 1,024 in a row, or places to look at
 _USUAL = {op: usual.cpu_ns for op, usual in USUAL_BY_OPERATOR.items()}
 _IN_PROPORTION = dict.fromkeys(SPECIAL, "erf") | {
-    name: "sort" if _USUAL[name] >= _USUAL["sort"] / 10 else "add"
+    name: "sort" if _USUAL[name] >= _USUAL["sort"] else "add"
     for name, op in TABLE.items()
     if op.role is Role.LIBRARY and name not in SAME_AS and name not in _MEASURED_CALLS
 }
@@ -244,7 +245,7 @@ def _elements(op: str, call_seconds: float, stop_after: float) -> Rates:
             took = seconds_of(_call(op, np.dtype(dtype)), stop_after)
         except TypeError:
             continue
-        row.append((dtype, max(took - call_seconds, 1e-8) / ELEMENTS))
+        row.append((dtype, max(took - call_seconds, 1e-8) / ELEMENTS / _STEPS.get(op, 1)))
     return tuple(row)
 
 
