@@ -43,7 +43,10 @@ USUAL_PRICES: dict[PriceClass, UsualPrice] = {
     PriceClass.SPECIAL_ITERATED: UsualPrice(3200, 200.0),
 }
 # ways to compute an operator that have a price of their own
-WAYS = {"vecdot": PriceClass.DOT, "whole_power": PriceClass.WHOLE_POWER}
+WAYS = {
+    "vecdot": PriceClass.DOT, "whole_power": PriceClass.WHOLE_POWER,
+    "short_sort": PriceClass.SORTING, "stable_sort": PriceClass.SORTING,
+}  # fmt: skip
 USUAL_BY_OPERATOR: dict[str, UsualPrice] = {
     name: USUAL_PRICES[price]
     for name, price in ({op.name: op.price for op in TABLE.values()} | WAYS).items()

@@ -22,6 +22,7 @@ from eqfuse.ops.views import extents_of
 
 LINE = 64  # bytes of a cache line
 SHORT_CUTS = (-1.0, 0.0, 1.0, 2.0)  # exponents for which libraries have a loop without `pow`
+SHORT_ROW = 128  # elements to sort, up to which NumPy has networks of vectors (x86-simd-sort; of float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def element_work(
         each = "take" if described.attr(attrs, "mode") == "set" else op
         seconds = size * device.element_seconds("cast", dtype) + types[2].size * device.element_seconds(each, dtype)
         return Work(flops, seconds, 1)
-    return Work(flops, size * device.element_seconds(_priced_as(op, literal), dtype), 1)
+    return Work(flops, size * device.element_seconds(_priced_as(op, attrs, types, literal), dtype), 1)
 
 
 def joined_by(op: str) -> str:
@@ -121,9 +122,14 @@ def touched(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType],
     return out.size
 
 
-def _priced_as(op: str, literal: Literal | None) -> str:
+def _priced_as(op: str, attrs: tuple, types: Sequence[TensorType], literal: Literal | None) -> str:
     """The row of the profile for `op` with this last operand. A whole power of a negative number leaves the vector code
-    of a CPU's library; NumPy has other loops for a few."""
+    of a CPU's library; NumPy has other loops for a few. Short rows are sorted in vector registers, a stable sort is
+    none of vectors."""
+    described = row(op)
+    if "stable" in described.attrs:
+        short = op == "sort" and types[0].extent(described.attr(attrs, "axis")) <= SHORT_ROW
+        return "stable_sort" if described.attr(attrs, "stable") else "short_sort" if short else op
     if op == "power" and literal is not None and literal.array.size == 1 and kind(literal.array.dtype) == "f":
         exponent = float(literal.array.item())
         return "whole_power" if exponent.is_integer() and exponent not in SHORT_CUTS else op

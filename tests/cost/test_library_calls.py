@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,19 @@ def test_what_calibration_measures_is_divided_by_the_steps_that_are_priced(op):
     call = sorted_rows(16, 1024) if op == "sort" else node(op, (places, ROWS), ("left",))
     steps = row(op).flops([a.type for a in call.args], call.type, call.attrs)
     assert steps == calibrate.ELEMENTS * calibrate._STEPS[op]
+
+
+def test_short_rows_and_stable_sorts_have_rates_of_their_own():
+    rates = dict(CPU.elements) | {"short_sort": (("float64", 1e-10),), "stable_sort": (("float64", 1e-8),)}
+    cpu = replace(CPU, elements=tuple(rates.items()))
+
+    def seconds_of(rows: int, columns: int, stable: bool) -> float:
+        n = node("sort", (read(0, (rows, columns), np.float64),), (-1, stable))
+        return work(n.op, n.attrs, n.type, tuple([a.type for a in n.args]), cpu).seconds
+
+    assert seconds_of(1000, 128, False) == pytest.approx(1000 * 128 * 7 * 1e-10)
+    assert seconds_of(1000, 256, False) == pytest.approx(1000 * 256 * 8 * CPU.element_seconds("sort", "float64"))
+    assert seconds_of(1000, 128, True) == pytest.approx(1000 * 128 * 7 * 1e-8)
 
 
 def test_a_search_takes_the_levels_of_what_is_searched():

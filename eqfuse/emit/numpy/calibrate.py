@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from eqfuse.cost.device import Device, Rates
 from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
 from eqfuse.cost.profiles import DEVICES, LASTING, LOCK, WAKE
+from eqfuse.cost.work import SHORT_ROW
 from eqfuse.dtypes import kind
 from eqfuse.emit.numpy.concurrency import Caches, memory_of, seconds_of, threading_of
 from eqfuse.emit.numpy.cost.figures import BLAS
@@ -52,8 +53,9 @@ SAME_AS = {
     "real": "cast", "imag": "cast", "complex": "cast",
 }  # fmt: skip
 # Operators priced in proportion to one that is measured, as the generic table has them: they are many, and slow.
-_MEASURED_CALLS = ("cumsum", "sort", "searchsorted")
-_STEPS = dict.fromkeys(("sort", "searchsorted"), 10)  # for each element: of 1,024 in a row, or places to look at
+_MEASURED_CALLS = ("cumsum", "sort", "argsort", "searchsorted")
+# for each element: levels of the 1,024, or 128, of its row, or places to look at
+_STEPS = dict.fromkeys(("sort", "argsort", "stable_sort", "searchsorted"), 10) | {"short_sort": 7}
 _USUAL = {op: usual.cpu_ns for op, usual in USUAL_BY_OPERATOR.items()}
 _IN_PROPORTION = dict.fromkeys(SPECIAL, "erf") | {
     name: "sort" if _USUAL[name] >= _USUAL["sort"] else "add"
@@ -202,7 +204,8 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
         seconds[op] = seconds[as_op]
     for op, other in _IN_PROPORTION.items():
         seconds[op] = tuple((dtype, s * _USUAL[op] / _USUAL[other]) for dtype, s in seconds[other])
-    seconds["whole_power"] = _elements("whole_power", call, stop_after)
+    for way in ("whole_power", "short_sort", "stable_sort"):
+        seconds[way] = _elements(way, call, stop_after)
     seconds["vecdot"] = tuple((dtype, _dotted(np.dtype(dtype), stop_after)) for dtype in BLAS)
     seconds["transpose"] = tuple((dtype, _transposed(np.dtype(dtype), stop_after)) for dtype in DTYPES)
     for op in _FREE:
@@ -256,6 +259,9 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
         if kind(dtype) != "f":
             raise TypeError("a power of integers is one whatever the exponent")
         return partial(np.power, x, dtype.type(3), out=np.empty_like(x))
+    if op in ("short_sort", "stable_sort"):
+        stable = op == "stable_sort"
+        return partial(TABLE["sort"].meaning, x.reshape(-1, 1024 if stable else SHORT_ROW), -1, stable)
     if op in UFUNCS:
         arguments = [x, x[::-1].copy()][: UFUNCS[op].nin]
         if op == "ldexp":
@@ -280,7 +286,7 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
             return partial(meaning, rows, (-1,))
         case "cumsum", _:
             return partial(meaning, rows, -1)
-        case "sort", _:
+        case "sort" | "argsort", _:
             return partial(meaning, rows, -1, False)
     raise UnsupportedOp(
         f"emit/numpy/calibrate.py cannot measure operator {op!r}: add a case to _call, or a row to SAME_AS"
