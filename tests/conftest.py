@@ -1,15 +1,19 @@
 """A cache folder per run of pytest, and golden files: emitted text kept beside the tests that emit it.
 
 The process that starts the run makes the folder; its workers inherit it, and so share what takes long to make (the
-profile of the CPU, compiled emulator kernels). `pytest --update-golden` renews the golden files. Random examples are
-the same in every run; with EQFUSE_EXPLORE=5 each run draws new ones, five times as many in the slow tests, which is how
-new faults are found.
+profile of the CPU, compiled emulator kernels). Libraries with threads of their own have one each: others would spin
+while they wait, and the workers keep all cores busy. `pytest --update-golden` renews the golden files. Random examples
+are the same in every run; with EQFUSE_EXPLORE=5 each run draws new ones, five times as many in the slow tests, which is
+how new faults are found.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # BLAS reads it when NumPy is imported, torch too
+
 import tempfile
 import warnings
 from collections.abc import Callable
