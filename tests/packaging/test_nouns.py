@@ -9,6 +9,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,11 @@ def test_names_are_nouns() -> None:
     assert {f"{path.relative_to(ROOT)}: {name}" for path, name in pairs} == {*PUBLIC}
 
 
-def _classes() -> Iterator[tuple[str, Path]]:
-    for path in MODULES.values():
-        text = path.read_text()
-        for n in ast.walk(ast.parse(text)) if "class " in text else ():
-            if isinstance(n, ast.ClassDef):
-                yield n.name, path.relative_to(ROOT)
+@cache
+def _classes() -> list[tuple[str, Path]]:
+    texts = {path.relative_to(ROOT): path.read_text() for path in MODULES.values()}
+    trees = {path: ast.parse(text) for path, text in texts.items() if "class " in text}
+    return [(n.name, path) for path, tree in trees.items() for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
 
 
 def test_classes_are_no_participles() -> None:
