@@ -187,11 +187,15 @@ def small(t: Training) -> Training:
 def test_a_region_computes_once_what_it_keeps_and_keeps_what_is_read_whole(seed: int) -> None:
     x, w = np.random.default_rng(seed).normal(size=(2, 4, 4))
     gradients = ef.trace(ef.grad(lambda x, w: turned(np.random.default_rng(seed), x, w), (0, 1)), x, w)
-    training = small(TRAINING[seed % len(TRAINING)])
-    step = ef.value_and_grad(loss_of(training), tuple(range(training.count)))
     random, _ = random_graph(np.random.default_rng(seed), operators=14, extents=(3, 4, 6))
-    for graph in (random, gradients, ef.trace(step, *training.arguments())):
+    for graph in (random, gradients):
         regions_hold(graph)
+
+
+@pytest.mark.parametrize("training", some([small(t) for t in TRAINING], 4), ids=lambda t: t.name)
+def test_so_does_a_region_of_a_step_of_training(training: Training) -> None:
+    step = ef.value_and_grad(loss_of(training), tuple(range(training.count)))
+    regions_hold(ef.trace(step, *training.arguments()))
 
 
 def behind(users: Users, n: Node) -> Iterator[Node]:
