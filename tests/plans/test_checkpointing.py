@@ -19,8 +19,9 @@ CPU = DEVICES["cpu"]  # prices that are the same everywhere
 WITHIN = 1.01
 PATIENT = ef.Budget(seconds=120)  # ends no search, on slow machines either
 PROVEN = 0.01  # the gap up to which a bound says something
-SMALL: dict[str, Callable[[], TrainingStep]] = {"chain": lambda: chain(12), "residual blocks": lambda: residual(8)}
-LARGE: dict[str, Callable[[], TrainingStep]] = {"chain": lambda: chain(16), "U-Net": lambda: u_net(4)}
+NETWORKS: dict[str, tuple[Callable[[], TrainingStep], float]] = {
+    "chain": (lambda: chain(12), 0.8), "residual blocks": (lambda: residual(8), 0.8), "U-Net": (lambda: u_net(4), 0.9),
+}  # fmt: skip
 
 
 def _optimum(network: TrainingStep) -> float:
@@ -51,19 +52,16 @@ def _computes_the_same(program: Program, network: TrainingStep) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layers", [8, 10])
-def test_at_80_percent_of_its_memory_a_training_step_costs_what_it_costs_without_a_limit(layers: int) -> None:
-    _stays_near(None, chain(layers), 0.8)
+def test_at_80_percent_of_its_memory_a_training_step_costs_what_it_costs_without_a_limit() -> None:
+    """(Of twelve layers: less than that, as it is held against the optimum below.)"""
+    _stays_near(None, chain(8), 0.8)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("networks, share, name", [
-    (SMALL, 0.8, "chain"), (SMALL, 0.8, "residual blocks"), (LARGE, 0.9, "U-Net"),
-])  # fmt: skip
-def test_it_costs_hardly_more_than_the_optimum(
-    networks: dict[str, Callable[[], TrainingStep]], share: float, name: str
-) -> None:
-    network = networks[name]()
+@pytest.mark.parametrize("name", NETWORKS)
+def test_it_costs_hardly_more_than_the_optimum(name: str) -> None:
+    make, share = NETWORKS[name]
+    network = make()
     _stays_near(_optimum(network), network, share)
 
 

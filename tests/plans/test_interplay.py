@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import cycle
 
 import numpy as np
@@ -14,9 +15,9 @@ from eqfuse.benches.corpus.interplay import INTERPLAY
 from eqfuse.benches.corpus.scans import SCANS
 from eqfuse.benches.corpus.suite import Case
 from eqfuse.cost.profiles import DEVICES, device
+from eqfuse.egraph.space import Space
 from eqfuse.emit.c.device import compiled_device
 from eqfuse.extract.greedy import GREEDY
-from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
 from tests.support.some import some
 
@@ -30,9 +31,10 @@ def arguments(case: Case) -> list[np.ndarray]:
     return [rng.integers(0, 4, a.shape).astype(a.dtype) if a.dtype.kind == "i" else a for a in of_floats]
 
 
-def full_graph(id: str) -> Graph:
+@cache
+def space_of(id: str) -> Space:
     function, types = CASES[id].program(small=False)
-    return ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
+    return ef.saturate(ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types]))
 
 
 @pytest.mark.parametrize("case", some(CASES.values(), 5), ids=lambda case: case.id)
@@ -53,13 +55,13 @@ KERNELS = {
 
 @pytest.mark.parametrize("id", some(KERNELS, 4))
 def test_what_can_be_one_kernel_is_one(id: str) -> None:
-    plan = ef.extract(ef.saturate(full_graph(id)), target=DEVICE["a100"])
+    plan = ef.extract(space_of(id), target=DEVICE["a100"])
     large = [k for k in plan.kernels if not k.is_view and k.price.bytes_read > 1000]
     assert len(large) == KERNELS[id], plan
 
 
 def test_greedy_fusion_without_maps_stores_what_they_read() -> None:
-    space = ef.saturate(full_graph("J2"))
+    space = space_of("J2")
     with without_maps():
         plans = [ef.extract(space, target=DEVICE["a100"], extractor=name) for name in GREEDY]
     joined = [n.op for plan in plans for k in plan.kernels for n in k.body.nodes if n.op == "concat"]
@@ -70,7 +72,7 @@ def test_greedy_fusion_without_maps_stores_what_they_read() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("id", "where"), list(zip([*INTERPLAY][::2], cycle(DEVICE))))
 def test_the_plan_is_never_costlier_than_greedy_ones(id: str, where: str) -> None:
-    space = ef.saturate(full_graph(id))
+    space = space_of(id)
     joint = ef.extract(space, target=DEVICE[where]).seconds
     for name in GREEDY:
         assert joint <= ef.extract(space, target=DEVICE[where], extractor=name).seconds * (1 + 1e-9), name
