@@ -195,9 +195,10 @@ def _of_rank(law: Law, rng: random.Random, rank: int) -> LawCase | None:
 def _compared(case: LawCase, rng: random.Random) -> Iterator[Comparison]:
     styles = styles_of(case)
     for style in STYLES:
-        draw = np.random.default_rng(rng.randrange(2**32))  # of a style left out too: later cases stay what they are
+        seed = rng.randrange(2**32)  # of a style left out too: later cases stay what they are
         if style not in styles:
             continue
+        draw = np.random.default_rng(seed)
         data = arrays(case, style, draw)
         for again in range(1 + CANCELLED * (style == SPREAD and case.claimed != EXACT)):
             if again:

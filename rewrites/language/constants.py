@@ -81,9 +81,17 @@ def _exact(dtype: np.dtype, op: Callable[[Any, Any], Any], a: Any, b: Any) -> An
     with np.errstate(all="ignore"):
         result = np.asarray(op(a, b))
         exact = np.asarray(np.isfinite(result) & np.isfinite(b) & (result.astype(narrow).astype(np.float64) == result))
-    candidates = zip(*(v[exact].tolist() for v in (a, b, result)), strict=True)
-    exact[exact] = [op(Fraction(x), Fraction(y)) == z for x, y, z in candidates]  # float64 itself may have rounded
+        factor, product = (a, result) if op is operator.mul else (result, a)
+        short = exact & _short(factor) & _short(b)
+        exact[short] = (factor * b == product)[short]
+    candidates = zip(*(v[exact & ~short].tolist() for v in (a, b, result)), strict=True)
+    exact[exact & ~short] = [op(Fraction(x), Fraction(y)) == z for x, y, z in candidates]
     return exact
+
+
+def _short(a: np.ndarray) -> np.ndarray:
+    """Where numbers have so few digits that float64, which may round others, holds the product of two."""
+    return a.astype(np.float32) == a
 
 
 def is_number_of(dtype: np.dtype, wanted: Fraction) -> bool:
