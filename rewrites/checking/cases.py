@@ -135,20 +135,22 @@ class LawCase:
                 self.types[term.name] = self._type_of(term.name)
             return self.types[term.name]
         if term not in matched.types:
+            operator = row(term.op)
             own = [self._left(a, matched) if a.op != LITERAL else None for a in term.args]
-            own_dtype = row(term.op).own_dtype
-            beside = [t.dtype for i, t in enumerate(own) if t is not None and own_dtype(i) is None]
-            types = [matched.literal(a, beside[-1]) if t is None else t for a, t in zip(term.args, own, strict=True)]
+            types = [t for t in own if t is not None]
+            if len(types) < len(own):
+                beside = [t.dtype for i, t in enumerate(own) if t is not None and operator.own_dtype(i) is None]
+                types = [t or matched.literal(a, beside[-1]) for a, t in zip(term.args, own, strict=True)]
             attrs: list[Any] = []
             for i, value in enumerate(term.attrs):
                 if isinstance(value, Attr):
                     if value not in self.attributes:
-                        name = row(term.op).attrs[i]
+                        name = operator.attrs[i]
                         self.attributes[value] = self._attribute_of(value, term.op, name, types, tuple(attrs))
                     value = self.attributes[value]
                 attrs.append(value)
             try:
-                matched.types[term] = row(term.op).type(types, tuple(attrs))
+                matched.types[term] = operator.type(types, tuple(attrs))
             except FAULTS:  # drawn attributes may make no sense to the operator's type rule
                 raise Decline from None
             matched.attrs[term] = tuple(attrs)
@@ -214,7 +216,7 @@ def drawn(
 
 class _CaseDraw:
     def __init__(self, law: Law, rng: random.Random, rank: int | None, empty: float) -> None:
-        self.rng, self.roles, self.own_dtypes = rng, roles(law), _own_dtypes(law)
+        self.rng, self.roles, self.places, self.own_dtypes = rng, roles(law), _places(law), _own_dtypes(law)
         self.dtype = rng.choice(_dtypes(law))
         self.base = [rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(4)]
         if rng.random() < 0.5:
@@ -244,7 +246,7 @@ class _CaseDraw:
 
     def type_of(self, name: str) -> TensorType:
         mine, rng = self.roles.get(name, set()), self.rng
-        places = sorted(int(role.split()[1]) for role in mine if role.startswith("part "))
+        places = self.places.get(name, ())
         rank = self.rank if places or rng.random() < 0.7 else rng.randrange(self.rank + 1)
         if "matmul" in mine:
             rank = rng.choice((2, 2, 2, 3, 4) if self.rank != 4 else (2, 4))
@@ -327,6 +329,13 @@ def roles(law: Law) -> dict[str, set[str]]:
             elif term.op == "slice_scatter":
                 mine.add("piece" if i else "filled")
     return uses
+
+
+@lru_cache(maxsize=256)
+def _places(law: Law) -> dict[str, list[int]]:
+    """Which parts of what is joined each variable is."""
+    parts = {name: [role for role in mine if role.startswith("part ")] for name, mine in roles(law).items()}
+    return {name: sorted(int(part.split()[1]) for part in mine) for name, mine in parts.items()}
 
 
 @lru_cache(maxsize=256)
