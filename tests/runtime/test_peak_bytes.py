@@ -98,8 +98,8 @@ def _traced(call: Callable[[], None]) -> int:
     return peak - before
 
 
-def f32(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).uniform(0.5, 2, shape).astype(np.float32)
+def f32(*shape: int) -> Any:
+    return ef.spec(shape, np.float32)
 
 
 def black_scholes(s: Any, k: Any, t: Any) -> Any:
@@ -111,7 +111,7 @@ def black_scholes(s: Any, k: Any, t: Any) -> Any:
     return s * normal(d) - k * np.exp(-0.02 * t) * normal(d - 0.2 * np.sqrt(t))
 
 
-PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "gelu": (ef.gelu, (f32(100_000),)),
     "softmax": (ef.softmax, (f32(200, 500),)),
     "layer norm and gelu": (lambda x, g: ef.gelu(ef.layer_norm(x, g, g)), (f32(256, 1024), f32(1024))),
@@ -129,13 +129,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
                          (f32(256, 64),)),
     "image": (lambda x, w: ef.max_pool(np.maximum(ef.conv(x, w), 0), 2), (f32(4, 8, 34, 34), f32(16, 8, 3, 3))),
     "updates": (lambda x: np.cumsum(np.concatenate([x, x * 2]), 0) ** 2, (f32(200, 500),)),
-    "half precision": (lambda x: np.exp(x).sum(1) + np.zeros(40_000, np.float16), (f32(40_000, 8).astype(np.float16),)),
+    "half precision": (lambda x: np.exp(x).sum(1) + np.zeros(40_000, np.float16), (ef.spec((40_000, 8), np.float16),)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", some(PROGRAMS, 2))
 def test_a_call_takes_what_the_report_says(name: str) -> None:
-    function, arrays = PROGRAMS[name]
+    function, specs = PROGRAMS[name]
+    arrays = [np.random.default_rng(0).uniform(0.5, 2, s.shape).astype(s.dtype) for s in specs]
     program = ef.compile(function, *arrays, laws="none")
     threads = program.plan.device.threads
     taken = call_bytes(program, arrays)
