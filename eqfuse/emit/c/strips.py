@@ -50,8 +50,9 @@ def with_strips(form: Form, nest: Nest) -> list[Form]:
     if not _may_have_strips(first, nest):
         return [form]
     whole, places = _Choice(first, nest, ()), _Places(first, nest)
-    best = min((_chosen(whole, places.groups(rows)) for rows in (0, ROWS)), key=lambda choice: choice.work)
-    if best.work > WORTH * whole.work:
+    groups = [near for rows in (0, ROWS) if (near := places.groups(rows))]
+    best = min([_chosen(whole, near) for near in groups], key=lambda choice: choice.work, default=whole)
+    if best is whole or best.work > WORTH * whole.work:
         return [form]
     (only,) = form.passes
     nodes, taken = best.computed(form.body.outputs)
@@ -117,8 +118,11 @@ class _Places:
         groups = [
             _Group({n: shift for shift, n in near}, number)
             for number, placed in members.items()
+            if len(placed) > 1
             for near in _near(sorted(placed, key=lambda each: (each[0].rows or 0, each[0].along)), rows)
         ]
+        if not groups:
+            return []
         group_of = {n: g for g in groups for n in g.places}
         readers: dict[Node, set[_Group | None]] = {n: {None} for n in self._form.body.outputs}
         for n in self._form.body.nodes:
