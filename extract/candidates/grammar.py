@@ -18,7 +18,7 @@ from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.candidates.reading import line_ratio, steps_read
-from eqfuse.extract.candidates.work import Works, operator_count, union
+from eqfuse.extract.candidates.work import Works, union
 from eqfuse.ir.graph import Graph, Node, input_node
 from eqfuse.kinds import State, join, leaf, merge
 from eqfuse.ops import Role, row
@@ -155,7 +155,7 @@ class Grammar:
             share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)
             executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
         works = union([*executed, {1.0: 1 << number}])
-        size = operator_count(works)
+        size = self.prices.operator_count(works)
         if size > LARGEST:
             return f"a kernel of more than {LARGEST} operators"
         reads = tuple([c for c in leaves if c not in self.free])

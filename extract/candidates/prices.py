@@ -48,6 +48,7 @@ class Prices:
         self._classes, self._device = classes, device
         self._work_table = WorkTable(is_compiled(device))
         self._behind: dict[tuple[object, float], dict[int, int]] = {}  # of each view, operators as they run behind it
+        self._masks_behind: dict[tuple[object, float], dict[int, int]] = {}  # the same of sets, in compiled kernels
         self._numbers: dict[tuple[int, ENode, Jumps], int] = {}
         self._inputs: dict[int, Node] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
@@ -93,7 +94,15 @@ class Prices:
 
     def behind(self, works: Works, view: object, share: float) -> Works:
         """The same in a compiled kernel, where what is done several times an element is done so here too."""
-        return {times: mask_of(self._numbers_behind(set_bits(mask), view, share)) for times, mask in works.items()}
+        known = self._masks_behind.setdefault((view, share), {})
+        for mask in works.values():
+            if mask not in known:
+                known[mask] = self._work_table.behind(mask, share)
+        return {times: known[mask] for times, mask in works.items()}
+
+    def operator_count(self, works: Works) -> int:
+        """How many operators `works` holds."""
+        return self._work_table.count(works)
 
     def _numbers_behind(self, operators: list[int], view: object, share: float) -> list[int]:
         """The numbers of `operators` as they run behind `view`."""

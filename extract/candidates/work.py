@@ -58,11 +58,6 @@ def union(sets: Iterable[Works]) -> Works:
     return runs
 
 
-def operator_count(works: Works) -> int:
-    """How many operators `works` holds."""
-    return sum([mask.bit_count() for times, mask in works.items() if times != WHOLE])
-
-
 class WorkTable:
     """The work of operators, numbered in the order in which they are entered. `compiled`: for a device whose kernels
     are, flops and seconds are all there is."""
@@ -75,6 +70,8 @@ class WorkTable:
         self._whole: list[float] = []
         self._shared: list[float] = []
         self._sums: dict[int, tuple[int, float]] = {}  # flops and seconds of sets of operators
+        self._members: dict[int, list[tuple[int, float]]] = {}  # the same of each of several that have one number
+        self._several = 0  # the mask of these numbers
 
     def enter(self, work: Work) -> int:
         """The number of one more operator, which costs `work`."""
@@ -94,6 +91,29 @@ class WorkTable:
             return operator
         flops, seconds = int(self._flops[operator] * share), self._seconds[operator] * share
         return self._append(flops, seconds, self._calls[operator], 0.0, 0.0)
+
+    def behind(self, mask: int, share: float) -> int:
+        """The operators of `mask` as a compiled kernel computes them behind a view, which shows that share of their
+        elements: all that compute have one number together, so that masks stay short."""
+        same, members = 0, list[tuple[int, float]]()
+        for operator in set_bits(mask):
+            if self._calls[operator]:
+                members += self._members.get(operator, [(self._flops[operator], self._seconds[operator])])
+            else:
+                same |= 1 << operator
+        if not members:
+            return same
+        shown = [(int(flops * share), seconds * share) for flops, seconds in members]
+        number = self._append(sum([f for f, _ in shown]), sum([s for _, s in shown]), len(shown), 0.0, 0.0)
+        self._members[number] = shown
+        self._several |= 1 << number
+        return same | 1 << number
+
+    def count(self, works: Works) -> int:
+        """How many operators `works` holds."""
+        masks = [mask for times, mask in works.items() if times != WHOLE]
+        more = sum([len(self._members[n]) - 1 for m in masks for n in set_bits(m & self._several)])
+        return more + sum([m.bit_count() for m in masks])
 
     def total(self, works: Works, reduced: int) -> Work:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
