@@ -98,11 +98,6 @@ class Cut:
         return (self.about if self.prices.has_schedule(self.state) else self.price.seconds) < math.inf
 
     @property
-    def may_run(self) -> bool:
-        """Is there one, as far as is known at this stage of the search?"""
-        return self.estimate < math.inf if self.prices.goes_by_estimates else self.runs
-
-    @property
     def node(self) -> Node:
         """What it computes, over the classes that it reads."""
         stack = [self]

@@ -81,6 +81,10 @@ class Group:
         return self.estimate if self.cuts[0].prices.goes_by_estimates else self.price.seconds
 
     @property
+    def is_priced(self) -> bool:
+        return self.set_price is not None or (len(self.cuts) == 1 and self.cuts[0].is_priced)
+
+    @property
     def runs(self) -> bool:
         """Is there such a kernel on the device? Where that is taken on trust, as far as is known."""
         if self.set_price is None and self.cuts[0].prices.has_schedule(self.state):

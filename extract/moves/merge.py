@@ -7,6 +7,7 @@ the other kernel has just written. A merge that would close a circle through a t
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
@@ -17,6 +18,7 @@ from eqfuse.extract.covers.cover import WORTH, Cover, Group, alone, producers_fi
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
 EFFORT = 20_000  # pairs looked at and operators of kernels made, after which no more are: long programs of one shape
+LEAST = 0.5  # of what a kernel takes roughly: less it seldom turns out to take when its schedule is made
 _GAP = 1 << 20  # between the places of kernels that were there from the start
 
 
@@ -54,7 +56,8 @@ class MergeState:
         self.alive: dict[int, Group] = {}
         self.maker: dict[int, int] = {}
         self.readers: dict[int, dict[int, None]] = {}
-        self.seconds = 0.0
+        self.seconds = 0.0  # of all, or as little as kernels without a schedule may turn out to take
+        self._counted: dict[int, float] = {}  # of each
         self.tried = 0
         self.is_circular = False
         self._next = 0
@@ -69,17 +72,21 @@ class MergeState:
             self._lift(number)
         self._moved.clear()
 
-    def settle(self, numbers: Collection[int], wanted: float = 0.0) -> None:
-        """Merge the pair with the largest saving until none of `numbers`, or of what they become, saves anything. No
-        schedule is made where all pairs promise less than half of the seconds `wanted`, and no pair is looked at where
-        the `numbers` themselves take less."""
-        if wanted > sum([self.alive[n].rough for n in numbers]):
-            return
+    def settle(self, numbers: Collection[int], most: float = math.inf) -> bool:
+        """Merge the pair with the largest saving until none of `numbers`, or of what they become, saves anything.
+
+        False, and nothing is merged, where all kernels take more than `most` seconds even if all pairs save twice what
+        they promise. No schedule is made where that is so by what is known without one, and no pair is looked at where
+        they would without the `numbers`.
+        """
+        if self.seconds - sum([self.alive[n].rough for n in numbers]) > most:
+            return False
         queue: list[tuple[float, int, int, bool, Group]] = []  # savings, by prices or roughly
         for pair in self._pairs(numbers):
             self._offer(queue, *pair)
-        if wanted + 2 * sum([saving for saving, *_ in queue]) > 0:
-            return
+        most -= 2 * sum([saving for saving, *_ in queue])
+        if self.seconds > most or not self._prices(numbers, most):
+            return False
         while queue:
             _, a, b, is_priced, merged = heapq.heappop(queue)
             if a not in self.alive or b not in self.alive or not self._direct(a, b):
@@ -93,6 +100,17 @@ class MergeState:
             self.drop(b)
             for pair in self._pairs([self.add(merged)]):
                 self._offer(queue, *pair)
+        return True
+
+    def _prices(self, numbers: Iterable[int], most: float) -> bool:
+        """Count `numbers` at what they cost, one after another; False as soon as all kernels take more than `most`."""
+        for n in numbers:
+            cost = self.alive[n].cost
+            if self.seconds + cost - self._counted[n] > most:
+                return False
+            self.seconds += cost - self._counted[n]
+            self._counted[n] = cost
+        return True
 
     def add(self, group: Group) -> int:
         number, self._next = self._next, self._next + 1
@@ -157,7 +175,8 @@ class MergeState:
 
     def _put(self, number: int, group: Group) -> None:
         self.alive[number] = group
-        self.seconds += group.cost
+        self._counted[number] = group.cost if group.is_priced else LEAST * group.rough
+        self.seconds += self._counted[number]
         for eclass in group.outputs:
             self.maker[eclass] = number
         for leaf in group.leaves:
@@ -165,7 +184,7 @@ class MergeState:
 
     def _take(self, number: int) -> Group:
         group = self.alive.pop(number)
-        self.seconds -= group.cost
+        self.seconds -= self._counted.pop(number)
         for eclass in group.outputs:
             if self.maker[eclass] == number:
                 del self.maker[eclass]

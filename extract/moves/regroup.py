@@ -6,6 +6,7 @@ pays only together, such as to store a row's sum because the kernel that writes 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from eqfuse.budget import UNLIMITED, Allowance
@@ -42,13 +43,20 @@ def regroup(
     cover.cost = sum(g.cost for g in cover.groups)
 
 
+class _UnpricedCover(Cover):
+    """A cover whose kernels are priced as groups alone."""
+
+    def seconds(self, eclass: int, cut: Cut) -> float:
+        return 0.0
+
+
 class _Grouping:
     """A cover whose choice is that of its groups' outputs, so that any of them can be taken apart."""
 
     def __init__(self, cover: Cover, candidates: Candidates) -> None:
         self.candidates = candidates
         self.grammar = cover.grammar
-        self.cover = Cover(cover.grammar, cover.roots)
+        self.cover = _UnpricedCover(cover.grammar, cover.roots)
         self.in_vain: set[int | Cut] = set()  # classes, and cuts to be stored, tried since a move helped near them
         self.left = min(EFFORT * len(cover.groups), MOST_EFFORT)
         self.pool = MergeState(cover.grammar, cover.roots, cover.groups)
@@ -79,13 +87,16 @@ class _Grouping:
             if users and eclass in self.choice and inner.eclass not in self.choice:
                 self.in_vain.add(inner)
                 changed = {u: cut for u in users if (cut := self._reading(inner.eclass, self.choice[u])) is not None}
-                self._attempt(changed, inner)
+                if not self._attempt(changed, inner):
+                    running = {u: cut for u, cut in changed.items() if not cut.is_priced or cut.runs}
+                    if 0 < len(running) < len(changed):
+                        self._attempt(running, inner)
 
     def _reading(self, eclass: int, user: Cut) -> Cut | None:
         """The user's kernel with class `eclass` read instead of computed."""
         self.left -= user.size
         cut = self.grammar.reading(user, eclass)
-        return None if isinstance(cut, str) or not cut.may_run else cut
+        return None if isinstance(cut, str) or cut.about == math.inf else cut
 
     def inline(self, eclass: int) -> None:
         """Compute a value in all kernels that read it, and in each of them alone."""
@@ -107,7 +118,7 @@ class _Grouping:
 
     def _attempt(self, changed: dict[int, Cut], stored: Cut | None = None, apart: int | None = None) -> bool:
         """Carry the move out if the kernels are cheaper after merging anew those that it touches."""
-        if self.left <= 0 or not all(cut.may_run for cut in changed.values()):
+        if self.left <= 0 or any(cut.about == math.inf for cut in changed.values()):
             return False
         cover, pool = self.cover, self.pool
         pool.tried = 0
@@ -137,6 +148,4 @@ class _Grouping:
             pool.drop(number)
         loose = [eclass for eclass in dict.fromkeys(loose) if eclass in cover.choice]
         added = [pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose]
-        if not pool.is_circular:
-            pool.settle(added, pool.seconds - before)
-        return pool.seconds < before - WORTH and not pool.is_circular
+        return not pool.is_circular and pool.settle(added, before) and pool.seconds < before - WORTH
