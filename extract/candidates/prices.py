@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from eqfuse.extract.candidates.cuts import Cut
 
 
-FEW = 200  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
+FEW = 60  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
 SHORT = 1e-4  # seconds of a program, as written, below which plans are made by estimates: no calls pay for more
 
 
