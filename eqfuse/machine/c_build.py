@@ -34,7 +34,7 @@ WANTED = (
     "-fPIC", "-march=native", "-mprefer-vector-width=512", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math",
     "-fno-loop-unroll-and-jam", "-fno-semantic-interposition", "-Wl,-Bsymbolic",
 )  # fmt: skip
-QUICK = ("-O1",)  # of a text that runs briefly: a third less time to compile it; its loops are vectors, too
+QUICK = ("-O1",)  # a third to a half less time to compile a text, of which loops that it calls so are vectors, too
 LIBRARIES = () if os.name == "nt" else ("-lm",)
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 SECONDS = 120.0  # for one text

@@ -50,13 +50,13 @@ def test_kernels_read_what_calls_return_in_another_order() -> None:
 
 def test_kernels_are_compiled_with_fewer_optimisations_when_the_budget_ends_and_with_all_from_the_cache() -> None:
     def f(x: Any, w: Any) -> Any:
-        step = ef.fori_loop(0, 3, lambda i, s: np.tanh(s) * 0.5 + np.sqrt(np.abs(s)), x @ w)
+        step = ef.fori_loop(0, 3, lambda i, s: np.tanh(s @ w) * 0.5 + np.sqrt(np.abs(s)), x)
         return softmax(step), np.exp(-x * x)
 
     x = np.random.default_rng(1).standard_normal((400, 400)).astype(np.float32)
     budget = ef.Budget(seconds=0)
     program = ef.compile(f, x, x.T, target="c", budget=budget)
-    assert program.report.hurried > program.report.n_kernels  # those of steps of loops as well
+    assert program.report.hurried == 1  # the product of the loop's step
     assert "did not suffice to compile" in str(program.explain())
     for got, want in zip(program(x, x.T), ef.meaning(ef.trace(f, x, x.T), x, x.T), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
@@ -67,10 +67,10 @@ def test_kernels_are_compiled_with_fewer_optimisations_when_the_budget_ends_and_
 def test_a_plan_from_the_cache_is_compiled_within_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).standard_normal((400, 400)).astype(np.float32)
     monkeypatch.setattr(c_kernels, "PACE", 1e6)
-    hurried = ef.compile(softmax, x, target="c")
-    assert hurried.report.hurried >= 1 and hurried.report.stop_reason == "saturated"
+    hurried = ef.compile(lambda x: softmax(x @ x), x, target="c")
+    assert hurried.report.hurried == 1 and hurried.report.stop_reason == "saturated"
     monkeypatch.undo()
-    again = ef.compile(softmax, x, target="c")
+    again = ef.compile(lambda x: softmax(x @ x), x, target="c")
     assert "cache" in again.report.seconds and again.report.hurried == 0
     near(again(x), hurried(x))
 

@@ -72,6 +72,12 @@ class CKernel:
     def functions(self) -> list[str]:
         return [self.name] if self.panels is None else [self.name, self.panels]
 
+    @property
+    def is_quick(self) -> bool:
+        """Is it compiled in little time? Loops over all elements say which of them are vectors, and are as fast with
+        few optimisations; of a kernel that takes less time than a call of it, nobody would notice."""
+        return type(self.schedule) in (LoopsSchedule, TotalsSchedule) or self.schedule.seconds < BRIEF
+
     @cached_property
     def refusal(self) -> Callable[..., None]:
         """What raises the error of a place that its arrays do not have."""
@@ -120,8 +126,7 @@ class CKernel:
 
 @dataclass(frozen=True)
 class Module:
-    """A C text, and the kernels that stand in it. `is_quick`: is it to be compiled in little time, as these take less
-    than a call of the program?"""
+    """A C text, and the kernels that stand in it. `is_quick`: is it to be compiled in little time?"""
 
     text: str
     kernels: Sequence[CKernel]
@@ -192,20 +197,21 @@ def module_text(kernels: Collection[CKernel]) -> str:
 
 
 def hurried(kernels: Collection[CKernel], seconds: float) -> set[str]:
-    """The names of those kernels that are compiled in little time though they are not brief, so that all are compiled
+    """The names of those kernels that are compiled in little time though they are not quick, so that all are compiled
     within about `seconds`: where these do not suffice, those that take the longest are the ones compiled with care."""
     lengths = {k.name: len(k.text.source) for k in kernels}
     left = seconds * thread_count() - QUICK_PACE * sum(lengths.values())
     names = set()
     for k in sorted(kernels, key=lambda k: -k.schedule.seconds):
-        left -= (PACE - QUICK_PACE) * lengths[k.name]
-        if left < 0 and k.schedule.seconds >= BRIEF:
-            names.add(k.name)
+        if not k.is_quick:
+            left -= (PACE - QUICK_PACE) * lengths[k.name]
+            if left < 0:
+                names.add(k.name)
     return names
 
 
 def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[Module]:
-    """Texts that together have every kernel once; those named `in_haste` stand with the brief ones. Texts are compiled
+    """Texts that together have every kernel once; those named `in_haste` stand with the quick ones. Texts are compiled
     side by side, so each has a few kernels only."""
     each = {k.name: k for k in kernels}.values()
     short, long = TOGETHER
@@ -214,7 +220,7 @@ def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[
     for is_quick in (True, False):
         groups: list[list[CKernel]] = []
         for k in each:
-            if (k.schedule.seconds < BRIEF or k.name in in_haste) is not is_quick:
+            if (k.is_quick or k.name in in_haste) is not is_quick:
                 continue
             if not groups or sum(len(other.text.source) for other in groups[-1]) >= least:
                 groups.append([])
