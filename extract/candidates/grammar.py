@@ -116,7 +116,8 @@ class Grammar:
                 types = self.classes[arg].type, self.classes[eclass].type
                 steps += steps_read(part.state, types[0], enode, types[1], self.compiled)
         number = self.prices.number(eclass, enode, steps)
-        role = row(enode.op).role
+        operator = row(enode.op)
+        role = operator.role
         name: tuple = (eclass, enode)  # of a product; a compiled kernel holds one derivation of it
         if role in (Role.CONTRACTION, Role.WINDOW) and self.compiled and any(p.works for p in parts):
             name = (eclass, enode, *[tuple(sorted(p.works.values())) for p in parts])
@@ -132,10 +133,9 @@ class Grammar:
             if not leaves:
                 leaves = dict(part.leaves)
             else:
-                most = leaves | part.leaves
-                for c in leaves.keys() & part.leaves:
-                    most[c] = max(leaves[c], most[c])
-                leaves = most
+                for c, nbytes in part.leaves.items():
+                    if leaves.get(c, -1) < nbytes:
+                        leaves[c] = nbytes
             inside |= part.inside
             outside |= part.outside
         if (inside | outside) >> eclass & 1:
@@ -148,9 +148,11 @@ class Grammar:
             touched = touches(enode.op, enode.attrs, self.classes[enode.args[0]].type, self.classes[eclass].type)
             alone = [c for c in parts[0].leaves if not any(c in other.leaves for other in parts[1:])]
             leaves |= {c: min(leaves[c], touched) for c in alone}
-        executed = [self._executed(part, state, enode.op) if self.compiled else part.works for part in parts]
-        if row(enode.op).pieces is not None and self.compiled:
+        executed = [part.works for part in parts]
+        if operator.pieces is not None and self.compiled:
             executed = [self._piece(part, eclass, enode, i) for i, part in enumerate(parts)]
+        elif self.compiled:
+            executed = [self._executed(part, state, role) if part.works else {} for part in parts]
         if role is Role.VIEW and not self.compiled and executed[0]:
             share = self.classes[eclass].type.size / max(self.classes[enode.args[0]].type.size, 1)
             executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
@@ -183,7 +185,7 @@ class Grammar:
     def _interned(self, state: State) -> State:
         return self._interned_states.setdefault(state, state)
 
-    def _executed(self, part: Cut, into: State, op: str) -> Works:
+    def _executed(self, part: Cut, into: State, role: Role) -> Works:
         """The part's work inside a larger compiled body: a thread computes a broadcast map once per element it serves,
         and a block of a tiled product the prologue of what it loads."""
         if not part.state.template.pointwise:
@@ -191,7 +193,7 @@ class Grammar:
         size, space = math.prod(part.state.shape), math.prod(into.space)
         if not size:
             return part.works
-        if row(op).role is Role.CONTRACTION and into.product is not None:
+        if role is Role.CONTRACTION and into.product is not None:
             times = into.product.again(size, self.device)
         elif into.template.repeats and size < space:
             times = space / size

@@ -111,9 +111,13 @@ class WorkTable:
 
     def count(self, works: Works) -> int:
         """How many operators `works` holds."""
-        masks = [mask for times, mask in works.items() if times != WHOLE]
-        more = sum([len(self._members[n]) - 1 for m in masks for n in set_bits(m & self._several)])
-        return more + sum([m.bit_count() for m in masks])
+        count = 0
+        for times, mask in works.items():
+            if times != WHOLE:
+                count += mask.bit_count()
+                if several := mask & self._several:
+                    count += sum([len(self._members[number]) - 1 for number in set_bits(several)])
+        return count
 
     def total(self, works: Works, reduced: int) -> Work:
         """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
