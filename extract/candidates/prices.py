@@ -94,11 +94,11 @@ class Prices:
 
     def behind(self, works: Works, view: object, share: float) -> Works:
         """The same in a compiled kernel, where what is done several times an element is done so here too."""
-        known = self._masks_behind.setdefault((view, share), {})
+        behind = self._masks_behind.setdefault((view, share), {})
         for mask in works.values():
-            if mask not in known:
-                known[mask] = self._work_table.behind(mask, share)
-        return {times: known[mask] for times, mask in works.items()}
+            if mask not in behind:
+                behind[mask] = self._work_table.behind(mask, share)
+        return {times: behind[mask] for times, mask in works.items()}
 
     def operator_count(self, works: Works) -> int:
         """How many operators `works` holds."""
