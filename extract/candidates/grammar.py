@@ -45,7 +45,8 @@ class Grammar:
         constants = ((i, n) for i, c in enumerate(segment.classes) for n in c.nodes if n.op == "const")
         self.scalars: dict[int, ENode] = {i: n for i, n in constants if self.classes[i].type.size == 1}
         self.free = {i for i, c in enumerate(segment.classes) if c.constant} | set(segment.inputs)
-        self.prices: Prices = Prices(segment.classes, device, like.prices if like else None)
+        kept = {*segment.inputs, *segment.roots}
+        self.prices: Prices = Prices(segment.classes, kept, device, like.prices if like else None)
         self._leaves: dict[int, Cut] = {}
         self._states: dict[tuple, State | str] = like._states if like else {}
         self._interned_states: dict[State, State] = like._interned_states if like else {}

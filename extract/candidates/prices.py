@@ -7,7 +7,7 @@ search made is freed when it ends, without a collection.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 FEW = 60  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
+FEW_OF_PAIRS, FAR = 200, 16  # the same where an array is so many times as large as all that is read and kept
 SHORT = 1e-4  # seconds of a program, as written, below which plans are made by estimates: no calls pay for more
 
 
@@ -44,7 +45,10 @@ class Prices:
     """Prices of kernels over `classes` on `device`. Those of schedules, and the stage, are shared with others that they
     are `like`."""
 
-    def __init__(self, classes: Sequence[EClass], device: Device, like: Prices | None = None) -> None:
+    def __init__(
+        self, classes: Sequence[EClass], kept: Collection[int], device: Device, like: Prices | None = None
+    ) -> None:
+        """`kept`: the classes that are read from memory, or written there, whatever is chosen."""
         self._classes, self._device = classes, device
         self._work_table = WorkTable(is_compiled(device))
         self._behind: dict[tuple[object, float], dict[int, int]] = {}  # of each view, operators as they run behind it
@@ -56,7 +60,8 @@ class Prices:
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._searches_schedules = searches_schedules(device)
         self._estimates: Estimates | None = like._estimates if like else None
-        if like is None and len(classes) > FEW:
+        of_pairs = max(self.sizes, default=0) > FAR * sum([self.sizes[c] for c in kept])
+        if like is None and len(classes) > (FEW_OF_PAIRS if of_pairs else FEW):
             self._estimates = estimates_of(device)
         self._all_estimates = estimates_of(device)
         self.stage: SearchStage = like.stage if like else SearchStage(None if self._all_estimates else False)
