@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 FEW = 60  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
+DOUBT = 0.03  # of a price
 FEW_OF_PAIRS, FAR = 200, 16  # the same where an array is so many times as large as all that is read and kept
 SHORT = 1e-4  # seconds of a program, as written, below which plans are made by estimates: no calls pay for more
 
@@ -60,7 +61,8 @@ class Prices:
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._searches_schedules = searches_schedules(device)
         self._estimates: Estimates | None = like._estimates if like else None
-        of_pairs = max(self.sizes, default=0) > FAR * sum([self.sizes[c] for c in kept])
+        self._kept = sum([self.sizes[c] for c in kept])  # bytes
+        of_pairs = self._is_of_pairs(max(self.sizes, default=0))
         if like is None and len(classes) > (FEW_OF_PAIRS if of_pairs else FEW):
             self._estimates = estimates_of(device)
         self._all_estimates = estimates_of(device)
@@ -137,8 +139,19 @@ class Prices:
             leaf = self._inputs[eclass] = input_node(f"c{eclass}", read.type, read.constant)
         return leaf
 
+    def _is_of_pairs(self, size: int) -> bool:
+        """Is an array of `size` bytes many times as large as all that is read from memory and kept there?"""
+        return size > FAR * self._kept
+
     def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
-        """The price of a kernel of `state` that computes `cuts` from `leaves` and stores the results."""
+        """The price of a kernel of `state` that computes `cuts` from `leaves` and stores the results. A search takes
+        one that stores an array of pairs for dearer by what prices are not known to: it stores none for nothing."""
+        own = self._kernel(cuts, state, leaves)
+        if any(self._is_of_pairs(self.sizes[c.eclass]) for c in cuts):
+            return replace(own, seconds=own.seconds * (1 + DOUBT))
+        return own
+
+    def _kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
         if self._by_schedule(state.template):
             schedule = self._scheduled(state.template, tuple([c.node for c in cuts]))
             read, written, done = self._moved(cuts, state, leaves)
