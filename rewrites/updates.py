@@ -195,16 +195,20 @@ def _is_replaced(slices: Slices, ranges: Ranges) -> bool:
     return slices == (ranges,)
 
 
+def _cut(x: TensorType, ranges: Ranges) -> list[bool]:
+    """Along which axes the slice does not hold all of `x`."""
+    return [each != (0, extent, 1) for each, extent in zip(ranges, x.shape, strict=True)]
+
+
 def _few(x: TensorType, ranges: Ranges) -> bool:
-    cut = [extent for each, extent in zip(ranges, x.shape, strict=True) if each != (0, extent, 1)]
-    return 8 * math.prod(cut) <= x.size
+    return 8 * math.prod(extent for extent, cut in zip(x.shape, _cut(x, ranges), strict=True) if cut) <= x.size
 
 
 def _law_in_place(op: str, neutral: float) -> Law:
     """What a number does to a slice along one axis, that number or a neutral one does to each element."""
 
     def along_axis(x: TensorType, ranges: Ranges, number: Literal) -> Literal | None:
-        cut = [each != (0, extent, 1) for each, extent in zip(ranges, x.shape, strict=True)]
+        cut = _cut(x, ranges)
         if sum(cut) != 1 or number.array.shape:
             return None
         numbers = np.full([extent if c else 1 for extent, c in zip(x.shape, cut, strict=True)], neutral, x.dtype)

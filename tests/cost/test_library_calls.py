@@ -30,11 +30,17 @@ def test_a_sort_takes_a_step_for_each_level_of_a_tree():
     assert seconds(sorted_rows(16, 1 << 20)) == pytest.approx(2 * seconds(sorted_rows(16 << 10, 1024)))
 
 
-@pytest.mark.parametrize("op", ["sort", "searchsorted"])
+CALLS = {
+    "sort": sorted_rows(16, 1024), "argsort": node("argsort", (ROWS,), (-1, False)),
+    "stable_sort": node("sort", (ROWS,), (-1, True)), "short_sort": sorted_rows(128, 128),
+    "searchsorted": node("searchsorted", (read(1, (1024,), np.float64), ROWS), ("left",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", calibrate._STEPS)
 def test_what_calibration_measures_is_divided_by_the_steps_that_are_priced(op):
-    places = read(1, (1024,), np.float64)
-    call = sorted_rows(16, 1024) if op == "sort" else node(op, (places, ROWS), ("left",))
-    steps = row(op).flops([a.type for a in call.args], call.type, call.attrs)
+    call = CALLS[op]
+    steps = row(call.op).flops([a.type for a in call.args], call.type, call.attrs)
     assert steps == calibrate.ELEMENTS * calibrate._STEPS[op]
 
 

@@ -171,7 +171,7 @@ def needed_functions(text: str) -> str:
 
 def _shared(text: str, of_all: dict[str, None]) -> str:
     """`text` where each statement that calls an elementary function calls one for all, which is a function of vectors;
-    as it is where there are few such statements. What loops compute does not change. These functions go to `of_all`.
+    as it is where these paste few lines. What loops compute does not change. These functions go to `of_all`.
 
     A choice between values is one of bits: else gcc calls functions in the branch that takes what they return, and
     loops with branches are no vectors.

@@ -23,7 +23,7 @@ from eqfuse.emit.numpy.narrow import column_calls
 from eqfuse.emit.numpy.ops import CHOOSE_FROM, ONE_RUN
 from eqfuse.emit.numpy.scratch import Slot, Slots, TileShape, longest
 from eqfuse.emit.numpy.spans import NONE, Span, spans
-from eqfuse.emit.numpy.statements import bits_dtype, is_part_in_memory, last_uses, statements
+from eqfuse.emit.numpy.statements import bits_dtype, is_part, last_uses, statements
 from eqfuse.emit.numpy.temporaries import for_blas
 from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import run_axis
@@ -134,12 +134,10 @@ class Stage:
 
     def _parts(self) -> set[Node]:
         """The real and imaginary parts of complex arrays in memory that one ufunc reads where they lie."""
-        parts = [n for n in self.nodes if is_part_in_memory(n) and n.args[0] not in self.incoming]
-        readers = {n: [m for m in self.nodes if n in self.reads[m]] for n in parts if n not in self.outputs}
-        return {
-            n for n, (reader, *more) in readers.items()
-            if not more and reader.op in UFUNCS.keys() - ONE_RUN and self.reads[reader].count(n) == 1
-        }  # fmt: skip
+        apart = {*self.outputs, *self.incoming}
+        parts = [n for n in self.nodes if is_part(n, self.reads) and apart.isdisjoint((n, *n.args))]
+        readers = {n: next(m for m in self.reads if n in self.reads[m]) for n in parts}
+        return {n for n, reader in readers.items() if reader.op in UFUNCS.keys() - ONE_RUN}
 
     def _multiplies_memory(self, n: Node) -> bool:
         """Is `n` a sum of products of arrays in memory? The first pass over an array waits for it, so it had better be

@@ -20,9 +20,6 @@ from eqfuse.ops import Role, row
 
 COPIED = ("where", "take_along_axis")  # into an array that exists, by a copy beside their own call
 
-PARTS = ("real", "imag")
-
-
 @dataclass(frozen=True)
 class Statement:
     """How a node is computed from `reads` in `calls` NumPy calls.
@@ -57,7 +54,7 @@ def statements(
     for position, n in enumerate(nodes):
         read = reads[n] if reads[n] != n.args else repeated(n, n.shape[-1] if n.shape else 0)
         read = _without_axes(n, read)
-        if n not in wanted and _is_part(n, reads):
+        if n not in wanted and is_part(n, reads):
             by_node[n] = Statement(read, "part", 0)
             continue
         seen = [behind_views(a) for a in dict.fromkeys(read)]
@@ -121,18 +118,13 @@ def behind_views(n: Node) -> Node:
     return leaf_chain(n)[0]
 
 
-def _is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
+def is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
     """Is `n` the real or imaginary part of a complex array at hand, for one reader? No copy is made of it."""
-    if n.op not in PARTS:
+    if n.op not in ("real", "imag"):
         return False
     (whole,) = n.args
     at_hand = whole.dtype.kind == "c" and behind_views(whole) not in reads
     return at_hand and sum(args.count(n) for args in reads.values()) == 1
-
-
-def is_part_in_memory(n: Node) -> bool:
-    """Is `n` the real or imaginary part of a complex array in memory?"""
-    return n.op in PARTS and n.args[0].dtype.kind == "c" and not computes(n.args[0])
 
 
 def _without_axes(n: Node, read: tuple[Node, ...]) -> tuple[Node, ...]:
