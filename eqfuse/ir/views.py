@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -69,7 +70,7 @@ def may_be_pushed(n: Node) -> bool:
     if role is Role.VIEW:
         return computes(n.args[0])
     if role is Role.ELEMENTWISE:
-        return any(a.op == "broadcast_to" for a in n.args) and _without_broadcasts(n, n.args) is not n
+        return any(map(_broadcasts, n.args)) and _without_broadcasts(n, n.args) is not n
     return row(n.op).pieces is not None and n.op != "concat"
 
 
@@ -101,13 +102,26 @@ def strides_after(source: TensorType, chain: Sequence[Node]) -> tuple[int, ...] 
 
 
 def _without_broadcasts(n: Node, args: Sequence[Node]) -> Node:
-    """`n` on `args`, read before they are broadcast where `n` broadcasts them anyway."""
-    bare = [a.args[0] if a.op == "broadcast_to" else a for a in args]
+    """`n` on `args`, read before they are broadcast, or given axes of 1 in front, where `n` does that anyway: what is
+    computed of an array and of the same one with other axes in front is one value."""
+    bare = [a.args[0] if _broadcasts(a) else a for a in args]
     if bare != [*args]:
         bare_node = n.over(bare)
         if bare_node.shape == n.shape:
             return bare_node
     return n.over(args)
+
+
+def _broadcasts(n: Node) -> bool:
+    """Does `n` show what it reads as broadcasting does, or with fewer axes of 1 in front?"""
+    if n.op == "reshape":
+        return _without_units(n.args[0].shape) == _without_units(n.shape)
+    return n.op == "broadcast_to"
+
+
+def _without_units(shape: Shape) -> Shape:
+    """`shape` without the axes of 1 in front."""
+    return tuple(dropwhile(lambda extent: extent == 1, shape))
 
 
 @dataclass

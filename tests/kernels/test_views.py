@@ -191,6 +191,16 @@ def test_an_axis_flipped_twice_is_as_it_was():
     assert push_views(body([x, y], once)).outputs[0].args[0] is x
 
 
+def test_what_is_computed_of_an_array_with_or_without_axes_of_1_in_front_is_one_value():
+    x, row_of_means = read(0, (6, 4)), read(1, (1, 4))
+    bare = add(x, node("reshape", (row_of_means,), ((4,),)))
+    column = transposed(node("reshape", (row_of_means,), ((1, 4),)), 1, 0)
+    pushed = push_views(body([x, row_of_means], bare, transposed(add(transposed(x, 1, 0), column), 1, 0)))
+    assert pushed.outputs == (add(x, row_of_means),) * 2
+    outer = add(read(0, (4,)), node("reshape", (read(1, (4,)),), ((1, 4),)))
+    assert push_views(body([*outer.args[:1], *outer.args[1].args], outer)).outputs == (outer,)
+
+
 def test_a_view_of_a_reduction_is_refused():
     x = read(0, (6, 4))
     with pytest.raises(UnsupportedOp, match="transpose of the result of sum"):

@@ -25,7 +25,7 @@ from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
 from eqfuse.cost.profiles import DEVICES, LASTING, LOCK, WAKE
 from eqfuse.cost.work import SHORT_ROW
 from eqfuse.dtypes import kind
-from eqfuse.emit.numpy.concurrency import Caches, memory_of, seconds_of, threading_of
+from eqfuse.emit.numpy.concurrency import Caches, memory_of, seconds_of, threading_of, wake_of
 from eqfuse.emit.numpy.cost.figures import BLAS
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
@@ -38,12 +38,14 @@ from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.row import PriceClass
 from eqfuse.ops.special import SPECIAL
 
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int64")
+REAL = ("float32", "float64", "float16", "bfloat16", "int64")  # dtypes of products: a complex one is four of its parts
+DTYPES = (*REAL, "complex64", "complex128")
 TURNED = 512  # rows and columns of the array that is transposed
 ATTEMPTS = 2  # at a quick measurement, where the machine is busy
 AGAIN = 3600.0  # seconds after which what was measured on a busy machine is measured again
-VALUES = 3  # to be raised where what a figure means changes: profiles kept before are measured again
+VALUES = 4  # to be raised where what a figure means changes: profiles kept before are measured again
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
+COMPLEX = 2048  # the same of complex numbers, whose functions take up to a hundred times as long
 
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {
@@ -73,7 +75,7 @@ _FREE = frozenset(name for name, op in TABLE.items() if op.price is PriceClass.F
 
 
 def calibrate(quick: bool = False) -> Device:
-    """Measure this CPU and keep the profile, in place of an earlier one. A third of a second when quick, else 20 s.
+    """Measure this CPU and keep the profile, in place of an earlier one. Half a second when quick, else 20 s.
 
     On a busy machine, of which there is a warning, an earlier profile stays; where there is none, `this_cpu` says what
     is used.
@@ -198,7 +200,7 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
     with np.errstate(all="ignore"):
         seconds = {op: _elements(op, call, stop_after) for op in _measured_ops()}
         look()
-        flops = tuple((dtype, _product(dtype, quick)) for dtype in DTYPES)
+        flops = tuple((dtype, _product(dtype, quick)) for dtype in REAL)
     look()
     for op, as_op in SAME_AS.items():
         seconds[op] = seconds[as_op]
@@ -212,7 +214,9 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
     near, all_levels, dispatch = memory_of(sizes, threads, quick)
     look()
-    lock, lasting, wake = (LOCK, LASTING, WAKE) if quick or threads == 1 else threading_of(threads, dispatch)
+    lock, lasting = (LOCK, LASTING) if quick or threads == 1 else threading_of(threads)
+    look()
+    wake = WAKE if threads == 1 else wake_of(threads, dispatch, naps=5 if quick else 30)
     look()
     return Device(
         name=cpu_name(), kind="cpu", target="numpy", arch=platform.machine(), threads=threads,
@@ -248,12 +252,12 @@ def _elements(op: str, call_seconds: float, stop_after: float) -> Rates:
             took = seconds_of(_call(op, np.dtype(dtype)), stop_after)
         except TypeError:
             continue
-        row.append((dtype, max(took - call_seconds, 1e-8) / ELEMENTS / _STEPS.get(op, 1)))
+        row.append((dtype, max(took - call_seconds, 1e-8) / _count(np.dtype(dtype)) / _STEPS.get(op, 1)))
     return tuple(row)
 
 
 def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
-    """One NumPy call of the operator over ELEMENTS elements, writing into an array that exists where NumPy can."""
+    """One NumPy call of the operator over an array of `_values`, writing into an array that exists where NumPy can."""
     x = _values(op, dtype)
     if op == "whole_power":
         if kind(dtype) != "f":
@@ -265,21 +269,22 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
     if op in UFUNCS:
         arguments = [x, x[::-1].copy()][: UFUNCS[op].nin]
         if op == "ldexp":
-            arguments[1] = np.ones(ELEMENTS, np.int32)
+            arguments[1] = np.ones(x.size, np.int32)
         return partial(UFUNCS[op], *arguments, out=UFUNCS[op](*arguments))
-    meaning, rows = TABLE[op].meaning, x.reshape(16, -1)
+    meaning, rows = TABLE[op].meaning, x.reshape(-1, 1024)
     match op, TABLE[op].role:
         case "where", _:
             return partial(meaning, x > np.median(x), x, x)
         case "cast", _:
-            target = np.float32 if dtype == np.float64 else np.float64
-            return partial(np.copyto, np.empty(ELEMENTS, target), x, casting="unsafe")
+            targets = {"float64": "float32", "complex128": "complex64", "complex64": "complex128"}
+            target = targets.get(dtype.name, "float64")
+            return partial(np.copyto, np.empty(x.size, target), x, casting="unsafe")
         case "scatter", _:
-            return partial(meaning, x, np.random.default_rng(0).permutation(ELEMENTS), x, -1, "add")
+            return partial(meaning, x, np.random.default_rng(0).permutation(x.size), x, -1, "add")
         case "searchsorted", _:
             return partial(meaning, np.sort(x)[::16].copy(), x, "left")
         case "take", _:
-            return partial(np.take, x, np.random.default_rng(0).permutation(ELEMENTS))
+            return partial(np.take, x, np.random.default_rng(0).permutation(x.size))
         case _, Role.REDUCTION if op in JOINS:  # as kernels call it
             return partial(UFUNCS[JOINS[op]].reduce, rows, axis=-1, out=meaning(rows, (-1,)), keepdims=True)
         case _, Role.REDUCTION:
@@ -293,6 +298,11 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
     )
 
 
+def _count(dtype: np.dtype) -> int:
+    """Elements of `_values`."""
+    return COMPLEX if dtype.kind == "c" else ELEMENTS
+
+
 @cache
 def _values(op: str, dtype: np.dtype) -> np.ndarray:
     """Values of both signs and of usual size, as far as the domain of `op` allows, in no order that a branch predictor
@@ -302,7 +312,8 @@ def _values(op: str, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "i":
         least, most = 1, 9
         signs = (1,) if op in _NATURAL else signs
-    return (random.uniform(least, most, ELEMENTS) * random.choice(signs, ELEMENTS)).astype(dtype)
+    values = random.uniform(least, most, _count(dtype)) * random.choice(signs, _count(dtype))
+    return (values + 1j * random.permutation(values) if dtype.kind == "c" else values).astype(dtype)
 
 
 def _transposed(dtype: np.dtype, stop_after: float) -> float:

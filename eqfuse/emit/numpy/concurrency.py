@@ -19,6 +19,7 @@ import numpy as np
 from eqfuse.cost.device import Levels
 from eqfuse.cost.profiles import DEVICES
 
+DISPATCHED = 0.01  # seconds, at least, in which work is handed to threads: the first times take twice as long
 SHORTEST = 256  # elements of an addition that takes about as long as its call
 
 
@@ -61,7 +62,7 @@ def memory_of(caches: Caches, threads: int, quick: bool) -> tuple[Levels, Levels
     stop_after = 1e-3 if quick else 0.3
     one, every = [], []
     with ThreadPoolExecutor(threads) as pool:
-        dispatch = seconds_of(partial(_everywhere, pool, int, range(threads)), stop_after)
+        dispatch = seconds_of(partial(_everywhere, pool, int, range(threads)), max(stop_after, DISPATCHED))
         for size in sizes:
             half, repeats = size // 2, max(1, (8 << 20) // size)
             copy = partial(_copy, *arrays, repeats)
@@ -79,11 +80,11 @@ def memory_of(caches: Caches, threads: int, quick: bool) -> tuple[Levels, Levels
     )
 
 
-def threading_of(threads: int, dispatch: float) -> tuple[float, float, float]:
-    """What threads cost each other: `lock`, `lasting_seconds` and `wake` of a `Device`.
+def threading_of(threads: int) -> tuple[float, float]:
+    """What threads cost each other: `lock` and `lasting_seconds` of a `Device`.
 
     All threads add small arrays at once: how much longer a call takes than alone. Of larger ones, the shortest call of
-    which they do half as much more together as they could. Then the time to reach threads that have slept.
+    which they do half as much more together as they could.
     """
     lasting = 1e-4
     with ThreadPoolExecutor(threads) as pool:
@@ -95,13 +96,20 @@ def threading_of(threads: int, dispatch: float) -> tuple[float, float, float]:
             if threads * alone / together >= (1 + threads) / 2:
                 lasting = alone
                 break
-        slept = []
-        for _ in range(30):
+    return lock, max(lasting, 2e-6)
+
+
+def wake_of(threads: int, dispatch: float, naps: int) -> float:
+    """`wake` of a `Device`: the time to reach threads that have slept, of so many `naps` the median."""
+    slept = []
+    with ThreadPoolExecutor(threads) as pool:
+        _everywhere(pool, int, range(threads))
+        for _ in range(naps):
             time.sleep(0.01)
             start = time.perf_counter()
             _everywhere(pool, int, range(threads))
             slept.append(time.perf_counter() - start)
-    return lock, max(lasting, 2e-6), min(max(median(slept) / dispatch, 1.0), 20.0)
+    return min(max(median(slept) / dispatch, 1.0), 20.0)
 
 
 def _additions(pool: ThreadPoolExecutor, threads: int, size: int) -> tuple[float, float]:
