@@ -37,6 +37,7 @@ USUAL_PRICES: dict[PriceClass, UsualPrice] = {
     PriceClass.COUNTING: UsualPrice(100, 5.0),
     PriceClass.LINEAR_ALGEBRA: UsualPrice(4, 0.05),
     PriceClass.TRANSFORM: UsualPrice(4, 0.06),  # of real numbers
+    PriceClass.SHORT_PRODUCT: UsualPrice(2, 0.03),
     PriceClass.SPECIAL_SHORT: UsualPrice(128, 8.0),
     PriceClass.SPECIAL: UsualPrice(320, 20.0),
     PriceClass.SPECIAL_LONG: UsualPrice(960, 60.0),
@@ -45,6 +46,7 @@ USUAL_PRICES: dict[PriceClass, UsualPrice] = {
 # ways to compute an operator that have a price of their own
 WAYS = {
     "vecdot": PriceClass.DOT, "whole_power": PriceClass.WHOLE_POWER,
+    "short_product": PriceClass.SHORT_PRODUCT,
     "short_sort": PriceClass.SORTING, "stable_sort": PriceClass.SORTING,
 }  # fmt: skip
 USUAL_BY_OPERATOR: dict[str, UsualPrice] = {

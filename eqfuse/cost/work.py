@@ -16,7 +16,7 @@ from eqfuse.dtypes import kind
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.row import PriceClass
-from eqfuse.ops.types import TensorType
+from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.updates import uncovered
 from eqfuse.ops.views import extents_of
 
@@ -45,13 +45,15 @@ NOTHING = Work(0, 0.0, 0)
 
 class Jumps(NamedTuple):
     """Elements of operands in memory that are no neighbours of the one before: `lines`, a cache line or more from it;
-    `gaps`, those that a loop without vectors walks, as often as it does."""
+    `gaps`, those that a loop without vectors walks, as often as it does; `rows`, those with which rows begin that do
+    not lie behind one another."""
 
     lines: int = 0
     gaps: int = 0
+    rows: int = 0
 
     def __add__(self, other: Any) -> Jumps:
-        return Jumps(self.lines + other.lines, self.gaps + other.gaps)
+        return Jumps(self.lines + other.lines, self.gaps + other.gaps, max(self.rows, other.rows))
 
 
 NEAR = Jumps()
@@ -63,6 +65,17 @@ def gaps(step: int, t: TensorType, out: TensorType) -> int:
     last = next((a for a in range(-1, -out.rank - 1, -1) if out.extent(a) > 1), -1)
     many = t.size < out.size or step * t.dtype.itemsize < LINE
     return out.size if step > 1 and many and t.extent(last) > 1 else 0
+
+
+def rows_apart(shape: Shape, strides: Sequence[int]) -> int:
+    """`Jumps.rows` of an array that lies by `strides`, in elements: 0 where a loop over one axis takes all of it."""
+    run, beyond = 1, 0
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent > 1:
+            if run > 1 and stride != beyond:
+                return math.prod(shape) // run
+            run, beyond = run * extent, stride * extent
+    return 0
 
 
 def total(works: Iterable[Work], reduced: int = -1) -> Work:

@@ -13,6 +13,7 @@ from eqfuse.kinds.seams import pieces, seams_of
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 from eqfuse.ops.index_map import keeps_order
+from eqfuse.ops.updates import is_narrow, uncovered
 
 NAME = "map"
 MAPS = "eqfuse.emit.cuda.scheduling.map:map_schedule"
@@ -55,9 +56,9 @@ def _updated(call: Call) -> State | str | None:
     """An array with slices replaced. In one kernel with what computes them, all of the array is written: an update in
     place writes the slices alone."""
     base, *values = call.states
-    if all(s.at_leaf for s in call.states):
-        return None
     shape, slices = call.out.shape, call.attr("slices")
+    if all(s.at_leaf for s in call.states) and not _is_laid_narrowly(call):
+        return None
     if any(step != 1 for ranges in slices for _, _, step in ranges):
         return "a kernel computes slices without steps"
     if base.at_leaf and 2 * sum(math.prod(v.shape) for v in values) < math.prod(shape):
@@ -70,6 +71,12 @@ def _updated(call: Call) -> State | str | None:
     if max(along, default=1) > MOST_PIECES or math.prod(along) > MOST_CELLS:
         return f"a kernel joins {MOST_PIECES} pieces along an axis at most, and {MOST_CELLS} in all"
     return State(NAME, shape, shape, mapped=True, seams=seams)
+
+
+def _is_laid_narrowly(call: Call) -> bool:
+    """Do slices in memory fill all of an array, by runs so short that a loop of our own is faster than copies?"""
+    shape, slices = call.out.shape, call.attr("slices")
+    return is_compiled(call.device) and is_narrow(slices, shape) and not uncovered(shape, slices)
 
 
 def _gathered(call: Call) -> State | str | None:

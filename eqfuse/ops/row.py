@@ -59,6 +59,7 @@ class PriceClass(Enum):
     LINEAR_ALGEBRA = "linear algebra"  # by operation, not by element; so are transforms
     TRANSFORM = "transform"
     PRODUCT = "product"  # by operation, at the rate of a matrix product
+    SHORT_PRODUCT = "short product"  # of a few rows or columns: by pair of numbers that are multiplied and added
     SPECIAL_SHORT = "special, by a short formula"
     SPECIAL = "special, of one argument"
     SPECIAL_LONG = "special, of several arguments"

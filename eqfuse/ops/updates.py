@@ -17,6 +17,7 @@ from eqfuse.ops.views import extents_of
 
 MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
 
+_SHORT_RUN = 8  # elements that are copied in the time that it takes to begin a run of neighbours
 _MOST_BOXES = 16  # that are kept apart; beyond, all of the array
 
 
@@ -28,10 +29,29 @@ def apart(a: Ranges, b: Ranges) -> bool:
     )
 
 
+def runs_of(ranges: Ranges, shape: Shape) -> int:
+    """The loops of constant step in which the slice `ranges` of an array of `shape` is read or written."""
+    extents = [len(range(*r)) for r in ranges]
+    run, goes_on = 1, True
+    for extent, whole in zip(reversed(extents), reversed(shape), strict=True):
+        if extent > 1 and not goes_on:
+            break
+        run *= extent
+        goes_on = run == 1 or extent == whole
+    return math.prod(extents) // run if run else 0
+
+
+def is_narrow(slices: Sequence[Ranges], shape: Shape) -> bool:
+    """Does it take longer to begin the runs of `slices` of an array of `shape` than to copy all of it?"""
+    return sum(runs_of(ranges, shape) for ranges in slices) * _SHORT_RUN > math.prod(shape)
+
+
 def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
     """Slices that hold what `slices` leave of an array: no more than that where these have no steps, or fill one
-    another's gaps, and leave few boxes."""
-    return left_of(tuple([(0, extent, 1) for extent in shape]), slices)
+    another's gaps, and leave few boxes, which are not narrow."""
+    whole = tuple([(0, extent, 1) for extent in shape])
+    boxes = left_of(whole, slices)
+    return [whole] if len(boxes) and is_narrow(boxes, shape) else boxes
 
 
 def left_of(whole: Ranges, slices: Sequence[Ranges]) -> list[Ranges]:

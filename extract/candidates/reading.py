@@ -5,7 +5,7 @@ In: the state of a view of an array in memory. Out: `Steps`; times its own bytes
 
 from __future__ import annotations
 
-from eqfuse.cost.work import LINE, NEAR, Jumps, gaps
+from eqfuse.cost.work import LINE, NEAR, Jumps, gaps, rows_apart
 from eqfuse.egraph.space import ENode
 from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State
@@ -21,7 +21,11 @@ def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType, comp
     """
     assert state.strides is not None
     if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
-        return NEAR if compiled or row(reader.op).role is not Role.VIEW else _left_by(state, t, reader, out)
+        if compiled:
+            return NEAR
+        if row(reader.op).role is Role.ELEMENTWISE and state.shape == out.shape:
+            return Jumps(rows=rows_apart(state.shape, state.strides))
+        return _left_by(state, t, reader, out) if row(reader.op).role is Role.VIEW else NEAR
     step = _step(state.shape, state.strides)
     role = row(reader.op).role
     across = state.across(t.dtype.itemsize) > 0

@@ -11,6 +11,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.cost.roofline import work
+from eqfuse.emit.numpy.cost import figures
 from eqfuse.emit.numpy.cost.calls import transposed_read
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
@@ -122,3 +123,35 @@ def test_narrow_arrays_that_are_walked_by_columns_cost_loops_without_vectors():
     wide = seconds(lambda x, y: busy(x) * y, (N, N), (N, 1))
     narrow = seconds(lambda x, y: busy(x) * y, (N * N // 4, 4), (N * N // 4, 1))
     assert narrow - wide == pytest.approx(N * N * CPU.element_seconds("take", "float32"), rel=0.5)
+
+
+def test_rows_with_gaps_between_them_are_begun_one_by_one():
+    calls = 10_000 / figures.ROWS * CPU.call_seconds
+    whole = seconds(lambda x, y: x + y, (10_000, 6), (10_000, 6))
+    rows = seconds(lambda x, y: x[:, :6] + y, (10_000, 7), (10_000, 6))
+    assert rows == pytest.approx(whole + calls, rel=0.2)
+    assert seconds(lambda x, y: x[1:] + y, (10_001, 6), (10_000, 6)) == pytest.approx(whole, rel=0.05)
+
+
+def test_a_copy_takes_as_long_as_its_runs_take_to_begin():
+    begun = 10_000 / figures.COPIED_RUNS * CPU.call_seconds
+    for function in (lambda x: np.concatenate([x, x], axis=1), lambda x: np.pad(x, ((0, 0), (1, 0)))):
+        assert seconds(function, (10_000, 6)) > begun
+    assert seconds(lambda x: np.pad(x, ((1, 1), (0, 0))), (10_000, 6)) < begun
+
+
+def test_a_product_of_few_columns_is_short_and_one_of_more_work_is_not():
+    def taken(rows: int, depth: int, columns: int) -> float:
+        return seconds(lambda a, b: a @ b, (rows, depth), (depth, columns)) - CPU.call_seconds
+
+    for rows, depth, columns in [(20_000, 6, 6), (6, 20_000, 6), (20_000, 2, 3)]:
+        pairs = depth * -(-rows // figures.SHORT_ROWS) * figures.SHORT_ROWS * 16
+        assert taken(rows, depth, columns) <= 1.5 * CPU.threads * pairs * CPU.element_seconds("short_product", "float32")
+    assert taken(40_000, 8, 8) > 3 * taken(10_000, 8, 8)
+
+
+def test_a_matrix_times_a_vector_costs_more_for_each_row_the_shorter_rows_are():
+    def taken(rows: int, columns: int) -> float:
+        return seconds(lambda a, b: a @ b, (rows, columns), (columns, 1))
+
+    assert taken(20_000, 4) > 3 * taken(1_000, 80)

@@ -9,6 +9,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.index_maps import INDEX_MAPS
+from eqfuse.emit.c.calls import CallsSchedule
 from eqfuse.emit.c.cells import _CellWalk, cells_of
 from eqfuse.emit.c.kernels import emit_kernel
 from eqfuse.emit.c.loops import pushed
@@ -28,6 +29,7 @@ X, Y, TURNED = read(0, (70, 130)), read(1, (70, 130)), read(1, (130, 70))
 ENDS = [read(2, (30, 260)), read(3, (110, 260))]
 TABLE, PLACES = read(0, (40, 130)), read(1, (7, 5), np.int32)
 LONG = read(0, (1 << 18,))
+NARROW, COLUMN, OLD = read(0, (900, 5)), read(1, (900, 1)), read(2, (900, 6))
 
 
 def reflected(x: Node) -> Node:
@@ -68,6 +70,13 @@ def twice(x: Node) -> Node:
     return joined(-1, node("negative", (x,)), mul(x, x))
 
 
+def filled(old: Node, columns: Node, last: Node) -> Node:
+    """`old` with all columns replaced, of which the second is replaced again."""
+    rows, most = columns.shape
+    places = tuple([((0, rows, 1), ends) for ends in ((0, most, 1), (most, most + 1, 1), (1, 2, 1))])
+    return node("slice_scatter", (old, columns, last, last), (places,))
+
+
 JOINED: dict[str, tuple[str, Graph]] = {
     "four neighbours around": ("map", body([X], mul(around(X), X))),
     "zeros around": ("map", body([X], padded(X))),
@@ -84,6 +93,7 @@ JOINED: dict[str, tuple[str, Graph]] = {
     "read across": ("map", body([X, TURNED], add(TURNED, rolled(node("transpose", (X,), ((1, 0),)), 1, -1)))),
     "pieces that read one joined array": ("map", body([X, Y, *ENDS], add(twice(joined(-2, X, Y)),
                                                                          joined(-2, *map(mul, ENDS, ENDS))))),
+    "columns that fill a buffer": ("map", body([NARROW, COLUMN, OLD], filled(OLD, NARROW, COLUMN))),
     "a long sum": ("reduce", body([LONG], reduced("sum", mul(LONG, rolled(LONG, 1, -1))))),
 }  # fmt: skip
 TAKEN = node("take", (TABLE, PLACES), (-2,))
@@ -184,6 +194,22 @@ def test_programs_of_index_maps_are_one_kernel(case: str) -> None:
     program, types = INDEX_MAPS[case].build(**{name: min(n, 512) for name, n in INDEX_MAPS[case].full.items()})
     compiled = ef.compile(program, *(ef.spec(t.shape, t.dtype) for t in types), target=C)
     assert compiled.report.n_kernels == 1
+
+
+@needs_compiler
+def test_narrow_columns_that_fill_a_buffer_are_laid_by_one_kernel_and_wide_ones_are_copied() -> None:
+    def design(x: np.ndarray) -> np.ndarray:
+        columns = np.empty((x.shape[0], x.shape[1] + 1))
+        columns[:, 0] = 1
+        columns[:, 1:] = x
+        return columns
+
+    for width, schedule in ((5, LoopsSchedule), (500, CallsSchedule)):
+        x = np.random.default_rng(0).normal(size=(700, width))
+        program = ef.compile(design, x, target=C)
+        (laid,) = [k for k in program.plan.kernels if not k.is_view]
+        assert type(laid.template.schedule(laid.body, C)) is schedule
+        np.testing.assert_array_equal(program(x), design(x))
 
 
 def test_cells_that_differ_in_where_they_read_have_one_body() -> None:

@@ -159,6 +159,17 @@ def test_a_few_slices_of_an_array_in_memory_are_replaced_in_place() -> None:
     assert isinstance(refusal, str) and "in place" in refusal
 
 
+def test_what_narrow_columns_leave_of_an_array_is_copied_with_them() -> None:
+    for width, copies in ((5, 2), (50, 3)):  # the columns on either side, or all at once; then the new one
+        x, column = read(0, (40, width)), read(1, (40, 1))
+        graph = body([x, column], node("slice_scatter", (x, column), ((((0, 40, 1), (2, 3, 1)),),)))
+        emitted = emit_kernel(kernel("library", graph), CPU)
+        assert isinstance(emitted.schedule, NumpySchedule) and emitted.schedule.calls == copies
+        arrays, out = data(graph), np.empty((40, width), F)
+        emitted.run((out,), tuple(arrays))
+        np.testing.assert_array_equal(out, evaluate(graph, arrays)[0])
+
+
 def test_values_that_other_kernels_make_are_written_where_they_stay() -> None:
     x, y = read(0, (300, 200)), read(1, (200, 200))
     places = ((0, 100, 1), (0, 200, 1)), ((100, 300, 1), (0, 200, 1))

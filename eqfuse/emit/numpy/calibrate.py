@@ -26,7 +26,7 @@ from eqfuse.cost.profiles import DEVICES, LASTING, LOCK, WAKE
 from eqfuse.cost.work import SHORT_ROW
 from eqfuse.dtypes import kind
 from eqfuse.emit.numpy.concurrency import Caches, memory_of, seconds_of, threading_of, wake_of
-from eqfuse.emit.numpy.cost.figures import BLAS
+from eqfuse.emit.numpy.cost.figures import BLAS, LANES
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
 from eqfuse.errors import TargetUnavailable, UnsupportedOp, user_level
@@ -45,6 +45,7 @@ ATTEMPTS = 2  # at a quick measurement, where the machine is busy
 AGAIN = 3600.0  # seconds after which what was measured on a busy machine is measured again
 VALUES = 4  # to be raised where what a figure means changes: profiles kept before are measured again
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
+DEPTH = 8  # terms of a sum of a short product
 COMPLEX = 2048  # the same of complex numbers, whose functions take up to a hundred times as long
 
 # Operators without a call of their own: the one they are priced as.
@@ -209,6 +210,7 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
     for way in ("whole_power", "short_sort", "stable_sort"):
         seconds[way] = _elements(way, call, stop_after)
     seconds["vecdot"] = tuple((dtype, _dotted(np.dtype(dtype), stop_after)) for dtype in BLAS)
+    seconds["short_product"] = tuple((dtype, _short_product(np.dtype(dtype), stop_after)) for dtype in BLAS)
     seconds["transpose"] = tuple((dtype, _transposed(np.dtype(dtype), stop_after)) for dtype in DTYPES)
     for op in _FREE:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
@@ -327,6 +329,14 @@ def _dotted(dtype: np.dtype, stop_after: float) -> float:
     """Seconds per element of the dot products of rows with ones, on one thread."""
     rows = _values("vecdot", dtype).reshape(16, -1)
     return seconds_of(partial(np.vecdot, rows, np.ones_like(rows[0]), np.empty(16, dtype)), stop_after) / rows.size
+
+
+def _short_product(dtype: np.dtype, stop_after: float) -> float:
+    """Seconds for each pair of numbers that a product of a few columns multiplies and adds, on one thread."""
+    rows, right = np.ones((1024, DEPTH), dtype), np.ones((DEPTH, LANES // dtype.itemsize), dtype)
+    with threadpool_limits(1, "blas"):
+        took = seconds_of(partial(np.matmul, rows, right, out=rows @ right), stop_after)
+    return took / rows.size / right.shape[1]
 
 
 def _product(dtype: str, quick: bool) -> float:

@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
-from eqfuse.cost.work import LINE, NEAR, Jumps, Work, total
+from eqfuse.cost.work import LINE, NEAR, Jumps, Work, rows_apart, total
 from eqfuse.emit.evaluation_order import evaluation_order
-from eqfuse.emit.numpy.cost.calls import transposed_read
+from eqfuse.emit.numpy.cost.calls import transposed_read, work_of_gaps
 from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, FAR, HELD, SHORTER
 from eqfuse.emit.numpy.cost.tiles import tiles_pay
 from eqfuse.emit.numpy.gathers import aside, places_in_panel, shares
@@ -313,22 +313,20 @@ def copy_work(body: Graph, device: Device) -> list[Work]:
     """What it takes to copy the arrays that `body` reads across the axis that they lie along, and views to results."""
     if is_lone_reduction(body):
         return []
-    runs = sum(_runs(o) for o in map(unreshaped, body.outputs)) * device.call_seconds / COPIED_RUNS
     across = [transposed_read(t.size, t.dtype.itemsize, device) for t in read_across(body)]
-    return [*across, Work(0, runs / device.threads, 0, runs)]
+    return [*across, *[work for o in map(unreshaped, body.outputs) for work in _view_copied(o, device)]]
 
 
-def _runs(n: Node) -> int:
-    """The loops of constant step by which NumPy copies the view `n` of an input; none where one takes it all."""
+def _view_copied(n: Node, device: Device) -> list[Work]:
+    """What it takes NumPy to begin the runs of the view `n` of an input that it copies, and to step over gaps."""
     leaf, chain = leaf_chain(n)
     strides = strides_after(leaf.type, chain) if leaf.op == "input" and run_axis(n) is None else None
-    if strides is None:
-        return 0
-    dims = [(extent, step) for extent, step in zip(n.shape, strides, strict=True) if extent > 1]
-    while len(dims) > 1 and dims[-2][1] == math.prod(dims[-1]):
-        (outer, _), (inner, step) = dims[-2:]
-        dims[-2:] = [(outer * inner, step)]
-    return math.prod(extent for extent, _ in dims[:-1]) if len(dims) > 1 else 0
+    steps = [abs(step) for extent, step in zip(n.shape, strides or (), strict=False) if extent > 1]
+    if strides is None or not steps:
+        return []
+    runs = rows_apart(n.shape, strides) * device.call_seconds / COPIED_RUNS
+    begun = Work(0, runs / device.threads, 0, runs)
+    return [begun, work_of_gaps(n.type.size, n.dtype.itemsize, device)] if steps[-1] > 1 else [begun]
 
 
 def read_across(body: Graph) -> list[TensorType]:

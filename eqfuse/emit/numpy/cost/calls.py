@@ -16,10 +16,12 @@ from eqfuse.cost.work import LINE, NOTHING, Jumps, Work, element_work, joined_by
 from eqfuse.emit.numpy.cost.figures import (
     ALONE,
     BLAS,
+    COPIED_RUNS,
     DOT_FROM,
     DOT_TO,
     EXTREMES,
     FEWEST_ROWS,
+    LANES,
     MICRO,
     NARROW,
     NARROW_EXTREME,
@@ -28,11 +30,14 @@ from eqfuse.emit.numpy.cost.figures import (
     NUMBERS,
     PRODUCTS,
     ROWS,
+    SHORT,
     SHORT_MATRICES,
     SHORT_MATRIX,
+    SHORT_ROWS,
     SLIDING,
     SUMS,
     UNPACKED,
+    VECTOR_ROWS,
     WIDTHS,
 )
 from eqfuse.emit.numpy.table import are_numbers
@@ -40,6 +45,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.row import PriceClass
 from eqfuse.ops.types import TensorType
+from eqfuse.ops.updates import runs_of
 
 
 def call_work(
@@ -58,10 +64,11 @@ def call_work(
         whole = _whole(out.nbytes + _bytes(types), seconds, device)
         return replace(loops, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
     if role is Role.PIECES:  # tiles read pieces where they lie; what they copy together is in the price of a schedule
-        return replace(loops, seconds=0.0, whole=_whole(out.nbytes + _bytes(types), loops.seconds, device))
+        whole = _whole(out.nbytes + _bytes(types), loops.seconds, device)
+        return replace(loops, seconds=0.0, whole=whole + _runs_of_pieces(op, attrs, out, types, device))
     if op == "slice_scatter":  # likewise; of the array it updates it copies what no write covers
-        moved = out.nbytes + _bytes(types[1:])
-        return replace(loops, seconds=0.0, whole=_whole(moved, loops.seconds, device))
+        whole = _whole(out.nbytes + _bytes(types[1:]), loops.seconds, device)
+        return replace(loops, seconds=0.0, whole=whole + _runs_of_pieces(op, attrs, out, types, device))
     seconds = loops.seconds + steps.lines * LINE / device.bandwidth(steps.lines * LINE)
     one_by_one = device.element_seconds("take", WIDTHS.get(out.dtype.itemsize, "float64"))
     seconds += steps.gaps * one_by_one
@@ -81,7 +88,7 @@ def call_work(
     elif role is Role.ELEMENTWISE:
         if are_numbers(op, out, types):
             return replace(loops, seconds=seconds, whole=device.call_seconds / NUMBER)
-        rows, columns = _rows(out, types)
+        rows, columns = _rows(out, types, steps.rows)
         whole += rows * device.call_seconds
         if columns:  # each with gaps between its elements
             seconds += out.size * one_by_one
@@ -108,18 +115,45 @@ def _element_work(
 
 
 def _multiplied(work: Work, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
-    """Seconds of a matrix product: in whole blocks of BLAS, or by NumPy's own loop for the smallest matrices."""
+    """Seconds of a matrix product: in whole blocks of BLAS, which of a short one has smaller ones, or by NumPy's own
+    loop for the smallest matrices."""
     by_numbers = work.flops * device.call_seconds / NUMBERS / device.threads
-    one = math.prod(types[1].shape[:-2]) == 1  # matrix on the right: the stack on the left is its rows
-    rows = math.prod(types[0].shape[:-1]) if one else types[0].extent(-2)
-    seconds = work.seconds * _padded(rows, types)
-    if rows > 1 < types[1].extent(-1):  # BLAS copies the left operand, which few columns do not make up for
-        seconds += types[0].size * device.element_seconds("transpose", types[0].dtype.name)
-    seconds = min(seconds, work.seconds + by_numbers)
+    one = _is_one_matrix(types)
+    rows, depth, columns = _sizes(types)
     matrices = 1 if one else math.prod(out.shape[:-2])
+    seconds = work.seconds * _padded(rows, depth, columns)
+    if rows > 1 < columns:  # BLAS copies the left operand, which few columns do not make up for
+        seconds += types[0].size * device.element_seconds("transpose", types[0].dtype.name)
+        if _is_short(out, types):
+            lanes = LANES // out.dtype.itemsize
+            pairs = matrices * depth * _up(rows, SHORT_ROWS) * _up(columns, lanes)
+            seconds = min(seconds, pairs * device.element_seconds("short_product", out.dtype.name))
+    elif depth > 1 and (rows > 1 or columns > 1):
+        seconds += matrices * max(rows, depth) / VECTOR_ROWS * device.call_seconds / device.threads
+    seconds = min(seconds, work.seconds + by_numbers)
     if matrices > 1:  # one call of BLAS, or of that loop, for each
         seconds += matrices * device.call_seconds / PRODUCTS / device.threads
     return seconds
+
+
+def _sizes(types: Sequence[TensorType]) -> tuple[int, int, int]:
+    """Rows, terms of a sum and columns of a product of two matrices, of a stack or alone."""
+    rows = math.prod(types[0].shape[:-1]) if _is_one_matrix(types) else types[0].extent(-2)
+    return rows, types[0].extent(-1), types[1].extent(-1)
+
+
+def _is_one_matrix(types: Sequence[TensorType]) -> bool:
+    """Is there one matrix on the right, so that the stack on the left is its rows?"""
+    return math.prod(types[1].shape[:-2]) == 1
+
+
+def _is_short(out: TensorType, types: Sequence[TensorType]) -> bool:
+    """Is it a product that OpenBLAS multiplies on one thread, and on some processors without copies?"""
+    return out.dtype.name in BLAS and math.prod(_sizes(types)) <= SHORT
+
+
+def _up(extent: int, step: int) -> int:
+    return -(-extent // step) * step
 
 
 def is_dot(length: int, dtype: np.dtype) -> bool:
@@ -146,16 +180,17 @@ def _shared(
     op: str, out: TensorType, types: Sequence[TensorType], seconds: float, device: Device, whole: float
 ) -> float:
     """How many of the `whole` seconds of a product on one thread BLAS saves on all."""
-    if op != "matmul" or out.dtype.name not in BLAS:
+    if op != "matmul" or out.dtype.name not in BLAS or _is_short(out, types):
         return 0.0
     touched = out.nbytes + sum(t.nbytes for t in types)
     together = device.call_seconds + device.dispatch_seconds + max(seconds, touched / device.bandwidth(touched))
     return max(0.0, whole - together)
 
 
-def _rows(out: TensorType, types: Sequence[TensorType]) -> tuple[float, bool]:
+def _rows(out: TensorType, types: Sequence[TensorType], apart: int) -> tuple[float, bool]:
     """What it takes NumPy to begin the rows of an elementwise operator, in calls: a row ends where one operand varies
-    along an axis and not along the next. Short ones it walks by columns (`eqfuse/emit/numpy/narrow.py`): does it?
+    along an axis and not along the next, or lies in rows `apart`. Short ones it walks by columns
+    (`eqfuse/emit/numpy/narrow.py`): does it?
     """
     inner, last = 1, None
     for axis in range(-1, -len(out.shape) - 1, -1):
@@ -167,7 +202,18 @@ def _rows(out: TensorType, types: Sequence[TensorType]) -> tuple[float, bool]:
             inner, last = inner * extent, varies
     rows = out.size // max(inner, 1)
     by_columns = 2.0 * inner if inner <= NARROW else math.inf
-    return (0.0, False) if rows <= 1 else (min(rows / ROWS, by_columns), inner > 1 and by_columns < rows / ROWS)
+    if rows <= max(apart, 1):
+        return apart / ROWS, False
+    return min(rows / ROWS, by_columns), inner > 1 and by_columns < rows / ROWS
+
+
+def _runs_of_pieces(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
+    """Seconds in which NumPy begins the runs of neighbours that it copies to where the arguments of `op` lie in its
+    result."""
+    pieces = row(op).pieces
+    assert pieces is not None
+    runs = sum(runs_of(piece.ranges, out.shape) - 1 for piece in pieces(tuple([t.shape for t in types]), attrs))
+    return runs * device.call_seconds / COPIED_RUNS
 
 
 def _reduces_last(axes: Sequence[int], x: TensorType) -> bool:
@@ -189,9 +235,9 @@ def _rows_reduced(op: str, axes: Sequence[int], x: TensorType) -> float:
     return min(x.size / run / (SUMS if of_sum else EXTREMES), by_columns)
 
 
-def _padded(rows: int, types: Sequence[TensorType]) -> float:
-    """How many times the products of a matrix product BLAS computes. A vector it reads as fast as memory gives."""
-    sizes = rows, types[0].extent(-1), types[1].extent(-1)
+def _padded(*sizes: int) -> float:
+    """How many times the products of a matrix product, of so many rows, terms of a sum and columns, BLAS computes. A
+    vector it reads as fast as memory gives."""
     if 1 in sizes:
         return 1.0
     return math.prod(max(least / max(n, 1), 1) for n, least in zip(sizes, MICRO, strict=True))

@@ -23,6 +23,10 @@ WIDTHS = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
 # Matrix products
 BLAS = ("float32", "float64")  # dtypes that BLAS multiplies; the others go through NumPy's own loop
 MICRO = 16, 8, 16  # rows, terms of a sum and columns that OpenBLAS computes at once, whether or not they are there
+SHORT = 10**6  # multiplications up to which OpenBLAS may multiply without copying operands, on one thread
+SHORT_ROWS = 4  # rows that it then computes at once, of as many columns as lie in LANES
+LANES = 64  # bytes
+VECTOR_ROWS = 350  # rows of a matrix times a vector that it begins in the time of a call: 1.4 ns each
 PRODUCTS = 40  # small matrices of a stack that are multiplied in the time of a call
 SPINNING = 10e-3  # seconds that kernels behind a product may lose, as OpenBLAS's threads look for work for 2**28 cycles
 NUMBERS = 600  # operations on them in the time of a call, by NumPy's own loop

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
-from eqfuse.cost.work import LINE, NEAR, Jumps, Work, gaps, total
+from eqfuse.cost.work import LINE, NEAR, Jumps, Work, gaps, rows_apart, total
 from eqfuse.emit.numpy.cost.calls import work_of_gaps
 from eqfuse.emit.numpy.cost.tiles import left_in_tiles, on_whole_arrays, seconds_in_tiles, spilled
 from eqfuse.emit.numpy.tiling import copy_work, work_of
@@ -85,8 +85,11 @@ def _steps(n: Node, reader: Node) -> Jumps:
     steps = [abs(s) for extent, s in zip(n.shape, strides or (), strict=True) if extent > 1] if strides else []
     if not steps:
         return NEAR
-    between = gaps(steps[-1], n.type, reader.type) if row(reader.op).role is Role.ELEMENTWISE else 0
-    return Jumps(n.type.size if steps[-1] * n.dtype.itemsize >= LINE else 0, between)
+    far = n.type.size if steps[-1] * n.dtype.itemsize >= LINE else 0
+    if row(reader.op).role is not Role.ELEMENTWISE:
+        return Jumps(far)
+    rows = rows_apart(n.shape, strides) if strides and n.shape == reader.shape else 0
+    return Jumps(far, gaps(steps[-1], n.type, reader.type), rows)
 
 
 def _products(body: Graph) -> list[Node]:
