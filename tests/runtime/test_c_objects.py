@@ -70,6 +70,20 @@ def test_saxpy_is_right() -> None:
     Saxpy(3).run().check()
 
 
+SQUARES = """void squares(double *restrict a, long n) {
+_Pragma("omp simd")
+for (long i = 0; i < n; i++) a[i] *= a[i]; }"""
+VZEROUPPER = b"\xc5\xf8\x77"
+
+
+@pytest.mark.skipif(" avx " not in cpu.cpu_features(), reason="an x86 processor with AVX")
+@pytest.mark.parametrize("quick", [False, True])
+def test_code_for_sse_behind_a_kernel_is_as_fast_as_before_it(quick: bool) -> None:
+    """A kernel that uses the upper halves of vector registers clears them."""
+    (data,) = c_compiler.find().build_all([SQUARES], quick=[SQUARES] * quick)
+    assert VZEROUPPER in data
+
+
 def test_a_text_is_compiled_once_and_found_by_later_processes(
     folder: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
