@@ -46,7 +46,7 @@ class Device(SummarisedValue):
     launch_seconds: float  # per kernel, on top of its calls
     call_seconds: float  # host time of one NumPy call (GPU: of one launch, where the host is the limit)
     dispatch_seconds: float  # handing one kernel's tiles to the thread pool and waiting for them
-    lock: float  # times as long as alone a NumPy call takes in a tile: threads wait for Python's lock between calls
+    lock: float  # times call_seconds that a call in a tile takes beside its work: threads wait for Python's lock
     lasting_seconds: float  # of a call, alone, from which on threads gain: shorter ones wait more than they work
     wake: float  # times dispatch_seconds that threads take which sleep, as those of a program called now and then do
     levels: Levels  # (capacity, bytes/s read + written) from near to far; the last one is main memory

@@ -25,7 +25,7 @@ from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
 from eqfuse.cost.profiles import DEVICES, LASTING, LOCK, WAKE
 from eqfuse.cost.work import SHORT_ROW
 from eqfuse.dtypes import kind
-from eqfuse.emit.numpy.concurrency import Caches, memory_of, seconds_of, threading_of, wake_of
+from eqfuse.emit.numpy.concurrency import Caches, lasting_of, lock_of, memory_of, seconds_of, wake_of
 from eqfuse.emit.numpy.cost.figures import BLAS, LANES
 from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
@@ -216,8 +216,8 @@ def measure(quick: bool, look: Callable[[], None] = lambda: None) -> Device:
         seconds[op] = tuple((dtype, 0.0) for dtype in DTYPES)
     near, all_levels, dispatch = memory_of(sizes, threads, quick)
     look()
-    lock, lasting = (LOCK, LASTING) if quick or threads == 1 else threading_of(threads)
-    look()
+    lasting = LASTING if quick or threads == 1 else lasting_of(threads)
+    lock = LOCK if threads == 1 else lock_of(threads, call)
     wake = WAKE if threads == 1 else wake_of(threads, dispatch, naps=5 if quick else 30)
     look()
     return Device(

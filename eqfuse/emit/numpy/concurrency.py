@@ -20,6 +20,7 @@ from eqfuse.cost.device import Levels
 from eqfuse.cost.profiles import DEVICES
 
 DISPATCHED = 0.01  # seconds, at least, in which work is handed to threads: the first times take twice as long
+LASTS, CALLS = 16384, 30  # elements of an exponential that takes some ten microseconds, and such calls in a row
 SHORTEST = 256  # elements of an addition that takes about as long as its call
 
 
@@ -80,23 +81,37 @@ def memory_of(caches: Caches, threads: int, quick: bool) -> tuple[Levels, Levels
     )
 
 
-def threading_of(threads: int) -> tuple[float, float]:
-    """What threads cost each other: `lock` and `lasting_seconds` of a `Device`.
-
-    All threads add small arrays at once: how much longer a call takes than alone. Of larger ones, the shortest call of
-    which they do half as much more together as they could.
-    """
-    lasting = 1e-4
+def lasting_of(threads: int) -> float:
+    """`lasting_seconds` of a `Device`: of the shortest addition of which all threads do half as much more together as
+    they could."""
     with ThreadPoolExecutor(threads) as pool:
         _everywhere(pool, int, range(threads))
-        alone, together = _additions(pool, threads, SHORTEST)
-        lock = min(max(together / alone, 1.0), float(threads))
         for size in (SHORTEST << k for k in range(1, 9)):
             alone, together = _additions(pool, threads, size)
             if threads * alone / together >= (1 + threads) / 2:
-                lasting = alone
-                break
-    return lock, max(lasting, 2e-6)
+                return max(alone, 2e-6)
+    return 1e-4
+
+
+def lock_of(threads: int, call: float) -> float:
+    """`lock` of a `Device`, whose NumPy calls take `call` seconds: how much longer one that lasts takes while all
+    threads make such calls, which wait for no memory."""
+    arrays = [np.zeros((2, LASTS), np.float32) for _ in range(threads)]
+
+    def round_of_calls(pair: np.ndarray) -> None:
+        for _ in range(CALLS):
+            np.exp(pair[0], pair[1])
+
+    with ThreadPoolExecutor(threads) as pool:
+        _everywhere(pool, int, range(threads))
+        longer = []
+        for _ in range(9):
+            begin = time.perf_counter()
+            round_of_calls(arrays[0])
+            middle = time.perf_counter()
+            _everywhere(pool, round_of_calls, arrays)
+            longer.append((time.perf_counter() - middle) - (middle - begin))
+    return min(max(1 + median(longer) / CALLS / call, 1.0), 20.0)
 
 
 def wake_of(threads: int, dispatch: float, naps: int) -> float:
