@@ -22,7 +22,7 @@ from numpy import asarray  # itself: while a function is traced, np.asarray is w
 
 from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError
-from eqfuse.ops import Role, row
+from eqfuse.ops import Op, Role, row
 from eqfuse.ops.host_function import HostFunction
 from eqfuse.ops.index_map import IndexMap, Piece
 from eqfuse.ops.literal import Literal
@@ -35,12 +35,13 @@ CodePlace = tuple[CodeType, int]  # as `errors.user_place` has it
 class Node:
     """One operator applied to nodes. Made only by `node`, so equal nodes are the same object."""
 
-    __slots__ = ("op", "args", "attrs", "type", "__weakref__")
+    __slots__ = ("op", "args", "attrs", "type", "row", "__weakref__")
 
     op: str
     args: tuple[Node, ...]
     attrs: tuple[Hashable, ...]
     type: TensorType
+    row: Op  # of the operator
 
     @property
     def shape(self) -> Shape:
@@ -52,19 +53,19 @@ class Node:
 
     def attr(self, name: str) -> Any:
         """The attribute that the operator's row calls `name`."""
-        return row(self.op).attr(self.attrs, name)
+        return self.row.attr(self.attrs, name)
 
     @property
     def index_map(self) -> IndexMap | None:
         """Where this view finds its elements in its argument; None where no sums of indices say so."""
-        places = row(self.op).index_map
+        places = self.row.index_map
         assert places is not None, f"{self.op} is no view"
         return places(self.args[0].shape, self.attrs)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """Where its arguments lie in it, those that cover others first."""
-        places = row(self.op).pieces
+        places = self.row.pieces
         assert places is not None, f"{self.op} is not joined of pieces"
         return places(tuple([a.shape for a in self.args]), self.attrs)
 
@@ -112,11 +113,11 @@ def node(op: str, args: Iterable[Node] = (), attrs: Iterable[Hashable] = (), typ
     if cached is not None:
         return cached
     n = Node()
-    n.op, n.args = op, args
+    n.op, n.args, n.row = op, args, row(op)
     n.attrs = attrs and tuple(
         [supported(a, f"an attribute of {op}") if isinstance(a, np.dtype) else a for a in attrs]
     )
-    n.type = type or row(op).type([a.type for a in args], n.attrs)
+    n.type = type or n.row.type([a.type for a in args], n.attrs)
     with _lock:
         return _interned.setdefault(key, n)
 
@@ -209,6 +210,12 @@ class Graph(SummarisedValue):
         """Every node that reaches an output, arguments first."""
         return tuple(topological(self.outputs))
 
+    def with_inputs(self) -> Graph:
+        """The graph of these outputs whose inputs are those that they need, as they are met."""
+        graph = Graph(tuple([n for n in self.nodes if n.op == "input"]), self.outputs)
+        vars(graph)["nodes"] = self.nodes
+        return graph
+
     @cached_property
     def operators(self) -> tuple[Node, ...]:
         """The nodes that do something: all but inputs and constants."""
@@ -217,11 +224,11 @@ class Graph(SummarisedValue):
     @cached_property
     def computations(self) -> tuple[Node, ...]:
         """The nodes that compute: neither leaves nor views."""
-        return tuple(n for n in self.nodes if row(n.op).computes)
+        return tuple([n for n in self.nodes if n.row.computes])
 
     def of_role(self, role: Role) -> list[Node]:
         """The nodes of this role, arguments first."""
-        return [n for n in self.nodes if row(n.op).role is role]
+        return [n for n in self.nodes if n.row.role is role]
 
     @cached_property
     def key(self) -> str:

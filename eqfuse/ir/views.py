@@ -54,45 +54,45 @@ def push_views(body: Graph) -> Graph:
 
 def _pushed_over(n: Node, args: Sequence[Node], left: _NodesLeft) -> Node:
     """`n` over `args`, which have views on leaves only, as they are to have."""
-    role = row(n.op).role
+    role = n.row.role
     if role is Role.VIEW:
         return _taken(n, args[0], left)
     if role is Role.ELEMENTWISE:
         return _without_broadcasts(n, args)
     if n.op == "concat":
         return joined(args, n.attr("axis"))
-    return n.over(args) if row(n.op).pieces is None else _laid_over(n, args, left)
+    return n.over(args) if n.row.pieces is None else _laid_over(n, args, left)
 
 
 def may_be_pushed(n: Node) -> bool:
     """Does `push_views` change `n`, a view on a leaf apart?"""
-    role = row(n.op).role
+    role = n.row.role
     if role is Role.VIEW:
         return computes(n.args[0])
     if role is Role.ELEMENTWISE:
         return any(map(_broadcasts, n.args)) and _without_broadcasts(n, n.args) is not n
-    return row(n.op).pieces is not None and n.op != "concat"
+    return n.row.pieces is not None and n.op != "concat"
 
 
 def leaf_chain(n: Node) -> tuple[Node, tuple[Node, ...]]:
     """The node below a chain of views that ends in `n`, and the chain, nearest to it first."""
     chain: list[Node] = []
-    while row(n.op).role is Role.VIEW:
+    while n.row.role is Role.VIEW:
         chain.append(n)
         n = n.args[0]
-    return n, tuple(reversed(chain))
+    return n, tuple(chain[::-1])
 
 
 def taken(array: Any, chain: Sequence[Node]) -> Any:
     """The view `chain` of `array`, which may lie on any device: views are called alike."""
     for n in chain:
-        array = row(n.op).meaning(array, *n.attrs)
+        array = n.row.meaning(array, *n.attrs)
     return array
 
 
 def computes(n: Node) -> bool:
     """Is `n` neither a leaf nor a view?"""
-    return row(n.op).computes
+    return n.row.computes
 
 
 def strides_after(source: TensorType, chain: Sequence[Node]) -> tuple[int, ...] | None:
@@ -160,7 +160,7 @@ def _taken_anew(view: Node, value: Node, left: _NodesLeft) -> Node:
     left.spend(len(region))
     pushed: dict[Node, Node] = {}
     for n in region:
-        role = row(n.op).role
+        role = n.row.role
         if n.type.size == 1 and len(n.shape) < rank and len(n.shape) <= len(view.shape) and view.op != "broadcast_to":
             pushed[n] = n
         elif role is Role.ELEMENTWISE:
@@ -222,14 +222,14 @@ def _replaced(base: Node, value: Node, ranges: Ranges, axes: Sequence[int], left
 
 def _region(root: Node) -> list[Node]:
     """The elementwise nodes below `root` and the nodes they end in, arguments first."""
-    if row(root.op).role is not Role.ELEMENTWISE:
+    if root.row.role is not Role.ELEMENTWISE:
         return [root]
     below: dict[Node, tuple[Node, ...]] = {}
     stack = [root]
     while stack:
         n = stack.pop()
         if n not in below:
-            below[n] = n.args if row(n.op).role is Role.ELEMENTWISE else ()
+            below[n] = n.args if n.row.role is Role.ELEMENTWISE else ()
             stack.extend(below[n])
     return [n for n in topological([root]) if n in below]
 

@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse.cost.work import touches
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.pieces import places_within
-from eqfuse.ops import TABLE, Role, row
+from eqfuse.ops import TABLE, Role
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.types import Shape
 
@@ -155,14 +155,14 @@ def _whole(shape: Shape) -> IndexRanges:
 
 def _sources(n: Node, region: ReadRegion) -> list[tuple[Node, ReadRegion]]:
     """What of its arguments `n` needs for its elements in `region`."""
-    role = row(n.op).role
+    role = n.row.role
     if isinstance(region, int) and role in (Role.ELEMENTWISE, Role.VIEW):
         return [(a, min(region, a.type.size)) for a in n.args]
     if role is Role.ELEMENTWISE:
         return [(a, _aligned(region, a.shape)) for a in n.args]  # type: ignore[arg-type]
     if role is Role.VIEW:
         return [(n.args[0], _viewed(n, region))]  # type: ignore[arg-type]
-    if row(n.op).pieces is not None:
+    if n.row.pieces is not None:
         return _pieces(n, region)
     if role is Role.GATHER:
         source, *indices = n.args

@@ -9,7 +9,7 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.ir.view_strides import contiguous
-from eqfuse.kinds.kind import Kind, kind_of
+from eqfuse.kinds.kind import KINDS, NO_KIND, Kind
 from eqfuse.kinds.product import Product
 from eqfuse.kinds.seams import Seams
 from eqfuse.ops import Op, Role
@@ -55,11 +55,11 @@ class State:
 
     @property
     def template(self) -> Kind:
-        return kind_of(self.kind)
+        return KINDS.get(self.kind, NO_KIND)
 
     @property
     def is_view(self) -> bool:
-        return kind_of(self.kind).is_view
+        return self.template.is_view
 
     @property
     def at_leaf(self) -> bool:

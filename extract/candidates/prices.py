@@ -19,7 +19,7 @@ from eqfuse.cost.work import Jumps, Work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
 from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, mask_of, set_bits, union
-from eqfuse.ir.graph import Graph, Node, input_node, node, topological
+from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.kinds import Kind, State, kind_of, price
 from eqfuse.kinds.schedule import Schedule
 
@@ -68,7 +68,7 @@ class Prices:
         self._all_estimates = estimates_of(device)
         self.stage: SearchStage = like.stage if like else SearchStage(None if self._all_estimates else False)
         self._schedules: dict[tuple, Schedule | None] = {}
-        self._alike: dict[tuple[str, Graph], Schedule | None] = like._alike if like else {}  # whatever they read
+        self._alike: dict[tuple[str, tuple], Schedule | None] = like._alike if like else {}  # whatever they read
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
         self._viewed: dict[tuple[int, int], int] = {}  # bytes of an array that a view of it needs
@@ -245,13 +245,13 @@ class Prices:
 
     def _scheduled_alike(self, kind: Kind, outputs: Sequence[Node]) -> Schedule | None:
         """A schedule depends on the names of no inputs: bodies that differ in these alone share one."""
+        body = Graph((), tuple(outputs))
         if self._all_estimates is not None:
-            outputs = self._all_estimates.prepared(kind, outputs)
-        body = _unnamed(outputs)
-        alike = kind.name, body
+            body = self._all_estimates.prepared(kind, body)
+        alike = kind.name, _structure(body)
         if alike not in self._alike:
             self._alike[alike] = None  # what it stays where the kind refuses
-            self._alike[alike] = kind.schedule(body, self._device)
+            self._alike[alike] = kind.schedule(body.with_inputs(), self._device)
         return self._alike[alike]
 
     def _read(self, leaves: dict[int, int], inside: int) -> int:
@@ -263,14 +263,14 @@ class Prices:
         return read
 
 
-def _unnamed(outputs: Sequence[Node]) -> Graph:
-    """The body of a kernel that computes `outputs`, its inputs numbered as they are met."""
-    copies: dict[Node, Node] = {}
-    read: list[Node] = []
-    for n in topological(outputs):
+def _structure(body: Graph) -> tuple:
+    """What a body computes, whatever its inputs are called: equal of bodies that differ in these names alone."""
+    numbers: dict[Node, int] = {}
+    parts: list[object] = []
+    for n in body.nodes:
         if n.op == "input":
-            copies[n] = input_node(f"a{len(read)}", n.type, n.is_constant_leaf)
-            read.append(copies[n])
+            parts.append((n.type, n.is_constant_leaf))
         else:
-            copies[n] = node(n.op, [copies[a] for a in n.args], n.attrs, n.type)
-    return Graph(tuple(read), tuple([copies[o] for o in outputs]))
+            parts.append((n.op, n.attrs, *[numbers[a] for a in n.args]))
+        numbers[n] = len(numbers)
+    return (*parts, *[numbers[o] for o in body.outputs])

@@ -17,7 +17,7 @@ from eqfuse.emit.c.passes import is_known_number, is_load, is_reduction
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
 MOST_CELLS = 128  # of a kernel
@@ -54,7 +54,7 @@ class Cell(NamedTuple):
 
 def is_map(n: Node) -> bool:
     """Does `n` join arrays, or gather?"""
-    return row(n.op).role in (Role.PIECES, Role.GATHER)
+    return n.row.role in (Role.PIECES, Role.GATHER)
 
 
 def cells_of(body: Graph, space: Shape) -> list[Cell]:
@@ -183,7 +183,7 @@ class _CellWalk:
             return []
         if n.op == "concat":
             return self._pieces(value)
-        if row(n.op).role is Role.GATHER:
+        if n.row.role is Role.GATHER:
             return [self._places(value)]
         return [value.argument(i) for i in range(len(n.args))]
 
@@ -201,7 +201,7 @@ class _CellWalk:
     def _places(self, value: _Value) -> _Value:
         """The indices by which `value` is gathered."""
         source = value.n.args[0]
-        after = source.type.rank if row(value.n.op).by_element else source.type.rank + value.n.attr("axis") + 1
+        after = source.type.rank if value.n.row.by_element else source.type.rank + value.n.attr("axis") + 1
         lift = value.lift + source.type.rank - after
         return value.argument(1)._replace(path=(*value.path, self.numbers[value.n]), lift=lift)
 
@@ -220,7 +220,7 @@ class _CellWalk:
     def _coded(self) -> list[tuple[CellBox, dict[_Spot, _Spot], int]]:
         """The cells, each with the piece of each concatenation that lies there, and a number for what it computes.
         UnsupportedOp where there would be too many nodes if each number were a body with all operators."""
-        operators = sum([row(n.op).computes and n.op != "concat" for n in self.body.nodes])
+        operators = sum([n.row.computes and n.op != "concat" for n in self.body.nodes])
         cells, codes = [], set[int]()
         for box in product(*[[*pairwise(places)] for places in self.seams]):
             chosen = {spot: _piece(spot, box) for spot in self.joined}
@@ -292,7 +292,7 @@ class _CellWalk:
             return _CellNode(read, {read: spot})
         parts = [s.nodes[code & s.mask] for s in below]
         args, readers = [part.node for part in parts], _merged([part.readers for part in parts])
-        if row(n.op).role is Role.GATHER:
+        if n.row.role is Role.GATHER:
             read, _ = self._read(spot)
             return _CellNode(node("take", (read, *args), (-1,)), {**readers, read: spot})
         if is_reduction(n) and args[0].shape != self.space:
@@ -324,7 +324,7 @@ class _CellWalk:
         axis, place = source.type.rank + n.attr("axis"), leaf_access(source)
         if not source.shape[axis]:
             raise UnsupportedOp("a c kernel gathers from no empty array")
-        kept = 1 if row(n.op).by_element else n.args[1].type.rank
+        kept = 1 if n.row.by_element else n.args[1].type.rank
         strides = (*place.strides[:axis], *(0,) * kept, *place.strides[axis + 1 :])
         access = self._placed(value, n.shape, Access(place.offset, strides))
         leaf, _ = leaf_chain(source)

@@ -21,7 +21,7 @@ from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, additions, not_full, traffic_of
 from eqfuse.emit.c.schedule import loops_shared
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph
 from eqfuse.kinds.seams import pieces
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
@@ -95,10 +95,9 @@ def is_near(state: State) -> bool:
     return state.template.pointwise and not state.mapped
 
 
-def prepared(kind: Kind, outputs: Sequence[Node]) -> Sequence[Node]:
+def prepared(kind: Kind, body: Graph) -> Graph:
     """With views on leaves alone, which bodies that have much in common share. Not of one operator, which may be a
     call."""
-    body = Graph((), tuple(outputs))
-    if not (kind.pointwise or kind.reduces) or sum(row(n.op).computes for n in body.nodes) < 2:
-        return outputs
-    return pushed(body).outputs
+    if not (kind.pointwise or kind.reduces) or len(body.computations) < 2:
+        return body
+    return pushed(body)

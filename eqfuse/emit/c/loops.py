@@ -144,8 +144,11 @@ def _varying(form: Form, nest: Nest) -> dict[Node, frozenset[int]]:
             dimensions[n] = frozenset()
         elif is_scan(n):
             dimensions[n] = every
+        elif is_reduction(n):
+            dimensions[n] = kept
         else:
-            dimensions[n] = kept if is_reduction(n) else frozenset().union(*[dimensions[a] for a in n.args])
+            first, *others = [dimensions[a] for a in n.args]
+            dimensions[n] = first.union(*others) if any(along != first for along in others) else first
     return dimensions
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
@@ -56,8 +57,18 @@ def access(n: Node, space: Shape) -> Access:
     return aligned(place.offset, place.strides, n.shape, space)
 
 
+_accesses: WeakKeyDictionary[Node, Access] = WeakKeyDictionary()  # of leaves behind views, along their own axes
+
+
 def leaf_access(n: Node) -> Access:
     """Of a leaf behind views, along its own axes. UnsupportedOp where no strides express the views."""
+    place = _accesses.get(n)
+    if place is None:
+        place = _accesses[n] = _leaf_access(n)
+    return place
+
+
+def _leaf_access(n: Node) -> Access:
     if not n.type.size:  # nothing is read, wherever loops along its empty axes stand
         return Access(0, tuple([int(extent == 0) for extent in n.shape]))
     leaf, chain = leaf_chain(n)

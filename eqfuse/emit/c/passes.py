@@ -13,7 +13,7 @@ from eqfuse.emit.c import ops
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import TABLE, Role, row
+from eqfuse.ops import TABLE, Role
 from eqfuse.ops.row import PriceClass
 
 REDUCING = frozenset(op.name for op in TABLE.values() if op.role is Role.REDUCTION)
@@ -109,9 +109,12 @@ def passes_of(body: Graph, differs: Callable[[Node], bool], hold: bool, writes: 
     """`differs`: does a row have a value of its own for each turn of the innermost loop? Where `hold`, such values that
     are dear to compute are kept from the pass that computes them to those that read them again. `writes`: the passes
     write the results too."""
+    reducing = [n for n in body.nodes if n.op in REDUCING]
+    if not reducing:
+        outputs = tuple(range(len(body.outputs))) if writes else ()
+        return (Pass(needed(body, body.outputs, set())[0], (), outputs, ()),) if outputs else ()
     stage_of = stages(body)
-    reducing = [n for n in body.nodes if is_reduction(n)]
-    last = max([stage_of[n] for n in reducing], default=0)
+    last = max(map(stage_of.__getitem__, reducing))
     passes: list[Pass] = []
     kept: dict[Node, int] = {}
     done: set[Node] = set()
@@ -169,7 +172,7 @@ def _is_dear(n: Node, differs: Callable[[Node], bool]) -> bool:
         n = stack.pop()
         if n in seen or is_load(n) or is_reduction(n) or not differs(n):
             continue
-        if row(n.op).price not in CHEAP:
+        if n.row.price not in CHEAP:
             return True
         seen.add(n)
         if len(seen) > FEW:

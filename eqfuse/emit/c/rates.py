@@ -170,7 +170,7 @@ def _apart(n: Node, step: int, device: Device) -> float:
 
 def worked_on(n: Node) -> np.dtype:
     """The dtype of the values that `n` works on; where it makes wider ones of them, that of these."""
-    dtype = n.args[row(n.op).values_from].dtype
+    dtype = n.args[n.row.values_from].dtype
     return n.dtype if _widens(n) or (n.op == "cast" and n.dtype.itemsize > dtype.itemsize) else dtype
 
 

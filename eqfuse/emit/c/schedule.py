@@ -115,7 +115,7 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
     """The schedule of a fused body. UnsupportedOp where these loops do not run it."""
     if all(o.type.size == 0 for o in body.outputs):
         return Schedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
-    if [is_map(n) or is_scan(n) for n in body.computations] == [True]:
+    if len(body.computations) == 1 and any(is_map(n) or is_scan(n) for n in body.computations):
         return _alone(body, device)
     return _loops(body, device)
 

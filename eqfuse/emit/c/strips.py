@@ -156,12 +156,19 @@ class _Places:
 
 def _first(places: Sequence[Shift]) -> Shift:
     """The least row and the least element of a row of any of `places`."""
-    rows, along = zip(*places, strict=True)
-    return Shift(*[min([p for p in each if p is not None], default=None) for each in (rows, along)])
+    rows = along = None
+    for row, element in places:
+        if row is not None and (rows is None or row < rows):
+            rows = row
+        if element is not None and (along is None or element < along):
+            along = element
+    return Shift(rows, along)
 
 
 def _from(first: Shift, shift: Shift) -> Shift:
-    return Shift(*[None if a is None or b is None else a - b for a, b in zip(shift, first, strict=True)])
+    rows = None if shift.rows is None or first.rows is None else shift.rows - first.rows
+    along = None if shift.along is None or first.along is None else shift.along - first.along
+    return Shift(rows, along)
 
 
 def _is_within(group: _Group, readers: Mapping[Node, Collection[_Group | None]]) -> bool:
