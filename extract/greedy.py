@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment
-from eqfuse.extract.candidates.cuts import Cut, below
+from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.grammars import OneReduction
 from eqfuse.extract.candidates.trust import trusted
@@ -124,7 +124,7 @@ def _duplicate(unfused: Cover) -> Cover:
 def _depth_limited(unfused: Cover) -> Cover:
     deepest = unfused.grammar.device.depth[1]
     cover = _fused(unfused, lambda cover: _single_reader(cover, deepest))
-    return _merged(cover, lambda group: _pointwise(group) and max(map(_depth, group.cuts)) <= deepest)
+    return _merged(cover, lambda group: _pointwise(group) and max([cut.depth for cut in group.cuts]) <= deepest)
 
 
 def _pointwise(group: Group) -> bool:
@@ -222,16 +222,9 @@ def _single_reader(cover: Cover, deepest: int | None = None) -> None:
         if eclass in cover.roots or len(fusing.readers[eclass]) != 1:
             continue
         changed = fusing.fuse(eclass)
-        if changed is not None and (deepest is None or max(map(_depth, changed.values())) <= deepest):
+        if changed is not None and (deepest is None or max([cut.depth for cut in changed.values()]) <= deepest):
             fusing.commit(eclass, changed)
     fusing.finish()
-
-
-def _depth(cut: Cut) -> int:
-    depth: dict[int, int] = {}
-    for c in below([cut]):
-        depth[id(c)] = max((depth[id(p)] for p in c.parts), default=0) + (not c.state.at_leaf)
-    return depth[id(cut)]
 
 
 def _cloning(cover: Cover) -> None:

@@ -40,6 +40,7 @@ class Cut:
     inside: int
     outside: int
     size: int  # operators that run
+    depth: int  # operators in a chain
     prices: Prices
     _price: Price | None = field(default=None, init=False)
     _estimate: float | None = field(default=None, init=False)

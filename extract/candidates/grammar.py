@@ -76,7 +76,7 @@ class Grammar:
             cut = Cut(
                 eclass, self.scalars.get(eclass), (), self._interned(leaf(t.shape)),
                 {} if scalar else {eclass: t.nbytes}, () if eclass in self.free else (eclass,), {}, 0,
-                0 if scalar else 1 << eclass, 0, self.prices,
+                0 if scalar else 1 << eclass, 0, 0, self.prices,
             )  # fmt: skip
             self._leaves[eclass] = cut
         return cut
@@ -163,7 +163,8 @@ class Grammar:
             return f"a kernel of more than {LARGEST} operators"
         reads = tuple([c for c in leaves if c not in self.free])
         inside |= 1 << eclass
-        return Cut(eclass, enode, parts, state, leaves, reads, works, inside, outside, size, self.prices)
+        depth = max([part.depth for part in parts], default=0) + (not state.at_leaf)
+        return Cut(eclass, enode, parts, state, leaves, reads, works, inside, outside, size, depth, self.prices)
 
     def _state(self, eclass: int, enode: ENode, parts: tuple[Cut, ...], name: tuple) -> State | str:
         """The state of `enode` applied to `parts`. Equal states are one object, so that few are ever derived."""

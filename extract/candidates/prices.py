@@ -67,6 +67,7 @@ class Prices:
             self._estimates = estimates_of(device)
         self._all_estimates = estimates_of(device)
         self.stage: SearchStage = like.stage if like else SearchStage(None if self._all_estimates else False)
+        self._by_state: dict[tuple, tuple[Price, State]] = {}  # with the state, whose number is no other's then
         self._schedules: dict[tuple, Schedule | None] = {}
         self._alike: dict[tuple[str, tuple], Schedule | None] = like._alike if like else {}  # whatever they read
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
@@ -208,9 +209,15 @@ class Prices:
         return self._searches_schedules and kind.has_schedule_price(self._device.target)
 
     def _of_state(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
+        """By its state, which most kernels share with others that move as much and do the same work."""
         read, written, done = self._moved(cuts, state, leaves)
         arguments, itemsize = len(leaves) + len(cuts), self._classes[cuts[0].eclass].type.dtype.itemsize
-        return price(state, read, written, done, self._device, arguments, itemsize)
+        key = id(state), read, written, done, arguments, itemsize
+        entry = self._by_state.get(key)
+        if entry is None:
+            own = price(state, read, written, done, self._device, arguments, itemsize)
+            entry = self._by_state[key] = own, state
+        return entry[0]
 
     def _moved(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> tuple[int, int, Work]:
         """The bytes that a kernel reads and writes, and its work."""
