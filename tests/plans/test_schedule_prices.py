@@ -17,10 +17,11 @@ from eqfuse.emit.c.calls import CallsSchedule, tiles_schedule
 from eqfuse.emit.c.device import compiled_device
 from eqfuse.emit.c.product.schedule import product_schedule, products_schedule
 from eqfuse.extract.candidates.grammar import Grammar
+from eqfuse.extract.candidates.prices import _structure
 from eqfuse.extract.greedy import pointwise_inlined
 from eqfuse.extract.kernel_price import estimated
 from eqfuse.extract.unfused import unfused_cover
-from eqfuse.ir.graph import Graph, input_node, node
+from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.kinds import Kind, kind_named
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import TensorType
@@ -88,6 +89,29 @@ def schedules_made(monkeypatch: pytest.MonkeyPatch, columns: int) -> int:
 
 def test_kernels_that_compute_alike_share_a_schedule_whatever_they_read(monkeypatch: pytest.MonkeyPatch):
     assert 0 < schedules_made(monkeypatch, 3) <= schedules_made(monkeypatch, 1)
+
+
+def test_bodies_are_alike_if_they_differ_in_the_names_of_their_inputs_alone() -> None:
+    a, b, c = (input_node(name, TensorType(np.dtype(np.float32), (8, 8))) for name in "abc")
+    wide = input_node("a", TensorType(np.dtype(np.float64), (8, 8)))
+    turned = node("transpose", (a,), ((1, 0),))
+
+    def structure(*outputs: Node) -> tuple:
+        return _structure(Graph((), outputs))
+
+    quotient = node("divide", (a, b))
+    assert structure(quotient) == structure(node("divide", (c, a)))
+    assert structure(quotient, a) == structure(node("divide", (b, c)), b)
+    others = [(node("divide", (a, a)),), (node("multiply", (a, b)),), (node("divide", (wide, wide)),)]
+    others += [(node("divide", (turned, b)),), (quotient, a), (quotient, b), (node("divide", (quotient, b)),)]
+    assert len({structure(quotient), *[structure(*each) for each in others]}) == 1 + len(others)
+
+
+def test_a_body_has_the_inputs_that_it_reads_in_the_order_in_which_they_are_met() -> None:
+    a, b, c = (input_node(name, TensorType(np.dtype(np.float32), (8,))) for name in "abc")
+    outputs = node("divide", (node("add", (c, a)), c)), b
+    body = Graph((a, b, c), outputs).with_inputs()
+    assert body == Graph((c, a, b), outputs) and body.nodes == Graph((c, a, b), outputs).nodes
 
 
 @pytest.mark.parametrize(
