@@ -25,7 +25,7 @@ import numpy as np
 
 import eqfuse as ef
 from eqfuse.benches.corpus.gpu_cases import DRY, FULL, GpuCase, cases
-from eqfuse.benches.gpu_peers import PEERS, SLOW_PEERS, PeerRun, cupy_function, narrowed
+from eqfuse.benches.gpu_peers import GPU_PEERS, SLOW_PEERS, PeerRun, cupy_function, narrowed
 from eqfuse.emit.cuda.executable import CudaExecutable
 from eqfuse.ir.pytree import flatten
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
@@ -147,7 +147,7 @@ def _error(computed: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float
 
 def show(rows: Sequence[dict[str, Any]], bench: Bench) -> None:
     """The table; below it, prices that are off, and what stands aside."""
-    names = [name for name in (GRAPHS, *PEERS, *SLOW_PEERS) if any(name in r.get("seconds", {}) for r in rows)]
+    names = [name for name in (GRAPHS, *GPU_PEERS, *SLOW_PEERS) if any(name in r.get("seconds", {}) for r in rows)]
     print(f"{_name(bench.gpu)}: copy {bench.copy / 1e9:,.0f} GB/s, empty launch {bench.launch * 1e6:.1f} µs")
     heads = "".join(f"{name:>14}" for name in names)
     print(f"{'case':24}{'shape':>16} {'dtype':9}{'kernels':>8}{'µs':>9}{'a call':>9}{'':>17}{'share':>6}"
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gpu, target = (EmulatedGpu(), "cuda:h100") if options.dry_run else (cupy_gpu(), "cuda")
     bench = bench_on(gpu, target, sizes.elements * 16)
     chosen = [c for c in cases(sizes) if not options.names or any(part in c.name for part in options.names)]
-    rows = run(chosen, bench, PEERS | (SLOW_PEERS if options.compile else {}), options.limit)
+    rows = run(chosen, bench, GPU_PEERS | (SLOW_PEERS if options.compile else {}), options.limit)
     if options.json:
         about = {"device": _name(gpu), "copy": bench.copy, "launch": bench.launch}
         options.json.write_text(json.dumps(about | {"rows": rows}, indent=1))

@@ -101,7 +101,7 @@ def torch_compile(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence
     return _torch(case, wide, True)
 
 
-PEERS: dict[str, Callable[[GpuCase, Any, Sequence[Any], Sequence[Any]], PeerRun]] = {
+GPU_PEERS: dict[str, Callable[[GpuCase, Any, Sequence[Any], Sequence[Any]], PeerRun]] = {
     "CuPy": cupy, "torch": torch_eager, "JAX": jax,
 }  # fmt: skip
 SLOW_PEERS = {"torch.compile": torch_compile}  # that take seconds to compile each case

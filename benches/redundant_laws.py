@@ -22,7 +22,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, substitute, topological
 from eqfuse.ops.facts import Fact
 from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, admitted
 from eqfuse.rewrites.checking.cases import LawCase, drawn
-from eqfuse.rewrites.procedures.shared_operands import PARTS
+from eqfuse.rewrites.procedures.shared_operands import PART_LAWS
 
 CASES, TRIES, FEWEST = 24, 1500, 6
 ROUNDS = 3  # the law itself needs one
@@ -41,7 +41,8 @@ def redundant(laws: Sequence[Law], candidates: Iterable[Law]) -> Iterator[Law]:
 
 def derivable(law: Law, others: Sequence[Law]) -> bool:
     """Whether `others` derive every generated case of `law`; no, where no case can be made to be as its guards say."""
-    if law.has_procedure or law.name in PARTS or any(g.judged or (g.wanted and len(g.tensors) > 1) for g in law.when):
+    procedural = law.has_procedure or law.name in PART_LAWS
+    if procedural or any(g.judged or (g.wanted and len(g.tensors) > 1) for g in law.when):
         return False
     answered = 0
     for case, constants in islice(cases(law), 4 * CASES):

@@ -178,7 +178,8 @@ def _folder() -> tempfile.TemporaryDirectory:
 @cache
 def _compiled(text: str, *flags: str) -> tuple[ctypes.CDLL, str | None]:
     """The library, and what gcc says of the loops in it."""
-    compiler, name = c_compiler.find(), hashlib.blake2b(repr((text, flags)).encode(), digest_size=8).hexdigest()
+    compiler = c_compiler.find_compiler()
+    name = hashlib.blake2b(repr((text, flags)).encode(), digest_size=8).hexdigest()
     folder = Path(_folder().name)
     library, report = folder / f"{name}.so", folder / f"{name}.txt"
     is_gcc = "Free Software Foundation" in compiler.version

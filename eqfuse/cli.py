@@ -160,10 +160,10 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 def _c_compiler() -> str:
     """Which C compiler there is. That of ziglang takes seconds at its first use, now and not in a later call."""
-    from eqfuse.machine.c_compiler import find
+    from eqfuse.machine.c_compiler import find_compiler
 
     try:
-        return f"C compiler: {' '.join(find().command)}"
+        return f"C compiler: {' '.join(find_compiler().command)}"
     except TargetUnavailable as error:
         return str(error)
 

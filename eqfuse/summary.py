@@ -11,20 +11,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-COLUMNS, ROWS = 120, 8  # characters of a line, and lines of a table, of a short form
+COLUMNS, SHOWN_ROWS = 120, 8  # characters of a line, and lines of a table, of a short form
 INDENT, GAP = "  ", "  "
 
 
 @dataclass(frozen=True)
 class Summary:
-    """`title`, of a few lines; below it the first ROWS of `rows`, aligned; and how many `more` there are."""
+    """`title`, of a few lines; below it the first SHOWN_ROWS of `rows`, aligned; and how many `more` there are."""
 
     title: str
     rows: Sequence[Sequence[str]] = ()
     more: str = ""
 
     def __str__(self) -> str:
-        table = [[" ".join(cell.split()) for cell in row] for row in self.rows[:ROWS]]
+        table = [[" ".join(cell.split()) for cell in row] for row in self.rows[:SHOWN_ROWS]]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         excess = len(INDENT) + sum(widths) + len(GAP) * (len(widths) - 1) - COLUMNS
         if excess > 0:
@@ -35,7 +35,7 @@ class Summary:
         return "\n".join([*map(cut, self.title.split("\n")), *(cut(INDENT + line) for line in lines)])
 
     def html(self) -> str:
-        rows = ("".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) for row in self.rows[:ROWS])
+        rows = ("".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) for row in self.rows[:SHOWN_ROWS])
         table = f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>" if self.rows else ""
         title = "<br>".join(map(escape, self.title.split("\n")))
         return f"<p>{title}</p>{table}" + (f"<p>{escape(self.more)}</p>" if self.more else "")
@@ -68,13 +68,17 @@ class KernelLine:
 
 def of_kernels(title: str, kernels: Sequence[KernelLine]) -> Summary:
     """The longest `kernels` by prediction, in the order they run."""
-    longest = sorted(sorted(range(len(kernels)), key=lambda i: -kernels[i].seconds)[:ROWS])
+    longest = sorted(sorted(range(len(kernels)), key=lambda i: -kernels[i].seconds)[:SHOWN_ROWS])
     rows = [
         [str(i), k.kind, counted(k.ops), quantity(k.bytes_moved, "B"), duration(k.seconds), f"{k.bound}-bound"]
         for i, k in ((i, kernels[i]) for i in longest)
     ]
-    left = len(kernels) - len(rows)
-    return Summary(title, rows, f"and {count(left, 'shorter kernel')}" if left else "")
+    return Summary(title, rows, rest(len(kernels), "shorter kernel"))
+
+
+def rest(number: int, noun: str) -> str:
+    """How many of `number` rows a table does not show."""
+    return f"and {count(number - SHOWN_ROWS, noun)}" if number > SHOWN_ROWS else ""
 
 
 def costs(kernels: Sequence[KernelLine]) -> str:
@@ -89,7 +93,7 @@ def cut(text: str, width: int = COLUMNS) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def listed(words: Iterable[object], most: int = ROWS) -> str:
+def listed(words: Iterable[object], most: int = SHOWN_ROWS) -> str:
     """The first words, and how many more there are."""
     every = list(map(str, words))
     left = len(every) - most

@@ -1,9 +1,9 @@
 """exact: the optimum over the candidates of `flow`, by integer programming, or how far from it the result is at most.
 
 Promise: never worse than `flow`; `Cover.bound` is a price that no choice among the candidates can beat. The cover is
-the cheapest that was found, or one within `nearest.NEAR` of it that is nearer to the program as written. Candidates are
-the same whatever the budget, and more of it never makes the plan costlier or the bound worse; a budget that is spent
-before they are found gives the plan of `flow` without a bound.
+the cheapest that was found, or one within `nearest.ABOVE_CHEAPEST` of it that is nearer to the program as written.
+Candidates are the same whatever the budget, and more of it never makes the plan costlier or the bound worse; a budget
+that is spent before they are found gives the plan of `flow` without a bound.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. A column is a candidate kernel of one or several outputs. A class
 that a chosen kernel reads is computed by one; one row says so for every (class that is computed, class it reads), which
 is far stronger than one for every kernel. Circles are refused as they are met, for classes, not for kernels.

@@ -1,8 +1,8 @@
 """flow: area flow, exact area with compound moves, merging and regrouping; from every greedy plan as well.
 
 Promise: never worse in predicted time than the best plan of the fusers of `greedy.py` for the program as written, nor
-than a kernel per operator; nor, by more than `nearest.NEAR`, than theirs for it simplified (of a small one, for the one
-whose operators cost least as well); no bound on the gap to the optimum.
+than a kernel per operator; nor, by more than `nearest.ABOVE_CHEAPEST`, than theirs for it simplified (of a small one,
+for the one whose operators cost least as well); no bound on the gap to the optimum.
 In: a saturated `Segment`, a `Device`. Out: a `Cover`. The recipe is technology mapping with choices.
 """
 
@@ -20,7 +20,7 @@ from eqfuse.extract.covers.area_flow import area_flow, transplants
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.covers.nearest import nearest
 from eqfuse.extract.moves.improve import SearchState, improve
-from eqfuse.extract.moves.merge import merge
+from eqfuse.extract.moves.merge import merge_groups
 from eqfuse.extract.moves.regroup import regroup
 from eqfuse.extract.programs.as_written import without_laws_together
 from eqfuse.extract.programs.cheapest_operators import cheapest_unfused
@@ -77,7 +77,7 @@ def search(
     met: set[SearchState] = set()  # most starts come to the same
     finished = [start for start in _distinct(starts) if allowance.spent() or improve(start, candidates, met)]
     for cover in finished:
-        merge(cover)
+        merge_groups(cover)
     finished += [_merged(cover) for cover in (unfused[0], *by_saving)]
     if not allowance.spent():
         finished += greedy.one_level(unfused)
@@ -126,7 +126,7 @@ def _within_reach(covers: list[Cover], classes: int) -> list[Cover]:
 
 def _merged(cover: Cover) -> Cover:
     new = cover.copy()
-    merge(new)
+    merge_groups(new)
     return new
 
 

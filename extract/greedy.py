@@ -25,7 +25,7 @@ from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.grammars import OneReduction
 from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover, Group
-from eqfuse.extract.moves.merge import merge
+from eqfuse.extract.moves.merge import merge_groups
 from eqfuse.extract.programs.as_written import without_laws
 from eqfuse.extract.unfused import unfused_cover
 
@@ -132,7 +132,7 @@ def _pointwise(group: Group) -> bool:
 
 
 def _merged(cover: Cover, allowed: Callable[[Group], bool] = lambda group: True) -> Cover:
-    merge(cover, allowed)
+    merge_groups(cover, allowed)
     return cover
 
 

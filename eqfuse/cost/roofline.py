@@ -18,7 +18,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import calls_of, estimates_of
-from eqfuse.cost.work import NEAR, NOTHING, Jumps, Work, element_work
+from eqfuse.cost.work import NO_JUMPS, NOTHING, Jumps, Work, element_work
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
@@ -34,7 +34,7 @@ DRAWN = 2.0
 
 
 def work(
-    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Jumps = NEAR,
+    op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device, steps: Jumps = NO_JUMPS,
     literal: Literal | None = None,
 ) -> Work:  # fmt: skip
     """What one application of `op` costs to compute, all threads at work.

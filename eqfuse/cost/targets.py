@@ -134,7 +134,7 @@ TARGETS = {
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True,
                    offloads=True),
 }
-OURS = frozenset(TARGETS)
+OUR_TARGETS = frozenset(TARGETS)
 CPU = ["c", "numpy"]  # what "cpu" means: the first of these that is here;
 STRICT = "numpy"  # where results are to have NumPy's own bits, since functions in C are within 2 ulp;
 MANY_SIZES = "numpy"  # and of programs for many sizes, since C kernels are compiled for one

@@ -56,7 +56,7 @@ class Jumps(NamedTuple):
         return Jumps(self.lines + other.lines, self.gaps + other.gaps, max(self.rows, other.rows))
 
 
-NEAR = Jumps()
+NO_JUMPS = Jumps()
 
 
 def gaps(step: int, t: TensorType, out: TensorType) -> int:

@@ -14,7 +14,7 @@ from eqfuse.ir.correspondence import NO_EXTENTS
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import row
 
-FEWEST = 4  # of a family: fewer are searched one by one
+FEWEST_ALIKE = 4  # of a family: fewer are searched one by one
 SMALL = 48  # extents up to this are one to the price: launches decide
 NEAR = 4  # times which an extent may be of another, for a plan to be transferred
 
@@ -26,7 +26,7 @@ def alike_graphs(graphs: Sequence[Graph], times: Mapping[int, int]) -> dict[int,
         families[outline(graph)].append(number)
     others: dict[int, int] = {}
     for members in families.values():
-        if len(members) >= FEWEST:
+        if len(members) >= FEWEST_ALIKE:
             middle = len(members) // 2
             first = max(members, key=lambda number: (times[number], -abs(members.index(number) - middle)))
             others |= dict.fromkeys((number for number in members if number != first), first)

@@ -25,7 +25,7 @@ from eqfuse.ops.ranges import exchanges, range_of
 from eqfuse.ops.types import TensorType
 
 _instances: weakref.WeakValueDictionary[int, Callbacks] = weakref.WeakValueDictionary()
-OPERATORS = list(TABLE)  # by the number that stands for each
+NUMBERED_OPERATORS = list(TABLE)  # by the number that stands for each
 _LARGEST_FOLDED = 4096  # elements of a constant that is computed here rather than when the program is built
 # Constants that laws lead to, of small programs, which have a dozen; of others, one for so many nodes. A value that
 # equals itself and a constant, as `(x - x + a) - a` does, makes ever more of them before a round ends: 2 a, 3 a.
@@ -196,7 +196,7 @@ class Callbacks:
 
     def _applied(self, op: int, values: Sequence[int]) -> tuple[str, tuple[Any, ...], tuple[Any, ...]]:
         """The name of an operator, and of the objects of `values` its attributes and the others."""
-        name, objects = OPERATORS[op], tuple([self._objects[v] for v in values])
+        name, objects = NUMBERED_OPERATORS[op], tuple([self._objects[v] for v in values])
         n_attrs = len(row(name).attrs)
         return name, objects[:n_attrs], objects[n_attrs:]
 

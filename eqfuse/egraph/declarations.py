@@ -17,7 +17,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import Any
 
-from eqfuse.egraph.callbacks import OPERATORS, function_text
+from eqfuse.egraph.callbacks import NUMBERED_OPERATORS, function_text
 from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
 from eqfuse.ir.graph import Node
 from eqfuse.ops import Role, row
@@ -199,7 +199,7 @@ def range_rules(op: str, arity: int) -> Texts:
     premises = " ".join(f"(= pf{i} (range {a}))" for i, a in enumerate(args))
     facts = " ".join(f"pf{i}" for i in range(arity))
     ruleset = f":ruleset ranges_{name}"
-    number = OPERATORS.index(op)
+    number = NUMBERED_OPERATORS.index(op)
     callback = f'(callback "derive" {number} pd pq pn po pm)'
     call = f"(py-call pd pq pn {hidden} {facts})"
     rules = [_callback("derive", number, "mirror")]
@@ -210,7 +210,7 @@ def range_rules(op: str, arity: int) -> Texts:
         rules.append(f"(rule ({term} {mirrored} (!= pf po)) ((set (range pr) pf)) {ruleset})")
     if described.twice is not None:
         once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
-        number = OPERATORS.index(described.twice)
+        number = NUMBERED_OPERATORS.index(described.twice)
         callback = f'(callback "derive" {number} pd pq pn po pm) (= pg (py-call pd pq pn pt pf))'
         rules += [_callback("derive", number, "mirror"), f"(rule ({once} {callback}) ((set (range pr) pg)) {ruleset})"]
     return (f"(ruleset ranges_{name})", *rules)
@@ -231,7 +231,7 @@ def facts_of(op: str, arity: int) -> Texts:
     if args and row(op).role in (Role.ELEMENTWISE, Role.VIEW):
         constants = " ".join(f"(= {a} (o_const pl{i}))" for i, a in enumerate(args))
         values = " ".join([*hidden[:n_attrs], *(f"pl{i}" for i in range(arity))])
-        number = OPERATORS.index(op)
+        number = NUMBERED_OPERATORS.index(op)
         callback = f'(callback "fold" {number} pf pq pn po pm) (= pc (py-call pf pq pn {values})) (!= pc po)'
         rules.append(_callback("fold", number))
         rules.append(f"(rule ({term} {constants} {callback}) ((union pr (o_const pc))) {ruleset})")

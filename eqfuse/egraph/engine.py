@@ -15,7 +15,7 @@ from typing import Any
 
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph import pool
-from eqfuse.egraph.callbacks import OPERATORS, Callbacks, Fold
+from eqfuse.egraph.callbacks import NUMBERED_OPERATORS, Callbacks, Fold
 from eqfuse.egraph.declarations import WIDE, declaration, expected, facts_of, law_texts, range_rules, wanted
 from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
 from eqfuse.ir.graph import Node, topological
@@ -135,7 +135,7 @@ class Engine:
         facts: dict[Node, int] = {}
         for n in self._names:
             hidden = [*map(self._callbacks.number, n.attrs), *(self._callbacks.number(a.type) for a in n.args)]
-            facts[n] = self._callbacks.derive(OPERATORS.index(n.op), (*hidden, *(facts[a] for a in n.args)))
+            facts[n] = self._callbacks.derive(NUMBERED_OPERATORS.index(n.op), (*hidden, *(facts[a] for a in n.args)))
         self.run_once([f"(set (range {self._names[n]}) (py-from-int {fact}))" for n, fact in facts.items()])
 
     def add(self, nodes: Iterable[Node]) -> None:

@@ -39,7 +39,7 @@ from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import APPROXIMATE, Law
 from eqfuse.rewrites.own import usable
-from eqfuse.rewrites.procedures.shared_operands import PARTS, shared_parts
+from eqfuse.rewrites.procedures.shared_operands import PART_LAWS, shared_parts
 from eqfuse.rewrites.procedures.short_axes import in_slices
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 
@@ -117,7 +117,7 @@ def saturate_segment(
 def _share_operands(run: Saturation, engine: Engine, graph: Graph, laws: Sequence[Law]) -> None:
     """Offer what shares an operand as parts of one product. Only the laws that find them equal are applied to it: it is
     one more choice, from which no others grow."""
-    rules = [rule for law in laws if law.name in PARTS for rule in compile_law(law)]
+    rules = [rule for law in laws if law.name in PART_LAWS for rule in compile_law(law)]
     groups = shared_parts(graph.nodes, engine.constants()) if rules else []
     if groups:
         engine.add(topological([part for group in groups for part in group.values()]))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate, pairwise, takewhile
 
-from eqfuse.egraph.alike import FEWEST, look, operators, repetitions
+from eqfuse.egraph.alike import FEWEST_ALIKE, look, operators, repetitions
 from eqfuse.egraph.canonical import canonical_piece, slice_of
 from eqfuse.ir.graph import Graph, Node, constants, topological
 from eqfuse.ops import Role, row
@@ -217,7 +217,7 @@ class _OrderedOperators:
         """Where to cut between alike layers of a program too large to be searched as one, so that the next layer reads
         the fewest values of the last. What others read is stored then, even where it might be computed again."""
         ends: list[int] = []
-        for first, period, turns in repetitions(self._looks, LONGEST_LAYER, FEWEST):
+        for first, period, turns in repetitions(self._looks, LONGEST_LAYER, FEWEST_ALIKE):
             middle = self.operators[first + period * (turns // 2 - 1) :]
             reads = [{a for m in middle[i + period : i + 2 * period] for a in self.reads[m]} for i in range(period)]
             phase = min(range(period), key=lambda i: len(reads[i].intersection(middle[i : i + period])))

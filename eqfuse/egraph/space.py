@@ -19,7 +19,7 @@ from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
-from eqfuse.summary import ROWS, SummarisedValue, Summary, count, duration
+from eqfuse.summary import SummarisedValue, Summary, count, duration, rest
 
 if TYPE_CHECKING:
     from eqfuse.cost.device import Device
@@ -192,7 +192,7 @@ class Space(SummarisedValue):
         title = f"Space: {nodes}; stopped: {self.stop_reason}, after {duration(self.seconds)}; laws that fired:"
         fired = list(self.laws_fired.items())
         rows = [[name, f"×{times:,}", duration(self.law_seconds.get(name, 0.0))] for name, times in fired]
-        return Summary(title, rows, f"and {count(len(fired) - ROWS, 'other law')}" if len(fired) > ROWS else "")
+        return Summary(title, rows, rest(len(fired), "other law"))
 
     def __str__(self) -> str:
         fired = ", ".join(f"{name} ×{count}" for name, count in self.laws_fired.items()) or "none"

@@ -14,7 +14,7 @@ from eqfuse.cost.targets import emitter
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ir.loops import result_number
 from eqfuse.ir.views import leaf_chain
-from eqfuse.plan.in_place import keeps_order
+from eqfuse.plan.in_place import chain_keeps_order
 from eqfuse.plan.loops import carried, first_carries, planned_loop
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -41,7 +41,7 @@ def begun_in_place(kernel: Kernel, begun: Mapping[int, Node]) -> dict[int, int]:
     for result, arg in begun.items():
         leaf, chain = leaf_chain(arg)
         alone = sum(leaf in topological([a]) for a in n.args) == 1
-        if result in written and alone and leaf in body.inputs and keeps_order(chain):
+        if result in written and alone and leaf in body.inputs and chain_keeps_order(chain):
             places[written[result]] = body.inputs.index(leaf)
     return places
 

@@ -13,7 +13,7 @@ from typing import Any
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.arithmetic import Arithmetic, ScalarOperation
 from eqfuse.ir.graph import Signature
-from eqfuse.ir.pytree import BOOL, LEAF, SCALAR, Static, Structure
+from eqfuse.ir.pytree import BOOL_LEAF, LEAF, SCALAR, Static, Structure
 from eqfuse.ir.signature import CallSignature, NamedSignature
 
 CONTAINERS = {"tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict}
@@ -102,7 +102,7 @@ def _structure(s: Structure) -> Any:
 
 def _tree(data: Any) -> Structure:
     if data is None or isinstance(data, str):
-        return {None: LEAF, "scalar": SCALAR, "bool": BOOL}[data]
+        return {None: LEAF, "scalar": SCALAR, "bool": BOOL_LEAF}[data]
     if data[0] == "static":
         return Structure.of_keys(Static, (data[1],))
     return Structure.of_keys(CONTAINERS[data[0]], tuple(data[1]), tuple(_tree(child) for child in data[2]))

@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.trace import trace
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.call import callable_of, name_of, parameters
 from eqfuse.gradients.nans import debugging, nan_checked
-from eqfuse.ir.arithmetic import KINDS
+from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
@@ -68,4 +68,5 @@ class DerivedFunction:
             return []
         candidates = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         free = [p.name for i, p in enumerate(candidates) if i not in chosen and p.name in arguments]
-        return [n for n in free if all(type(leaf) in KINDS or callable(leaf) for leaf in flatten(arguments[n])[0])]
+        leaves = {n: flatten(arguments[n])[0] for n in free}
+        return [n for n in free if all(type(leaf) in NUMBER_KINDS or callable(leaf) for leaf in leaves[n])]

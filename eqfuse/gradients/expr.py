@@ -19,7 +19,7 @@ from eqfuse.ops.elementwise import UFUNCS, broadcast_shapes, loop_dtypes
 from eqfuse.ops.types import Shape, TensorType
 
 Operand = Union["Expr", float, int, complex, bool]
-NARROW = frozenset({np.dtype(np.float16), *ADDED})  # floats whose sums are taken in float32
+NARROW_FLOATS = frozenset({np.dtype(np.float16), *ADDED})  # floats whose sums are taken in float32
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -112,7 +112,7 @@ def _loop(op: str, dtypes: Sequence[np.dtype]) -> tuple[list[np.dtype], np.dtype
     """The dtypes of operands that the operator takes, and of its result, which no float of 16 bits leaves."""
     *wanted, result = loop_dtypes(op, *dtypes)
     if kind(result) in "fc" and result.itemsize > max(d.itemsize for d in dtypes):
-        *wanted, result = loop_dtypes(op, *[FLOAT32 if d in NARROW else d for d in dtypes])
+        *wanted, result = loop_dtypes(op, *[FLOAT32 if d in NARROW_FLOATS else d for d in dtypes])
     return wanted[: len(dtypes)], result
 
 
@@ -225,7 +225,7 @@ def sum_over(x: Expr, axes: Sequence[int]) -> Expr:
     axes = sorted(a for a in axes if x.shape[a] != 1)
     if not axes:
         return x
-    wide = cast(x, FLOAT32) if x.dtype in NARROW else x
+    wide = cast(x, FLOAT32) if x.dtype in NARROW_FLOATS else x
     return cast(Expr(tidy.reduce("sum", wide.node, axes)), x.dtype)
 
 
@@ -242,7 +242,7 @@ def summed_to(x: Expr, shape: Shape) -> Expr:
 def sum_of(terms: Sequence[Expr]) -> Expr:
     """The sum of terms of one type, which narrow floats round once."""
     first = terms[0]
-    wide = first.dtype in NARROW and len(terms) > 2
+    wide = first.dtype in NARROW_FLOATS and len(terms) > 2
     terms = [cast(t, FLOAT32) for t in terms] if wide else terms
     result = terms[0]
     for t in terms[1:]:

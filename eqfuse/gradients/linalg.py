@@ -32,7 +32,7 @@ from eqfuse.gradients.expr import (
 )
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint, refused
 from eqfuse.ir.graph import Node, const, node
-from eqfuse.ops.linalg import PARTS, lower_half
+from eqfuse.ops.linalg import PART_SHAPES, lower_half
 from eqfuse.ops.types import TensorType
 
 
@@ -76,7 +76,7 @@ def _symmetric(x: Expr) -> Expr:
 
 def _parts(n: Node) -> list[Expr]:
     """The parts of the decomposition `n`."""
-    shapes = PARTS[n.op]([a.type for a in n.args], n.attrs)
+    shapes = PART_SHAPES[n.op]([a.type for a in n.args], n.attrs)
     parts, start = [], 0
     for shape in shapes:
         stop = start + math.prod(shape)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqfuse.frontends.numpy.origins import body_inputs
-from eqfuse.gradients.expr import FLOAT32, NARROW, Expr, cast, filled, zeros
+from eqfuse.gradients.expr import FLOAT32, NARROW_FLOATS, Expr, cast, filled, zeros
 from eqfuse.gradients.row import Changes, DerivativeRow, refused
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node, substitute, topological
 from eqfuse.ir.loops import loop_results, result_number
@@ -174,7 +174,7 @@ def _scan_transpose(
 
 
 def _wide(x: Node) -> np.dtype:
-    return FLOAT32 if x.dtype in NARROW else x.dtype
+    return FLOAT32 if x.dtype in NARROW_FLOATS else x.dtype
 
 
 # ---- loops of which data decide how often they run

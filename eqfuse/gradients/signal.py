@@ -12,7 +12,7 @@ from eqfuse.gradients.expr import Expr, cast, conj, f, reshape, where
 from eqfuse.gradients.row import DerivativeRow, NoDerivative, each
 from eqfuse.gradients.windows import framed
 from eqfuse.ir.graph import Node, node
-from eqfuse.ops.sorting import INDEX
+from eqfuse.ops.sorting import INDEX_DTYPE
 
 
 def _full(ct: Expr, lengths: tuple[int, int], mode: str, swapped: bool) -> Expr:
@@ -58,7 +58,7 @@ def _interpolated(n: Node) -> Node:
     x, xp = (cast(Expr(a), np.dtype(np.float64)) for a in n.args[:2])
     fp, *ends = (cast(Expr(a), n.dtype) for a in n.args[2:])
     last = xp.shape[0] - 1
-    segment = cast(Expr(node("searchsorted", (xp.node, x.node), ("right",))), INDEX) - 1
+    segment = cast(Expr(node("searchsorted", (xp.node, x.node), ("right",))), INDEX_DTYPE) - 1
     lower = f("maximum", f("minimum", segment, max(last - 1, 0)), 0)
     upper = f("minimum", lower + 1, last)
     width = _gathered(xp, upper) - _gathered(xp, lower)

@@ -8,7 +8,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import Expr, cast, reshape, where
 from eqfuse.gradients.row import Changes, DerivativeRow, constant, refused
 from eqfuse.ir.graph import Node, const, node
-from eqfuse.ops.sorting import INDEX
+from eqfuse.ops.sorting import INDEX_DTYPE
 
 PLACES = "argsort argpartition lexsort searchsorted digitize isin nanargmax nanargmin"
 
@@ -32,7 +32,7 @@ def _weights_tangent(n: Node, d: Changes) -> Node | None:
 
 def _weights_transpose(n: Node, _position: int, ct: Expr) -> Expr:
     x, weights = n.args
-    return cast(Expr(node("take", (ct.node, cast(Expr(x), INDEX).node), (-1,))), weights.dtype)
+    return cast(Expr(node("take", (ct.node, cast(Expr(x), INDEX_DTYPE).node), (-1,))), weights.dtype)
 
 
 def _edges(n: Node) -> Node:

@@ -9,7 +9,7 @@ import numpy as np
 from eqfuse.gradients.expr import Expr, cast, f, filled, reshape, rows_along, spread_to, sum_over, transpose
 from eqfuse.gradients.row import DerivativeRow, NoDerivative
 from eqfuse.ir.graph import Node, node
-from eqfuse.ops.sorting import INDEX
+from eqfuse.ops.sorting import INDEX_DTYPE
 from eqfuse.ops.types import TensorType
 
 # methods whose place is `extent * q + a + q * (1 - a - b) - 1`, and their a and b
@@ -45,7 +45,7 @@ def _quantiles(n: Node, q: Expr, method: str, among_nan: bool) -> Node:
     below = f("floor", place)
     share = _NEAR[method](place - below) if method in _NEAR else place - below
     places = below, f("minimum", below + 1, last)
-    low, high = (Expr(node("take_along_axis", (rows.node, cast(i, INDEX).node), (-1,))) for i in places)
+    low, high = (Expr(node("take_along_axis", (rows.node, cast(i, INDEX_DTYPE).node), (-1,))) for i in places)
     quantiles = low + (high - low) * cast(share, n.dtype)
     rank = quantiles.rank
     return reshape(transpose(quantiles, (rank - 1, *range(rank - 1))), n.shape).node

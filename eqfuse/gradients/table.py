@@ -30,12 +30,12 @@ FAMILIES = (
     elementwise, special, reductions, views, updates, contractions, windows, scans, sorting, statistics, signal, linalg,
     fft, loops,
 )  # fmt: skip
-TABLE: dict[str, DerivativeRow] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
+DERIVATIVES: dict[str, DerivativeRow] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 
 
 def derivative(op: str) -> DerivativeRow:
     """The row of operator `op`; UnsupportedOp when there is none."""
     try:
-        return TABLE.get(op) or rules.ROWS[op]
+        return DERIVATIVES.get(op) or rules.ROWS[op]
     except KeyError:
         raise UnsupportedOp(f"the table of derivatives (eqfuse/gradients) has no row {op!r}") from None

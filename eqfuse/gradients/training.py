@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.errors import OptionError, TraceError
 from eqfuse.frontends.numpy.carries import tree_text
 from eqfuse.gradients.call import parameters
-from eqfuse.gradients.expr import FLOAT32, NARROW
+from eqfuse.gradients.expr import FLOAT32, NARROW_FLOATS
 from eqfuse.gradients.grad import value_and_grad
 from eqfuse.ir.pytree import flatten, unflatten
 
@@ -128,4 +128,4 @@ class adam:
 
 def _zeros(param: Any) -> Any:
     zeros = np.zeros_like(param)
-    return zeros.astype(FLOAT32) if zeros.dtype in NARROW else zeros
+    return zeros.astype(FLOAT32) if zeros.dtype in NARROW_FLOATS else zeros

@@ -9,7 +9,7 @@ import numpy as np
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import (
     FLOAT32,
-    NARROW,
+    NARROW_FLOATS,
     Expr,
     cast,
     filled,
@@ -93,7 +93,7 @@ def _border(n: Node, ct: Expr) -> Expr:
 
 def added(shape: Shape, indices: Node, values: Expr, axis: int) -> Expr:
     """An array of zeros of `shape`, with `values` added where `take` along `axis` found them."""
-    wide = cast(values, FLOAT32) if values.dtype in NARROW else values
+    wide = cast(values, FLOAT32) if values.dtype in NARROW_FLOATS else values
     base = filled(0, TensorType(wide.dtype, shape))
     return cast(Expr(node("scatter", (base.node, indices, wide.node), (axis, "add"))), values.dtype)
 

@@ -20,10 +20,10 @@ from numpy import array, asarray  # themselves: while a function is traced, othe
 
 from eqfuse.errors import BoundsError, DtypeError, EqfuseError, RangeError, ShapeError
 
-KINDS: dict[type, np.dtype] = {
+NUMBER_KINDS: dict[type, np.dtype] = {
     bool: np.dtype(bool), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128),
 }  # fmt: skip
-NAMED = {kind.__name__: kind for kind in KINDS}
+NAMED = {kind.__name__: kind for kind in NUMBER_KINDS}
 ARRAY = "array"  # in place of a kind
 
 
@@ -65,7 +65,7 @@ def wrapped(dtype: np.dtype, value: Any) -> np.ndarray:
 
 
 # by the names that operators on arrays have; the rest by Python's own
-OPERATORS: dict[str, Callable[..., Any]] = {
+NUMBER_OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow,
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
@@ -94,7 +94,7 @@ def step_function(op: str, attr: Any) -> Callable[..., Any]:
         return lambda: value
     if op in _OF_DTYPES:
         return partial(_OF_DTYPES[op], np.dtype(attr))
-    return partial(index_within, attr) if op == "within" else OPERATORS[op]
+    return partial(index_within, attr) if op == "within" else NUMBER_OPERATORS[op]
 
 
 def literal(value: Any) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from eqfuse.ops.host_function import HostFunction
 from eqfuse.ops.index_map import IndexMap, Piece
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import Shape, TensorType
-from eqfuse.summary import ROWS, SummarisedValue, Summary, count, cut, listed
+from eqfuse.summary import SummarisedValue, Summary, count, cut, listed, rest
 
 CodePlace = tuple[CodeType, int]  # as `errors.user_place` has it
 
@@ -250,8 +250,8 @@ class Graph(SummarisedValue):
     def summary(self) -> Summary:
         ops = Counter(n.op for n in self.operators).most_common()
         rows = [[op, f"×{times:,}"] for op, times in ops]
-        more = f"and {count(len(ops) - ROWS, 'other operator')}" if len(ops) > ROWS else ""
-        return Summary(f"Graph: {count(len(self.operators), 'operator')}, {cut(self.heading)}", rows, more)
+        title = f"Graph: {count(len(self.operators), 'operator')}, {cut(self.heading)}"
+        return Summary(title, rows, rest(len(ops), "other operator"))
 
     def __str__(self) -> str:
         return self._text(Literal.text)

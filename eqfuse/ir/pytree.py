@@ -41,7 +41,7 @@ class Structure(NamedTuple):
 
 LEAF = Structure(None)
 SCALAR = Structure(None, ("scalar",))  # an array given back as NumPy's scalar
-BOOL = Structure(None, ("bool",))  # ... as Python's bool
+BOOL_LEAF = Structure(None, ("bool",))  # ... as Python's bool
 
 
 class Static:
@@ -119,7 +119,7 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
         leaf = next(leaves)
         if not structure.keys or type(leaf) is not np.ndarray:
             return leaf
-        return bool(leaf) if structure == BOOL else leaf[()]
+        return bool(leaf) if structure == BOOL_LEAF else leaf[()]
     if kind is Static:
         (value,) = structure.keys
         return slice(*value[1:]) if isinstance(value, tuple) else value

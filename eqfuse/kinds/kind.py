@@ -129,9 +129,9 @@ def _imported(where: str) -> Any:
 
 
 FUSED, SINGLE = "eqfuse.emit.numpy.scheduling:fused", "eqfuse.emit.numpy.scheduling:single"
-LOOPS = "eqfuse.emit.c.schedule:loops_schedule"
+LOOPS_SCHEDULE = "eqfuse.emit.c.schedule:loops_schedule"
 BY_NUMPY = "eqfuse.emit.c.calls:calls_schedule"
 OWN_COPIES = "eqfuse.emit.c.copies:library_schedule"
 OWN_PRODUCTS = "eqfuse.emit.c.contractions:contractions_schedule"
-CALLS = "eqfuse.emit.cuda.scheduling.calls:calls_schedule"
+CALLS_SCHEDULE = "eqfuse.emit.cuda.scheduling.calls:calls_schedule"
 EMITTERS = {name: f"{row.package}.kernels:source_of" for name, row in TARGETS.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import CALLS, EMITTERS, OWN_COPIES, SINGLE, Kind
+from eqfuse.kinds.kind import CALLS_SCHEDULE, EMITTERS, OWN_COPIES, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 
 NAME = "library"
@@ -17,6 +17,6 @@ def accept(call: Call) -> State | str:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": SINGLE, "c": OWN_COPIES, "cuda": CALLS}, emitters=EMITTERS, is_library=True,
-    updates=True,
+    NAME, accept, schedules={"numpy": SINGLE, "c": OWN_COPIES, "cuda": CALLS_SCHEDULE}, emitters=EMITTERS,
+    is_library=True, updates=True,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import BY_NUMPY, CALLS, SINGLE, Kind
+from eqfuse.kinds.kind import BY_NUMPY, CALLS_SCHEDULE, SINGLE, Kind
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops.loops import LOOPS
 
@@ -19,6 +19,6 @@ def accept(call: Call) -> State | str | None:
 
 _BY_PYTHON, _BY_THE_HOST = "eqfuse.emit.numpy.kernels:loop_of_plans", "eqfuse.emit.cuda.loops:CudaLoop"
 KIND = Kind(
-    NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS},
+    NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS_SCHEDULE},
     of_plans={"numpy": _BY_PYTHON, "c": _BY_PYTHON, "cuda": _BY_THE_HOST}, is_library=True, colour="#d8a0a8",
 )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from eqfuse.cost.targets import is_compiled
 from eqfuse.ir.view_strides import contiguous
-from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS_SCHEDULE, Kind
 from eqfuse.kinds.product import widened
 from eqfuse.kinds.seams import pieces, seams_of
 from eqfuse.kinds.state import Call, State, runs_of_both
@@ -105,6 +105,6 @@ def stored_state(state: State) -> State:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": MAPS}, emitters=EMITTERS, merge=merge,
+    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS_SCHEDULE, "cuda": MAPS}, emitters=EMITTERS, merge=merge,
     pointwise=True, repeats=True, takes_maps=True, colour="#7aa6f9",
 )  # fmt: skip

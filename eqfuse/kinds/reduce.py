@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
+from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS_SCHEDULE, Kind
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 
 NAME = "reduce"
-ROWS = "eqfuse.emit.cuda.scheduling.row:rows_schedule"
+ROWS_SCHEDULE = "eqfuse.emit.cuda.scheduling.row:rows_schedule"
 
 
 def accept(call: Call) -> State | str | None:
@@ -56,6 +56,6 @@ def reduced_together(kind: str, a: State, b: State) -> State | str:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
-    reduces=True, takes_maps=True, colour="#f2b45c",
+    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS_SCHEDULE, "cuda": ROWS_SCHEDULE}, emitters=EMITTERS,
+    merge=merge, reduces=True, takes_maps=True, colour="#f2b45c",
 )  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS, Kind
-from eqfuse.kinds.reduce import ROWS, pointwise, reduced_together
+from eqfuse.kinds.kind import EMITTERS, FUSED, LOOPS_SCHEDULE, Kind
+from eqfuse.kinds.reduce import ROWS_SCHEDULE, pointwise, reduced_together
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
@@ -39,6 +39,6 @@ def is_whole(state: State) -> bool:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
-    reduces=True, has_levels=True, takes_maps=True, colour="#6cc3a0",
+    NAME, accept, schedules={"numpy": FUSED, "c": LOOPS_SCHEDULE, "cuda": ROWS_SCHEDULE}, emitters=EMITTERS,
+    merge=merge, reduces=True, has_levels=True, takes_maps=True, colour="#6cc3a0",
 )  # fmt: skip

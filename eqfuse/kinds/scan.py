@@ -5,7 +5,7 @@ Another scan or reduction along another axis needs the first one finished: it is
 
 from __future__ import annotations
 
-from eqfuse.kinds.kind import EMITTERS, LOOPS, Kind
+from eqfuse.kinds.kind import EMITTERS, LOOPS_SCHEDULE, Kind
 from eqfuse.kinds.reduce import pointwise, reduced_together
 from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
@@ -47,6 +47,6 @@ def merge(a: State, b: State) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"c": LOOPS, "cuda": SCANS}, emitters=EMITTERS, merge=merge, reduces=True, scans=True,
-    has_levels=True, colour="#8fb8a4",
+    NAME, accept, schedules={"c": LOOPS_SCHEDULE, "cuda": SCANS}, emitters=EMITTERS, merge=merge, reduces=True,
+    scans=True, has_levels=True, colour="#8fb8a4",
 )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.kinds.kind import EMITTERS, FUSED, Kind
-from eqfuse.kinds.reduce import ROWS, same_pass
+from eqfuse.kinds.reduce import ROWS_SCHEDULE, same_pass
 from eqfuse.kinds.state import Call, State, runs_of_both
 from eqfuse.ops import Role
 
@@ -93,6 +93,6 @@ def _alike(a: Node, b: Node) -> bool:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": TOTALS, "cuda": ROWS}, emitters=EMITTERS, merge=merge,
+    NAME, accept, schedules={"numpy": FUSED, "c": TOTALS, "cuda": ROWS_SCHEDULE}, emitters=EMITTERS, merge=merge,
     has_levels=True, takes_maps=True, colour="#d98c5f",
 )  # fmt: skip

@@ -36,7 +36,7 @@ WANTED = (
 )  # fmt: skip
 # A third to a half less time to compile a text, of which loops that it calls so are vectors, too. Without the second,
 # gcc leaves the upper halves of vector registers in use, and all code for SSE that follows takes twice as long.
-QUICK = ("-O1", "-fexpensive-optimizations")
+QUICK_FLAGS = ("-O1", "-fexpensive-optimizations")
 LIBRARIES = () if os.name == "nt" else ("-lm",)
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 SECONDS = 120.0  # for one text
@@ -81,7 +81,7 @@ class Compiler:
             while waiting or begun:
                 while waiting and sum(not build.ended for build in begun) < thread_count():
                     text = waiting.popleft()
-                    begun.append(_Build([*command, *(QUICK if text in quick else ())], text, self.seconds))
+                    begun.append(_Build([*command, *(QUICK_FLAGS if text in quick else ())], text, self.seconds))
                 if waiting and not begun[0].ended:
                     time.sleep(PAUSE)
                     continue

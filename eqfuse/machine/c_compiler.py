@@ -50,7 +50,7 @@ sys.exit(0 if probe(x, y, n) == 3 * n * (n - 1) // 2 and list(y) == [3 * i for i
 """
 
 
-def find() -> Compiler:
+def find_compiler() -> Compiler:
     """The compiler to use here. TargetUnavailable says what to install."""
     asked = (os.environ.get("CC"), os.environ.get("PATH"), str(cache_dir()))
     compiler = _compilers.get(asked)

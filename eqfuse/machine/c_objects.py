@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 
 from eqfuse.errors import EqfuseError, user_level
-from eqfuse.machine.c_build import QUICK, Compiler, rooms, written
-from eqfuse.machine.c_compiler import find
+from eqfuse.machine.c_build import QUICK_FLAGS, Compiler, rooms, written
+from eqfuse.machine.c_compiler import find_compiler
 from eqfuse.machine.files import cache_dir, own_folder, prune, read_own, sealed, set_aside, unsealed, write_atomically
 
 KEPT, BYTES = 1024, 256 << 20  # objects, and what they take; the oldest go first
@@ -39,8 +39,8 @@ def loaded_library(text: str, *flags: str) -> ctypes.CDLL:
 def load_all(texts: Sequence[str], *flags: str, quick: Collection[str] = ()) -> list[ctypes.CDLL]:
     """The library of each text; what is not kept is compiled side by side, long texts first: they take the longest.
     Those of `quick` ones are to be made in little time."""
-    compiler = find()
-    names = [_name(compiler, (*flags, *(QUICK if text in quick else ())), text) for text in texts]
+    compiler = find_compiler()
+    names = [_name(compiler, (*flags, *(QUICK_FLAGS if text in quick else ())), text) for text in texts]
     missing = {name: text for name, text in zip(names, texts, strict=True) if name not in _loaded}
     for name in [*missing]:
         if (data := _stored_object(name)) is not None:

@@ -20,7 +20,7 @@ from eqfuse.errors import TraceError
 _CUDA = frozenset({2, 13})  # of a GPU, or managed
 _HOST = frozenset({1, 3, 11})  # of the host, or pinned there: NumPy reads it
 _NAMES = {4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 14: "oneapi", 15: "webgpu", 16: "hexagon"}
-REFUSALS = (BufferError, TypeError, ValueError, RuntimeError)  # by which libraries refuse to share an array
+SHARING_ERRORS = (BufferError, TypeError, ValueError, RuntimeError)  # by which libraries refuse to share an array
 
 
 class DLPackDevice(NamedTuple):
@@ -48,7 +48,7 @@ def dlpack_device(array: Any) -> DLPackDevice | None:
     return DLPackDevice(2, None) if hasattr(array, "__cuda_array_interface__") else None
 
 
-def dtype_of(array: Any) -> np.dtype:
+def array_dtype(array: Any) -> np.dtype:
     """Its dtype; torch's have names of their own. TraceError where NumPy has none of that name."""
     dtype = array.dtype
     if isinstance(dtype, np.dtype):
@@ -61,7 +61,7 @@ def dtype_of(array: Any) -> np.dtype:
 
 def byte_strides(array: Any) -> tuple[int, ...] | None:
     """Its strides; None in C order."""
-    itemsize = dtype_of(array).itemsize
+    itemsize = array_dtype(array).itemsize
     if callable(getattr(array, "stride", None)):  # torch
         strides = tuple([n * itemsize for n in array.stride()])
     else:
@@ -77,7 +77,7 @@ def byte_strides(array: Any) -> tuple[int, ...] | None:
 def bounds(array: Any) -> tuple[int, int]:
     """The addresses of its first byte and of the one behind its last."""
     start = _start(array)
-    itemsize, strides = dtype_of(array).itemsize, byte_strides(array)
+    itemsize, strides = array_dtype(array).itemsize, byte_strides(array)
     if strides is None:
         return start, start + itemsize * math.prod(array.shape)
     reach = [(n - 1) * step for n, step in zip(array.shape, strides, strict=True)]

@@ -18,7 +18,7 @@ import numpy as np
 
 from eqfuse.errors import TargetUnavailable
 from eqfuse.machine.cublas import Products
-from eqfuse.machine.nvrtc import OURS, STRICT, compile_cuda
+from eqfuse.machine.nvrtc import NVRTC_FLAGS, STRICT, compile_cuda
 
 WAIT = """extern "C" __global__ void wait() {
     const long long begun = clock64();
@@ -110,7 +110,7 @@ class CupyGpu:
 
     def module(self, source: str, strict: bool) -> Any:
         if not strict:
-            return _RawFunctions(self.arrays.RawModule(code=source, options=OURS))
+            return _RawFunctions(self.arrays.RawModule(code=source, options=NVRTC_FLAGS))
         cuda = self.arrays.cuda  # whose own compiler always flushes subnormal numbers to zero
         module = cuda.Module()
         module.load(compile_cuda(source, f"sm_{cuda.Device().compute_capability}", STRICT).cubin)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from eqfuse.errors import EqfuseError, TargetUnavailable
 
 # Products are not contracted into sums: that would undo what computes with roundings.
-OURS = ("-std=c++17", "-fmad=false")
-FAST = (*OURS, "-ftz=true", "--device-as-default-execution-space")  # with those that CuPy adds
+NVRTC_FLAGS = ("-std=c++17", "-fmad=false")
+FAST = (*NVRTC_FLAGS, "-ftz=true", "--device-as-default-execution-space")  # with those that CuPy adds
 # Subnormal numbers count, divisions and roots are rounded once.
-STRICT = (*OURS, "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
+STRICT = (*NVRTC_FLAGS, "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
 
 
 class NvrtcError(EqfuseError):

@@ -87,7 +87,7 @@ def lstsq_parts(types: Types, _attrs: tuple) -> list[Shape]:
     return [(n, b.shape[1]), (b.shape[1] if m > n else 0,), (), (min(m, n),)]
 
 
-PARTS: dict[str, Callable[[Types, tuple], list[Shape]]] = {
+PART_SHAPES: dict[str, Callable[[Types, tuple], list[Shape]]] = {
     "svd": svd_parts, "eigh": eigh_parts, "eig": eigh_parts, "slogdet": slogdet_parts, "qr": qr_parts,
     "lstsq": lstsq_parts, "inv_slogdet": inv_slogdet_parts,
 }  # fmt: skip
@@ -95,7 +95,7 @@ PARTS: dict[str, Callable[[Types, tuple], list[Shape]]] = {
 
 def _packed_rule(op: str) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, attrs: tuple) -> TensorType:
-        shapes = PARTS[op](types, attrs)
+        shapes = PART_SHAPES[op](types, attrs)
         need(op != "eig" or types[0].dtype.kind == "c", op, types, "the eigenvalues of real matrices have no one dtype")
         return TensorType(types[0].dtype, (sum(math.prod(s) for s in shapes),))
 

@@ -17,7 +17,7 @@ from eqfuse.ops.types import TensorType, tensor_type
 ALIGNMENT = 64  # bytes, of each result in the vector
 UNKNOWN_TRIPS = 32  # taken for a price where data decide how often a loop runs
 BYTES = np.dtype(np.uint8)
-INDEX = TensorType(np.dtype(np.int64), ())
+INDEX_TYPE = TensorType(np.dtype(np.int64), ())
 CONDITION = TensorType(np.dtype(bool), ())
 
 
@@ -90,8 +90,8 @@ def _while_results(types: Types, attrs: tuple) -> list[TensorType]:
 
 def _fori_results(types: Types, attrs: tuple) -> list[TensorType]:
     body, carries = attrs
-    need(tuple(types[:2]) == (INDEX, INDEX), "fori_loop", types, "the bounds are int64 scalars")
-    _takes("fori_loop", body, types, (INDEX, *types[2:]))
+    need(tuple(types[:2]) == (INDEX_TYPE, INDEX_TYPE), "fori_loop", types, "the bounds are int64 scalars")
+    _takes("fori_loop", body, types, (INDEX_TYPE, *types[2:]))
     return _same_carries("fori_loop", body, types, types[2 : 2 + carries])
 
 
@@ -101,7 +101,7 @@ def _scan_results(types: Types, attrs: tuple) -> list[TensorType]:
     fits = all(t.rank and t.shape[0] == length for t in stacked)
     need(fits, "scan", types, "what is looped over has {} rows", length)
     rows = [TensorType(t.dtype, t.shape[1:]) for t in stacked]
-    _takes("scan", body, types, (INDEX, *types[:carries], *rows, *types[carries + arrays :]))
+    _takes("scan", body, types, (INDEX_TYPE, *types[:carries], *rows, *types[carries + arrays :]))
     last = _same_carries("scan", body, types, types[:carries])
     return [*last, *(TensorType(t.dtype, (length, *t.shape)) for t in body.gives[carries:])]
 

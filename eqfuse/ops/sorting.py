@@ -11,7 +11,7 @@ import numpy as np
 from eqfuse.ops.row import Op, PriceClass, Role, Rounding, Types, need
 from eqfuse.ops.types import TensorType
 
-INDEX = np.dtype(np.intp)
+INDEX_DTYPE = np.dtype(np.intp)
 
 
 def _along(op: str, indices: bool) -> Callable[[Types, tuple], TensorType]:
@@ -20,7 +20,7 @@ def _along(op: str, indices: bool) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, attrs: tuple) -> TensorType:
         (t,), (axis, _) = types, attrs
         need(-t.rank <= axis < 0, op, types, f"axis {axis} is not in -{t.rank}..-1")
-        return TensorType(INDEX if indices else t.dtype, t.shape)
+        return TensorType(INDEX_DTYPE if indices else t.dtype, t.shape)
 
     return rule
 
@@ -42,7 +42,7 @@ def _lexsort(types: Types, attrs: tuple) -> TensorType:
     (axis,), first = attrs, types[0]
     need(all(t.shape == first.shape for t in types), "lexsort", types, "the keys must have one shape")
     need(-first.rank <= axis < 0, "lexsort", types, f"axis {axis} is not in -{first.rank}..-1")
-    return TensorType(INDEX, first.shape)
+    return TensorType(INDEX_DTYPE, first.shape)
 
 
 def _searchsorted(types: Types, attrs: tuple) -> TensorType:
@@ -50,13 +50,13 @@ def _searchsorted(types: Types, attrs: tuple) -> TensorType:
     need(a.rank == 1, "searchsorted", types, "the sorted values must be a vector")
     need(a.dtype == v.dtype, "searchsorted", types, "cast both arguments to one dtype first")
     need(side in ("left", "right"), "searchsorted", types, "side is left or right")
-    return TensorType(INDEX, v.shape)
+    return TensorType(INDEX_DTYPE, v.shape)
 
 
 def _digitize(types: Types, _attrs: tuple) -> TensorType:
     x, bins = types
     need(bins.rank == 1 and x.dtype.kind != "c", "digitize", types, "it takes real values and a vector of bins")
-    return TensorType(INDEX, x.shape)
+    return TensorType(INDEX_DTYPE, x.shape)
 
 
 def _isin(types: Types, _attrs: tuple) -> TensorType:

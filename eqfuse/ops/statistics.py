@@ -13,7 +13,7 @@ from eqfuse.ops.linalg import packed
 from eqfuse.ops.probe import result_dtype
 from eqfuse.ops.reductions import arg_meaning
 from eqfuse.ops.row import Op, PriceClass, Role, Types, need
-from eqfuse.ops.sorting import INDEX
+from eqfuse.ops.sorting import INDEX_DTYPE
 from eqfuse.ops.types import Shape, TensorType
 
 
@@ -88,7 +88,7 @@ def _nanarg(op: str) -> Callable[[Types, tuple], TensorType]:
     def rule(types: Types, attrs: tuple) -> TensorType:
         (axes,) = attrs
         need(all(types[0].shape[a] for a in axes), op, types, "there is no extreme among no values")
-        return TensorType(INDEX, _kept(op, types, axes))
+        return TensorType(INDEX_DTYPE, _kept(op, types, axes))
 
     return rule
 
@@ -111,7 +111,7 @@ def histogram_types(types: Types, attrs: tuple) -> tuple[TensorType, list[Tensor
         else:
             edges.append(TensorType(_edge_dtype(points.dtype, len(bins), limits), (count + 1,)))
     weights = next(argument_types, None) if weighted else None
-    counts = INDEX if weights is None else weights.dtype
+    counts = INDEX_DTYPE if weights is None else weights.dtype
     if len(bins) > 1:
         need(counts.kind != "c", "histogram", types, "bins of several axes do not take complex weights")
         counts = np.dtype(np.float64)
@@ -217,7 +217,7 @@ def _bincount(types: Types, attrs: tuple) -> TensorType:
     (x, *weights), (length,) = types, attrs
     need(x.rank == 1 and x.dtype.kind in "biu", "bincount", types, "it counts a vector of integers")
     need(all(w.shape == x.shape for w in weights), "bincount", types, "one weight per value")
-    return TensorType(np.dtype(np.float64) if weights else INDEX, (length,))
+    return TensorType(np.dtype(np.float64) if weights else INDEX_DTYPE, (length,))
 
 
 def _do_bincount(x: np.ndarray, *weights_then_length: Any) -> np.ndarray:

@@ -113,7 +113,7 @@ class _Placements:
         if leaf.op != "input":
             return
         base = k.reads[k.body.inputs.index(leaf)]
-        if chain and not (base in self.complete and keeps_order(chain)):
+        if chain and not (base in self.complete and chain_keeps_order(chain)):
             return
         apart_parts = self._parts(i, k, k.writes[0])
         if self._is_free(i, k, n, base, leaf):
@@ -147,7 +147,7 @@ class _Placements:
     def _share(self, v: int, base: int, chain: Sequence[Node]) -> None:
         """The value `v` lies in the memory of `base`, seen through the views `chain`."""
         self.memory[v] = self.memory[base]
-        if keeps_order(chain):
+        if chain_keeps_order(chain):
             self.whole.update({v} if base in self.whole else ())
             self.complete.update({v} if base in self.complete else ())
 
@@ -222,7 +222,7 @@ class _Placements:
         """Can the value `v` be written as the slice `ranges` of what the update `n`, kernel `user`, gives, which copies
         `chain` of it? In a new array elements that lie together may be anybody's, and be read before."""
         maker, readers = self.maker.get(v, -1), self.readers[v]
-        if self.memory[v] != v or v in self.plan.outputs or not keeps_order(chain):
+        if self.memory[v] != v or v in self.plan.outputs or not chain_keeps_order(chain):
             return False
         if maker in self.gaps and readers == [user] and not chain:
             return True
@@ -268,7 +268,7 @@ def _slices(n: Node) -> tuple[Ranges, ...]:
     return n.attr("slices")
 
 
-def keeps_order(chain: Sequence[Node]) -> bool:
+def chain_keeps_order(chain: Sequence[Node]) -> bool:
     """Do the views `chain` show the elements of an array, which lies in order, all and as they lie?"""
     return all(n.type.size == n.args[0].type.size and index_map.keeps_order(n.index_map) for n in chain)
 

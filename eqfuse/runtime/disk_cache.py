@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.targets import OURS
+from eqfuse.cost.targets import OUR_TARGETS
 from eqfuse.errors import EqfuseError, user_level
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import registered
@@ -56,7 +56,8 @@ def key(
     names = tuple(law.name for law in laws)
     path = None
     kinds = registered()
-    if not kinds and not graph.calls_python and device.target in OURS and set(laws) <= set(admitted(book(), numerics)):
+    ours = not kinds and device.target in OUR_TARGETS and set(laws) <= set(admitted(book(), numerics))
+    if ours and not graph.calls_python:
         text = repr((_code(), graph.key, device.digest, numerics, names, extractor, budget, memory_limit, uncut))
         path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
     return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit, uncut), path, device)

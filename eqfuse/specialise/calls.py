@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.frontends.numpy.random import GENERATORS
 from eqfuse.frontends.numpy.trace import Spec, layout_of, leaf_type, trace
-from eqfuse.ir.arithmetic import KINDS
+from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten, unflatten
 from eqfuse.ir.signature import input_names, parameters_of, split_static
@@ -47,7 +47,7 @@ class FunctionCall:
 
     def take_numbers(self, leaves: Sequence[Any]) -> None:
         """Trace from now on with the Python numbers of another call, whose arguments have these `leaves`."""
-        self.leaves = [new if type(old) in KINDS else old for old, new in zip(self.leaves, leaves, strict=True)]
+        self.leaves = [new if type(old) in NUMBER_KINDS else old for old, new in zip(self.leaves, leaves, strict=True)]
         self._args, self._kwargs = self._with(self._args, self._kwargs, self.leaves)
 
     def trace(
@@ -80,6 +80,6 @@ def _swapped(tree: Any, leaves: Iterator[Any]) -> Any:
 
 
 def _without_data(leaf: Any, name: str) -> Any:
-    if type(leaf) in KINDS or isinstance(leaf, (SymbolicSpec, np.generic, *GENERATORS)):
+    if type(leaf) in NUMBER_KINDS or isinstance(leaf, (SymbolicSpec, np.generic, *GENERATORS)):
         return leaf
     return Spec(leaf_type(leaf, name), layout_of(leaf))

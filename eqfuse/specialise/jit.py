@@ -20,7 +20,7 @@ from eqfuse.errors import TraceError, user_level
 from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.nans import debugging, nan_checked
-from eqfuse.ir.arithmetic import KINDS
+from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.pytree import LEAF, flatten, told_apart, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.options import one_size, refuse_unknown
@@ -30,7 +30,7 @@ from eqfuse.specialise.disabled import is_disabled
 from eqfuse.specialise.groups import CallGroup, Dynamic
 from eqfuse.specialise.tuning import compiled
 from eqfuse.specialise.versions import CallKey, Version, Versions, changing
-from eqfuse.summary import ROWS, SummarisedValue, Summary, count
+from eqfuse.summary import SummarisedValue, Summary, rest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -100,7 +100,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
             used = sorted(self._versions, key=lambda version: -version.used)
             plans = [version.program.plan for version in used]
             rows = [[plan.graph.heading, plan.summary().title.removeprefix("Plan: ")] for plan in plans]
-        return Summary(title, rows, f"and {count(len(rows) - ROWS, 'other line')}" if len(rows) > ROWS else "")
+        return Summary(title, rows, rest(len(rows), "other line"))
 
     def __str__(self) -> str:
         return "\n".join([self.summary().title, *(str(group.program) for group in self._groups)])
@@ -188,7 +188,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
 
 def _leaf_key(leaf: Any) -> tuple:
     """(class where it matters, shape, dtype)."""
-    if type(leaf) in KINDS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
+    if type(leaf) in NUMBER_KINDS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
         return (type(leaf), None, None)
     if type(leaf) is np.ndarray or isinstance(leaf, Spec):
         return (None, leaf.shape, leaf.dtype)

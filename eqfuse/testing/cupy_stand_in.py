@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.emit.cuda.scheduling.cupy_names import AT, LOOPS, SIGNATURES
+from eqfuse.emit.cuda.scheduling.cupy_names import AT, CUPY_LOOPS, SIGNATURES
 
 Counted = Callable[[str, Callable[[], Any]], Any]
 
@@ -29,13 +29,13 @@ class StandInModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         full = f"{self.__name__}.{name}"
-        if full in LOOPS:
+        if full in CUPY_LOOPS:
             return _Ufunc(full, getattr(self._real, name), self._counted)
         if full == "cupy.asnumpy":
             return lambda a: np.array(a.view(np.ndarray))
         if full in SIGNATURES:
             return checked_call(full, getattr(self._real, name), self._marked, self._counted)
-        if any(entry.startswith(f"{full}.") for entry in (*LOOPS, *SIGNATURES)):
+        if any(entry.startswith(f"{full}.") for entry in (*CUPY_LOOPS, *SIGNATURES)):
             return StandInModule(full, getattr(self._real, name), self._marked, self._counted)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
@@ -46,7 +46,7 @@ class _Ufunc:
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         dtypes = [getattr(a, "dtype", None) for a in args]
-        if not any(_fits(loop, dtypes) for loop in LOOPS[self._name]):
+        if not any(_fits(loop, dtypes) for loop in CUPY_LOOPS[self._name]):
             raise TypeError(f"{self._name} has no loop for {dtypes}")
         return self._counted(self._name, lambda: self._real(*args, out=out))
 

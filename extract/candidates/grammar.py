@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.device import Device
 from eqfuse.cost.targets import is_compiled
-from eqfuse.cost.work import NEAR, touches
+from eqfuse.cost.work import NO_JUMPS, touches
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.prices import Prices
@@ -111,7 +111,7 @@ class Grammar:
         return state
 
     def _join(self, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Cut | str:
-        steps = NEAR
+        steps = NO_JUMPS
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
                 types = self.classes[arg].type, self.classes[eclass].type

@@ -18,7 +18,7 @@ from eqfuse.cost.targets import Estimates, estimates_of, is_compiled, searches_s
 from eqfuse.cost.work import Jumps, Work
 from eqfuse.egraph.space import EClass, ENode
 from eqfuse.errors import UnsupportedOp
-from eqfuse.extract.candidates.work import WHOLE, Works, WorkTable, mask_of, set_bits, union
+from eqfuse.extract.candidates.work import ON_WHOLE_ARRAYS, Works, WorkTable, mask_of, set_bits, union
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.kinds import Kind, State, kind_of, price
 from eqfuse.kinds.schedule import Schedule
@@ -95,10 +95,10 @@ class Prices:
     def viewed(self, works: Works, view: object, share: float) -> Works:
         """`works` as they run behind `view`, which shows that share of their elements: in tiles for this view alone, on
         whole arrays once for all."""
-        run = [operator for times, mask in works.items() if times != WHOLE for operator in set_bits(mask)]
+        run = [operator for times, mask in works.items() if times != ON_WHOLE_ARRAYS for operator in set_bits(mask)]
         seen = self._numbers_behind(run, view, share)
         whole = [operator for operator, behind in zip(run, seen, strict=True) if behind != operator]
-        return {1.0: mask_of(seen), WHOLE: works.get(WHOLE, 0) | mask_of(whole)}
+        return {1.0: mask_of(seen), ON_WHOLE_ARRAYS: works.get(ON_WHOLE_ARRAYS, 0) | mask_of(whole)}
 
     def behind(self, works: Works, view: object, share: float) -> Works:
         """The same in a compiled kernel, where what is done several times an element is done so here too."""

@@ -5,7 +5,7 @@ In: the state of a view of an array in memory. Out: `Steps`; times its own bytes
 
 from __future__ import annotations
 
-from eqfuse.cost.work import LINE, NEAR, Jumps, gaps, rows_apart
+from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, gaps, rows_apart
 from eqfuse.egraph.space import ENode
 from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State
@@ -22,10 +22,10 @@ def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType, comp
     assert state.strides is not None
     if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
         if compiled:
-            return NEAR
+            return NO_JUMPS
         if row(reader.op).role is Role.ELEMENTWISE and state.shape == out.shape:
             return Jumps(rows=rows_apart(state.shape, state.strides))
-        return _left_by(state, t, reader, out) if row(reader.op).role is Role.VIEW else NEAR
+        return _left_by(state, t, reader, out) if row(reader.op).role is Role.VIEW else NO_JUMPS
     step = _step(state.shape, state.strides)
     role = row(reader.op).role
     across = state.across(t.dtype.itemsize) > 0
@@ -36,7 +36,7 @@ def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType, comp
     if role is Role.VIEW:
         copies = reader.op == "reshape" and view_strides("reshape", reader.attrs, state.shape, state.strides) is None
         return Jumps(t.size if across and copies else 0)
-    return NEAR if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else Jumps(t.size, between)
+    return NO_JUMPS if across and role in (Role.ELEMENTWISE, Role.REDUCTION) else Jumps(t.size, between)
 
 
 def _left_by(state: State, t: TensorType, view: ENode, out: TensorType) -> Jumps:
@@ -44,8 +44,8 @@ def _left_by(state: State, t: TensorType, view: ENode, out: TensorType) -> Jumps
     assert state.strides is not None
     strides = view_strides(view.op, view.attrs, state.shape, state.strides)
     if strides is None or not _has_gaps(out.shape, strides):
-        return NEAR
-    return Jumps(0, out.size) if _step(out.shape, strides) * t.dtype.itemsize < LINE else NEAR
+        return NO_JUMPS
+    return Jumps(0, out.size) if _step(out.shape, strides) * t.dtype.itemsize < LINE else NO_JUMPS
 
 
 def _has_gaps(shape: Shape, strides: Shape) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from eqfuse.cost.work import Work
 
 Works = dict[float, int]  # how often operators run for each element they compute: the mask of those that do
-WHOLE = 0.0  # ... of those that run on whole arrays, where views share them; in tiles each view has its own
+ON_WHOLE_ARRAYS = 0.0  # ... of those that run on whole arrays, where views share them; in tiles each view has its own
 _MANY = 40  # set bits beyond which NumPy is faster than a loop
 
 
@@ -49,9 +49,9 @@ def union(sets: Iterable[Works]) -> Works:
     runs: Works = {}
     for works in sets:
         for times, mask in works.items():
-            if times == WHOLE:
+            if times == ON_WHOLE_ARRAYS:
                 for other, held in runs.items():
-                    mask &= ~held if other != WHOLE else -1
+                    mask &= ~held if other != ON_WHOLE_ARRAYS else -1
             if len(runs) > 1 or times not in runs:
                 runs = {other: left for other, held in runs.items() if (left := held & ~mask) or other == times}
             runs[times] = runs.get(times, 0) | mask
@@ -113,7 +113,7 @@ class WorkTable:
         """How many operators `works` holds."""
         count = 0
         for times, mask in works.items():
-            if times != WHOLE:
+            if times != ON_WHOLE_ARRAYS:
                 count += mask.bit_count()
                 if several := mask & self._several:
                     count += sum([len(self._members[number]) - 1 for number in set_bits(several)])
@@ -133,7 +133,7 @@ class WorkTable:
             members = set_bits(mask)
             whole = sum(map(self._whole.__getitem__, members), whole)
             shared = sum(map(self._shared.__getitem__, members), shared)
-            if times != WHOLE:
+            if times != ON_WHOLE_ARRAYS:
                 few = [number for number in members if self._flops[number] * times <= reduced] if reduced >= 0 else ()
                 of_few = sum(map(self._calls.__getitem__, few))
                 once += of_few

@@ -14,13 +14,13 @@ from eqfuse.extract.covers.cover import Cover
 from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
-NEAR = 0.03  # above the cheapest
+ABOVE_CHEAPEST = 0.03  # above the cheapest
 
 
 def nearest(covers: Sequence[Cover], segment: Segment) -> Cover:
     """Of the `covers` within NEAR of the cheapest the one with the fewest operators that `segment` was not written
     with; of these the cheapest, and of these the first."""
-    most = (1 + NEAR) * min(c.cost for c in covers)
+    most = (1 + ABOVE_CHEAPEST) * min(c.cost for c in covers)
     close = [c for c in covers if c.cost <= most]
     return min(close, key=lambda c: (added_operators(c, segment), c.cost)) if len(close) > 1 else close[0]
 

@@ -22,7 +22,7 @@ LEAST = 0.5  # of what a kernel takes roughly: less it seldom turns out to take 
 _GAP = 1 << 20  # between the places of kernels that were there from the start
 
 
-def merge(cover: Cover, allowed: Callable[[Group], bool] = lambda group: True) -> None:
+def merge_groups(cover: Cover, allowed: Callable[[Group], bool] = lambda group: True) -> None:
     """Merge the pair with the largest saving until none whose result is `allowed` saves anything, or the allowance of
     the cover's grammar is spent."""
 

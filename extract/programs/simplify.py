@@ -15,7 +15,7 @@ from eqfuse.egraph.space import Segment
 from eqfuse.extract.programs.as_written import rewritten
 from eqfuse.extract.programs.replacement import GraphFacts, replaceable, replaced, replacements
 from eqfuse.ir.graph import Node
-from eqfuse.rewrites.procedures.shared_operands import PARTS, shared_parts
+from eqfuse.rewrites.procedures.shared_operands import PART_LAWS, shared_parts
 from eqfuse.rewrites.simplifier import PASS, SIMPLIFIER
 
 SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too
@@ -45,7 +45,7 @@ def simplified(segment: Segment, allowance: Allowance = UNLIMITED) -> Segment:
     for group in shared_parts(program.written.graph.nodes, program.written.constants):
         if merged.keys().isdisjoint(group) and all(_bytes(n) <= MERGED for n in group):
             merged |= group
-    program.take(merged, PARTS)
+    program.take(merged, PART_LAWS)
     graph = program.written.graph
     return segment if graph is segment.graph else rewritten(segment, graph)
 

@@ -16,7 +16,7 @@ import scipy.special
 
 from eqfuse.errors import LawError
 from eqfuse.ops import elementwise
-from eqfuse.rewrites.language.numpy_calls import FUNCTIONS, METHODS, PROPERTIES, UFUNCS
+from eqfuse.rewrites.language.numpy_calls import FUNCTION_TERMS, METHOD_TERMS, PROPERTY_TERMS, UFUNC_TERMS
 from eqfuse.rewrites.language.term import Attr, Computation, Term, apply
 
 # axes, shapes, dtypes ------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def _conj(x: Any) -> Term:
 
 
 _REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
-METHODS |= {
+METHOD_TERMS |= {
     **{op: _reduction(op) for op in _REDUCTIONS},
     "cumsum": _running("cumsum"), "cumprod": _running("cumprod"), "argsort": _sorting("argsort"),
     "clip": _clip, "round": _round, "transpose": _transpose, "reshape": _reshape, "astype": _astype, "view": _view,
@@ -145,7 +145,7 @@ def _matrix_transpose(x: Any) -> Term:
     return apply("transpose", x, attrs=((1, 0),))
 
 
-PROPERTIES |= {
+PROPERTY_TERMS |= {
     "T": _matrix_transpose, "mT": _matrix_transpose, "real": partial(apply, "real"), "imag": partial(apply, "imag"),
 }  # fmt: skip
 
@@ -188,11 +188,13 @@ def _of_one(op: str) -> Callable[..., Term]:
     return call
 
 
-FUNCTIONS |= {
-    **{getattr(np, op): METHODS[op] for op in (*_REDUCTIONS, "cumsum", "cumprod", "argsort", "clip", "round", "take")},
-    np.amax: METHODS["max"], np.amin: METHODS["min"], np.around: _round, np.astype: _astype, np.sort: _sorting("sort"),
-    np.where: _where, np.concatenate: _concatenate, np.flip: _flip, np.broadcast_to: _broadcast_to,
-    np.take_along_axis: _take_along_axis, np.transpose: _permuted, np.reshape: _reshaped,
+FUNCTION_TERMS |= {
+    **{getattr(np, op): METHOD_TERMS[op]
+       for op in (*_REDUCTIONS, "cumsum", "cumprod", "argsort", "clip", "round", "take")},
+    np.amax: METHOD_TERMS["max"], np.amin: METHOD_TERMS["min"], np.around: _round, np.astype: _astype,
+    np.sort: _sorting("sort"), np.where: _where, np.concatenate: _concatenate, np.flip: _flip,
+    np.broadcast_to: _broadcast_to, np.take_along_axis: _take_along_axis,
+    np.transpose: _permuted, np.reshape: _reshaped,
     np.matrix_transpose: _matrix_transpose, np.linalg.matrix_transpose: _matrix_transpose,
     np.real: _of_one("real"), np.imag: _of_one("imag"), np.linalg.inv: _of_one("inv"), np.linalg.det: _of_one("det"),
 }  # fmt: skip
@@ -203,8 +205,8 @@ def _positive(x: Any) -> Any:
 
 
 _DUPLICATES = ("exp2", "expm1", "log1p", "cbrt")  # which SciPy has, too
-UFUNCS |= {ufunc: partial(apply, name) for name, ufunc in elementwise.UFUNCS.items()}
-UFUNCS |= {getattr(scipy.special, name): partial(apply, name) for name in _DUPLICATES}
-UFUNCS |= {
+UFUNC_TERMS |= {ufunc: partial(apply, name) for name, ufunc in elementwise.UFUNCS.items()}
+UFUNC_TERMS |= {getattr(scipy.special, name): partial(apply, name) for name in _DUPLICATES}
+UFUNC_TERMS |= {
     np.matmul: partial(apply, "matmul"), np.positive: _positive, np.divmod: divmod, np._core.umath.clip: _clip,  # type: ignore[attr-defined]
 }  # fmt: skip

@@ -17,10 +17,10 @@ from eqfuse.errors import LawError
 from eqfuse.ops import TABLE
 from eqfuse.ops.numpy_names import title
 
-UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
-FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
-METHODS: dict[str, Callable[..., Any]] = {}
-PROPERTIES: dict[str, Callable[[Any], Any]] = {}
+UFUNC_TERMS: dict[np.ufunc, Callable[..., Any]] = {}
+FUNCTION_TERMS: dict[Callable[..., Any], Callable[..., Any]] = {}
+METHOD_TERMS: dict[str, Callable[..., Any]] = {}
+PROPERTY_TERMS: dict[str, Callable[[Any], Any]] = {}
 
 
 def ufunc(called: np.ufunc, method: str, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -30,29 +30,29 @@ def ufunc(called: np.ufunc, method: str, args: tuple, kwargs: dict[str, Any]) ->
         raise LawError(f"{name}.{method} cannot stand in a law; write x.sum(p), x.prod(p), x.max(p) or x.min(p)")
     if kwargs:
         raise LawError(f"{name} takes no {', '.join(kwargs)} in a law: write the arguments alone, and casts as terms")
-    implementation = UFUNCS.get(called)
+    implementation = UFUNC_TERMS.get(called)
     return _refuse(name) if implementation is None else implementation(*args)
 
 
 def function(called: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
     """A call of one of NumPy's other functions."""
-    implementation = FUNCTIONS.get(called)
+    implementation = FUNCTION_TERMS.get(called)
     return _refuse(title(called)) if implementation is None else _call(title(called), implementation, args, kwargs)
 
 
 def attribute(term: Any, name: str) -> Any:
     """What ``term.name`` is: a method of arrays, or one of their properties."""
-    if name in METHODS:
+    if name in METHOD_TERMS:
         return partial(_method, name, term)
-    if name in PROPERTIES:
-        return PROPERTIES[name](term)
+    if name in PROPERTY_TERMS:
+        return PROPERTY_TERMS[name](term)
     if name.startswith("__") or name not in dir(np.ndarray):
         raise AttributeError(f"a term has no attribute {name!r}")
     return _refuse(f"ndarray.{name}")
 
 
 def _method(name: str, term: Any, *args: Any, **kwargs: Any) -> Any:
-    return _call(f"ndarray.{name}", METHODS[name], (term, *args), kwargs)
+    return _call(f"ndarray.{name}", METHOD_TERMS[name], (term, *args), kwargs)
 
 
 def _call(name: str, implementation: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -1,8 +1,8 @@
 """Products and convolutions that share an operand, as parts of one: what they do not share stands side by side.
 
-In: the nodes of a program. Out: nodes for the e-graph, which the laws `PARTS` of the book find equal to the program's
-own. They are few and made once; laws that put pairs side by side (`grouping`) make pairs of pairs. The extractors
-choose between one kernel and several by price. Weights are put side by side when the program is built.
+In: the nodes of a program. Out: nodes for the e-graph, which the laws `PART_LAWS` of the book find equal to the
+program's own. They are few and made once; laws that put pairs side by side (`grouping`) make pairs of pairs. The
+extractors choose between one kernel and several by price. Weights are put side by side when the program is built.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from eqfuse.ir.graph import Node, node
 
 FEW = 4  # parts of one concatenation: the laws know so many; more stand in concatenations of concatenations
-PARTS = (
+PART_LAWS = (
     "slice_into_product", "slice_into_conv", "slice_identity", "product_of_merged_rows",
     *(f"slice_of_part_{i + 1}_of_{count}" for count in range(2, FEW + 1) for i in range(count)),
 )  # fmt: skip

@@ -41,7 +41,7 @@ def test_a_wrong_answer_fails_and_so_does_a_case_that_cannot_run(
 ) -> None:
     error = cuda._error
     monkeypatch.setattr(cuda, "_error", lambda results, exact: error(results, exact) + 1)
-    monkeypatch.setitem(cuda.PEERS, "CuPy", lambda *_: 1 / 0)
+    monkeypatch.setitem(cuda.GPU_PEERS, "CuPy", lambda *_: 1 / 0)
     assert cuda.main(["--dry-run", "polynomial"]) == 1
     shown = capsys.readouterr().out
     assert "WRONG" in shown and "CuPy stands aside: ZeroDivisionError" in shown

@@ -22,7 +22,7 @@ from numpy.testing.overrides import get_overridable_numpy_ufuncs
 import eqfuse as ef
 from eqfuse import dtypes
 from eqfuse.errors import EqfuseError, ShapeError, TraceError, UnsupportedOp
-from eqfuse.frontends.numpy.registry import UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_UFUNCS
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.text import parse
@@ -93,9 +93,10 @@ def misfit(fn: Callable[..., Any], *args: Any) -> str | None:
 REFUSED = {np.spacing: dtypes.FLOAT8[:1], scipy.special.ndtr: (np.dtype("c8"), np.dtype("c16"))}
 SPECIAL = {getattr(scipy.special, name) for name in ("erf", "erfc", "expit", "logit", "ndtr", "xlogy")}
 ELEMENTWISE = sorted(  # (SciPy's polynomials would count up to the largest int64)
-    (f for f in UFUNCS.keys() & (get_overridable_numpy_ufuncs() | SPECIAL) if f.signature is None and f.nin <= 2),
+    (f for f in TRACED_UFUNCS.keys() & (get_overridable_numpy_ufuncs() | SPECIAL)
+     if f.signature is None and f.nin <= 2),
     key=lambda f: f.__name__,
-)
+)  # fmt: skip
 
 
 def in_turn(number: int, *chosen: int) -> bool:

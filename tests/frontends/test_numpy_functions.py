@@ -9,11 +9,11 @@ import pytest
 import scipy.special
 from numpy.testing.overrides import get_overridable_numpy_ufuncs
 
-from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, TRACED_UFUNCS
 from tests.frontends.agreement import DTYPES, agrees, sample
 
 # NumPy's own are tried by test_dtypes.py, in every combination of dtypes, and by test_overrides.py, of every shape
-SPECIAL = sorted(UFUNCS.keys() - get_overridable_numpy_ufuncs(), key=lambda f: f.__name__)
+SPECIAL = sorted(TRACED_UFUNCS.keys() - get_overridable_numpy_ufuncs(), key=lambda f: f.__name__)
 UNARY = [f for f in SPECIAL if f.nin == 1]
 BINARY = [f for f in SPECIAL if f.nin == 2 and f.signature is None]
 SHAPES = ((), (0,), (1,), (3, 1), (2, 3, 4))
@@ -290,4 +290,4 @@ def test_scipy_ufuncs_agree_where_intermediate_values_are_extreme():
 
 
 def test_every_registered_function_is_a_numpy_function():
-    assert all(callable(f) and f.__module__.split(".")[0] == "numpy" for f in FUNCTIONS)
+    assert all(callable(f) and f.__module__.split(".")[0] == "numpy" for f in TRACED_FUNCTIONS)

@@ -18,7 +18,7 @@ pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 pytest.importorskip("onnxruntime", reason="running ONNX models needs the package onnxruntime")
 
 from eqfuse.frontends.onnx import families as families  # fills the table
-from eqfuse.frontends.onnx.table import TABLE
+from eqfuse.frontends.onnx.table import ONNX_OPERATORS
 from tests.frontends.onnx_random.checks import wrong
 from tests.frontends.onnx_random.models import random_model
 from tests.frontends.onnx_random.reduce import program, reduced
@@ -41,7 +41,7 @@ def judge(seeds: range, folder: Path) -> None:
 
 
 def test_every_operator_of_onnxs_own_domain_is_drawn() -> None:
-    operators = {name for domain, name in TABLE if not domain}
+    operators = {name for domain, name in ONNX_OPERATORS if not domain}
     assert operators and not operators - DRAWN.keys(), "a row of tests/frontends/onnx_random/ draws each"
 
 

@@ -19,7 +19,7 @@ from eqfuse.dtypes import supported
 from eqfuse.errors import EqfuseError, TraceError
 from eqfuse.frontends.numpy.reference import functions, ufuncs
 from eqfuse.frontends.numpy.refused import refusal
-from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, TRACED_UFUNCS
 from eqfuse.ir.pytree import flatten
 from eqfuse.ops.numpy_names import title
 from tests.frontends import numpy_cases, numpy_library_cases
@@ -108,11 +108,11 @@ def same(wanted: Any, got: Any, exact: bool) -> None:
 
 def test_every_overridable_ufunc_is_supported_or_refused_by_name_and_none_is_both():
     for ufunc in get_overridable_numpy_ufuncs():
-        assert (ufunc in UFUNCS) != (refusal(title(ufunc)) is not None), title(ufunc)
+        assert (ufunc in TRACED_UFUNCS) != (refusal(title(ufunc)) is not None), title(ufunc)
 
 
 def test_every_overridable_function_is_supported_or_refused_by_name_and_none_is_both():
-    known = {title(f) for f in FUNCTIONS}
+    known = {title(f) for f in TRACED_FUNCTIONS}
     undecided = {title(f) for f in get_overridable_numpy_array_functions()
                  if (title(f) in known) == (refusal(title(f)) is not None)}  # fmt: skip
     assert not undecided
@@ -120,7 +120,7 @@ def test_every_overridable_function_is_supported_or_refused_by_name_and_none_is_
 
 def test_every_supported_function_has_a_case():
     listed = {title(f) for f in get_overridable_numpy_array_functions()}
-    assert not (listed & {title(f) for f in FUNCTIONS}) - CASES.keys()
+    assert not (listed & {title(f) for f in TRACED_FUNCTIONS}) - CASES.keys()
 
 
 def test_as_many_are_supported_as_promised():
@@ -145,7 +145,7 @@ def values(dtype: str) -> np.ndarray:
     return sample((6,), dtype)
 
 
-ELEMENTWISE = [f for f in get_overridable_numpy_ufuncs() if f in UFUNCS and f.signature is None]
+ELEMENTWISE = [f for f in get_overridable_numpy_ufuncs() if f in TRACED_UFUNCS and f.signature is None]
 LOOSE = {"log1p": 4}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.frontends.numpy.registry import UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_UFUNCS
 from tests.frontends.python_numbers import DTYPES, KINDS, OPERATORS, UNARY, beyond_int64, misfits, report, values
 from tests.support.drawing import many
 
@@ -46,7 +46,8 @@ def test_a_bool_array_to_the_power_of_a_python_int_is_refused_as_its_dtype_would
 
 
 BINARY = sorted(
-    (f for f in UFUNCS if f.nin == 2 and f.signature is None and hasattr(np, f.__name__)), key=lambda f: f.__name__
+    (f for f in TRACED_UFUNCS if f.nin == 2 and f.signature is None and hasattr(np, f.__name__)),
+    key=lambda f: f.__name__,
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.gradients.table import TABLE as DERIVATIVES
+from eqfuse.gradients.table import DERIVATIVES
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import TensorType

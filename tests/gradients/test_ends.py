@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from eqfuse.gradients.table import TABLE as DERIVATIVES
+from eqfuse.gradients.table import DERIVATIVES
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 from tests.support.derivatives import curvature, tangent

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqfuse.gradients.table import TABLE as DERIVATIVES
+from eqfuse.gradients.table import DERIVATIVES
 from eqfuse.ops import TABLE
 from eqfuse.ops.types import TensorType
 from tests.support.derivatives import pairing, whole_numbers

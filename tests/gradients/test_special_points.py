@@ -14,7 +14,7 @@ from numpy.testing.overrides import get_overridable_numpy_ufuncs
 import eqfuse as ef
 from eqfuse.errors import DtypeError
 from eqfuse.frontends.numpy import ufuncs  # noqa: F401  (which fills the registry)
-from eqfuse.frontends.numpy.registry import UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_UFUNCS
 from eqfuse.ops.elementwise import UFUNCS as OPERATORS
 from tests.support.some import some
 
@@ -48,7 +48,7 @@ def _of_floats(ufunc: np.ufunc) -> bool:
 
 
 NUMPY = set(get_overridable_numpy_ufuncs())
-CHECKED = [u for u in UFUNCS if _of_floats(u) and (u in NUMPY or u not in OPERATORS.values())]
+CHECKED = [u for u in TRACED_UFUNCS if _of_floats(u) and (u in NUMPY or u not in OPERATORS.values())]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

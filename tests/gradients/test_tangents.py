@@ -10,7 +10,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.gradients.linalg import ROWS as LINALG
 from eqfuse.gradients.loops import ROWS as LOOPS
-from eqfuse.gradients.table import TABLE as DERIVATIVES
+from eqfuse.gradients.table import DERIVATIVES
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS
 from tests.support.derivatives import difference, tangent

@@ -11,7 +11,7 @@ import pytest
 
 from eqfuse.dtypes import epsilon, kind
 from eqfuse.errors import DtypeError, UnsupportedOp
-from eqfuse.gradients.table import TABLE as DERIVATIVES
+from eqfuse.gradients.table import DERIVATIVES
 from eqfuse.ops import TABLE
 from eqfuse.ops.elementwise import UFUNCS, loop_dtypes
 from tests.support.derivatives import difference, tangent

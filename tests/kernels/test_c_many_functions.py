@@ -15,7 +15,7 @@ from eqfuse.emit.c import functions
 from eqfuse.emit.c.kernels import CKernel, module_text
 from eqfuse.emit.c.vector_math import ARGUMENTS
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.machine.c_compiler import find
+from eqfuse.machine.c_compiler import find_compiler
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import emitted, run_all
 from tests.support.kernels import add, body, data, mul, number, read, reduced
@@ -118,7 +118,7 @@ def test_few_calls_are_pasted_in() -> None:
 @pytest.fixture
 def in_assembler() -> Callable[[str], str]:
     """What the compiler makes of a text, as assembler."""
-    compiler = find()
+    compiler = find_compiler()
     if "clang" in compiler.version or "zig" in compiler.version:
         pytest.skip("clang has no functions of vectors: all are pasted in")
 

@@ -16,8 +16,8 @@ CALLS: dict[str, Callable[..., None]] = {
     "cholesky_change": cholesky.cholesky_change, "cholesky_cotangent": cholesky.cholesky_cotangent,
 }  # fmt: skip
 BORDERS = {
-    "inv_triangular": [inverses.SMALL, inverses.WHOLE, 2 * inverses.WHOLE],
-    "inv_slogdet": [inverses.FACTORED, 3 * inverses.WHOLE],
+    "inv_triangular": [inverses.NUMPY_ORDER, inverses.LAPACK_ORDER, 2 * inverses.LAPACK_ORDER],
+    "inv_slogdet": [inverses.FACTORED_ORDER, 3 * inverses.LAPACK_ORDER],
     "cholesky_change": [5], "cholesky_cotangent": [cholesky.BLOCK, 2 * cholesky.BLOCK + 5],
 }  # fmt: skip
 

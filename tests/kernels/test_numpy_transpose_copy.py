@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eqfuse.emit.numpy.kernels import emit_kernel
-from eqfuse.emit.numpy.transpose_copy import BUFFER, block_count, copy_transposed, run_axis
+from eqfuse.emit.numpy.transpose_copy import COPY_BUFFER, block_count, copy_transposed, run_axis
 from eqfuse.ir.graph import Node, node
 from eqfuse.plan.plan import Kernel
 from tests.support.kernels import (
@@ -46,7 +46,7 @@ def source(kind: str, graph) -> str:
 @pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "complex128"])
 @pytest.mark.parametrize("shape", [(300, 170), (17, 900), (3, 40, 5, 33), (1, 64, 64), (7,), (2, 1000, 20)])
 def test_a_copy_by_blocks_is_the_array_in_every_order_of_its_axes(shape, dtype):
-    room = np.empty(BUFFER, np.uint8)
+    room = np.empty(COPY_BUFFER, np.uint8)
     whole = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
     for order in permutations(range(len(shape))):
         for x in (whole.transpose(order), whole.transpose(order)[..., ::2], whole.transpose(order)[::-1]):

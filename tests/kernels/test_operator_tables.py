@@ -17,12 +17,12 @@ from eqfuse.emit.cuda import calls
 from eqfuse.emit.cuda import ops as cuda
 from eqfuse.emit.cuda.scheduling import cupy_names
 from eqfuse.emit.cuda.scheduling.host import UFUNC_NAMES
-from eqfuse.emit.numpy.table import ROWS as NUMPY
+from eqfuse.emit.numpy.table import NUMPY_ROWS as NUMPY
+from eqfuse.emit.onnx.table import ONNX_WRITERS as ONNX
 from eqfuse.emit.onnx.table import REFUSED
-from eqfuse.emit.onnx.table import TABLE as ONNX
 from eqfuse.errors import DtypeError, EqfuseError, LawError
 from eqfuse.frontends.numpy.trace import spec, trace
-from eqfuse.gradients.table import TABLE as DERIVATIVES
+from eqfuse.gradients.table import DERIVATIVES
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.ir.running_errors import running_errors
 from eqfuse.ops import TABLE, Op
@@ -89,7 +89,7 @@ def cuda_emission(op: Op) -> bool:
     if op.name not in UFUNCS:
         return op.name in calls.CALLS or op.name in LOOPS or op.name in (*LEAVES, "slice", "slice_scatter")
     inside = any(cuda.emits(op.name, [d] * op.arity, d) for d in TENSORS)  # type: ignore[operator]
-    return inside or UFUNC_NAMES[op.name] in cupy_names.LOOPS or op.name in SPECIAL
+    return inside or UFUNC_NAMES[op.name] in cupy_names.CUPY_LOOPS or op.name in SPECIAL
 
 
 def onnx_export(op: Op) -> bool:

@@ -26,7 +26,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
 from eqfuse.egraph import saturate as stop
 from eqfuse.extract.covers.cover import Group
-from eqfuse.extract.covers.nearest import NEAR
+from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST
 from eqfuse.extract.memory.timeline import SegmentMemory, TimelineStep
 from eqfuse.ir.pytree import flatten
 from eqfuse.rewrites import select
@@ -136,7 +136,7 @@ def test_each_level_is_met_on_the_way_down_and_each_is_right(clock: Clock) -> No
         prices.append(program.report.predicted_seconds)
         assert right(program, graph) and sum(program.report.searched.values()) == len(graph.operators)
     assert list(dict.fromkeys(met)) == [ALL_LAWS, FUSION_ONLY, AS_WRITTEN]
-    near = 1 + NEAR  # of plans about as cheap, that nearest to the program as written is taken
+    near = 1 + ABOVE_CHEAPEST  # of plans about as cheap, that nearest to the program as written is taken
     assert all(more <= near * less for more, less in itertools.pairwise(prices)), "more time gave a costlier plan"
 
 

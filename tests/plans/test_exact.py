@@ -22,7 +22,7 @@ from eqfuse.extract import choose, exact, flow
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers import area_flow
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.extract.covers.nearest import NEAR
+from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST
 from eqfuse.extract.solver import binary
 from eqfuse.extract.solver.binary import BinaryProgram, Solution, minimise
 from eqfuse.extract.solver.columns import Column, Columns
@@ -43,7 +43,7 @@ def test_no_heuristic_beats_it_and_its_bound_holds(seed: int) -> None:
     plan = choose(space, device, "exact")
     assert plan.bound is not None and plan.bound <= seconds(plan) * (1 + 1e-9)
     assert seconds(plan) <= seconds(choose(space, device, "flow")) * (1 + 1e-12)
-    assert plan.gap is not None and plan.gap < 1e-4 + NEAR
+    assert plan.gap is not None and plan.gap < 1e-4 + ABOVE_CHEAPEST
     for segment in space.segments:
         best, _ = exact.optimum(segment, device)
         assert best.bound is not None and best.cost <= best.bound * (1 + 1e-4)
@@ -179,7 +179,7 @@ def test_the_gap_is_reported_and_explained() -> None:
 
     program = ef.compile(normalise, ef.spec((512, 512)), extractor="exact")
     gap = program.report.optimality_gap
-    assert gap is not None and 0 <= gap < NEAR + 1e-4  # one that is nearer to what was written may be chosen
+    assert gap is not None and 0 <= gap < ABOVE_CHEAPEST + 1e-4  # one that is nearer to what was written may be chosen
     assert "from the optimum" in str(program.explain())
     assert ef.compile(normalise, ef.spec((512, 512))).report.optimality_gap is None
 

@@ -12,7 +12,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import as_written
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.extract.moves.merge import MergeState, merge
+from eqfuse.extract.moves.merge import MergeState, merge_groups
 from eqfuse.extract.unfused import unfused_cover
 
 CPU = DEVICES["cpu"]
@@ -38,7 +38,7 @@ def makers_visited(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
     own = MergeState._makers
     with monkeypatch.context() as patched:
         patched.setattr(MergeState, "_makers", lambda pool, number: asked.append(number) or own(pool, number))
-        merge(cover)
+        merge_groups(cover)
     assert len(cover.groups) == count
     return len(asked)
 

@@ -14,7 +14,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import exact, flow
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.extract.covers.nearest import NEAR, added_operators, nearest
+from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST, added_operators, nearest
 from eqfuse.plan.plan import Plan
 from tests.support.random_graphs import random_graph, scrambled
 
@@ -40,8 +40,8 @@ def test_no_cover_as_cheap_is_nearer(seed: int, extract: Extractor) -> None:
     for segment in ef.saturate(graph).segments:
         best, _, covers = flow.search(segment, device)
         got = extract(segment, device)
-        assert got.cost <= best.cost * (1 + NEAR)
-        close = [c for c in covers if c.cost <= got.cost and c.cost <= best.cost * (1 + NEAR)]
+        assert got.cost <= best.cost * (1 + ABOVE_CHEAPEST)
+        close = [c for c in covers if c.cost <= got.cost and c.cost <= best.cost * (1 + ABOVE_CHEAPEST)]
         assert all(added_operators(got, segment) <= added_operators(c, segment) for c in close)
 
 

@@ -14,7 +14,7 @@ from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
 from eqfuse.extract import choose, flow
-from eqfuse.extract.covers.nearest import NEAR
+from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST
 from eqfuse.ir.graph import Graph
 from tests.support.drawing import many
 from tests.support.random_graphs import random_graph
@@ -38,7 +38,7 @@ def never_costlier(graph: Graph, devices: Sequence[str] = ("cpu", "a100")) -> No
         strict, default, approximate = (cheapest(space, device) for space in spaces)
         assert approximate <= default * (1 + 1e-9) and default <= strict * (1 + 1e-9), device
         plans = [choose(space, DEVICES[device], proved=False).seconds for space in spaces]
-        assert plans[2] <= plans[1] * (1 + NEAR) and plans[1] <= plans[0] * (1 + NEAR), device
+        assert plans[2] <= plans[1] * (1 + ABOVE_CHEAPEST) and plans[1] <= plans[0] * (1 + ABOVE_CHEAPEST), device
 
 
 def of_suite(id: str) -> Graph:

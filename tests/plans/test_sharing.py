@@ -19,7 +19,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 from eqfuse.rewrites import book
-from eqfuse.rewrites.procedures.shared_operands import PARTS
+from eqfuse.rewrites.procedures.shared_operands import PART_LAWS
 
 F = np.float32
 GPU = DEVICES["a100"]
@@ -164,7 +164,7 @@ def test_strict_numerics_and_no_laws_leave_every_product_alone() -> None:
 
 
 def test_the_laws_that_find_parts_equal_are_of_the_book() -> None:
-    assert set(PARTS) <= {law.name for law in book()}
+    assert set(PART_LAWS) <= {law.name for law in book()}
 
 
 def test_views_of_one_array_are_read_one_beside_the_other() -> None:

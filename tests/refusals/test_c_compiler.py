@@ -91,7 +91,7 @@ def test_a_bad_cc_is_passed_over_for_a_good_gcc(tmp_path: Path, monkeypatch: pyt
     script(tmp_path / "bin" / "cc", BAD["writes an object that crashes"])
     good = script(tmp_path / "bin" / "gcc", f'{REAL} "$@"')
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    assert c_compiler.find().command == (str(good),)
+    assert c_compiler.find_compiler().command == (str(good),)
     Saxpy(1).run().check()
 
 
@@ -126,20 +126,20 @@ def test_a_flag_that_a_compiler_does_not_take_is_left_out_and_remembered(
     flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", str(picky(tmp_path, flag)))
-    assert set(c_compiler.find().flags) == {*FLAGS, *WANTED} - {flag}
+    assert set(c_compiler.find_compiler().flags) == {*FLAGS, *WANTED} - {flag}
     calls = (tmp_path / "calls").read_text()
     monkeypatch.setattr(c_compiler, "_compilers", {})
-    assert set(c_compiler.find().flags) == {*FLAGS, *WANTED} - {flag}
+    assert set(c_compiler.find_compiler().flags) == {*FLAGS, *WANTED} - {flag}
     assert (tmp_path / "calls").read_text() == calls
     Saxpy(1).run().check()
 
 
 def test_flags_that_were_kept_are_never_others_than_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    c_compiler.find()
+    c_compiler.find_compiler()
     (path,) = (tmp_path / "cache" / "c").glob("*.flags")
     path.write_bytes(c_compiler.sealed(path.stem, b'["-fplugin=evil.so", "-march=native"]'))
     monkeypatch.setattr(c_compiler, "_compilers", {})
-    assert c_compiler.find().flags == (*FLAGS, "-march=native")
+    assert c_compiler.find_compiler().flags == (*FLAGS, "-march=native")
 
 
 def test_a_compiler_without_a_flag_that_results_depend_on_is_refused(
@@ -187,8 +187,8 @@ def test_a_compiler_that_fails_at_one_text_ends_in_an_error(
 ) -> None:
     path = script(tmp_path / "bin" / "cc", f'if grep -q BAD kernel.c; then {body}; else {REAL} "$@"; fi')
     monkeypatch.setenv("CC", str(path))
-    compiler = replace(c_compiler.find(), seconds=0.7)
-    monkeypatch.setattr(c_objects, "find", lambda: compiler)
+    compiler = replace(c_compiler.find_compiler(), seconds=0.7)
+    monkeypatch.setattr(c_objects, "find_compiler", lambda: compiler)
     with pytest.raises(CompilerError, match=match) as error:
         loaded_library("int BAD;")
     assert "\x1b" not in str(error.value)
@@ -211,7 +211,7 @@ def test_an_interrupt_ends_the_compilers_at_work(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("CC", str(script(tmp_path / "bin" / "cc", body)))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    c_compiler.find()
+    c_compiler.find_compiler()
     finished = []
     Interrupts().during(lambda: finished.append(load_all([f"int SLOW{n};" for n in range(2)])), 0.5, 0, 1)
     assert not finished
@@ -243,7 +243,7 @@ def test_the_compiler_of_the_wheel_ziglang_will_do(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CC", named)
     monkeypatch.setattr(c_compiler, "PATIENCE", 20.0)
-    assert c_build.is_zig(c_compiler.find().command)
+    assert c_build.is_zig(c_compiler.find_compiler().command)
     Saxpy(1).run().check()
 
 

@@ -28,8 +28,8 @@ PATIENCE = 60
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder."""
-    compiler = c_compiler.find()
-    monkeypatch.setattr(c_objects, "find", lambda: compiler)  # tried once for all tests
+    compiler = c_compiler.find_compiler()
+    monkeypatch.setattr(c_objects, "find_compiler", lambda: compiler)  # tried once for all tests
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "cache"))
     return forgetting(tmp_path / "cache" / "c", monkeypatch)
 

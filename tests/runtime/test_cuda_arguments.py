@@ -190,9 +190,9 @@ def test_an_array_of_torch_is_known_by_its_bounds_and_strides(torch):
         assert strides == (None if array.flags.c_contiguous else array.strides)
         assert not array.size or device_arrays.bounds(view) == np.lib.array_utils.byte_bounds(array)
     names = ("bfloat16", "bool", "complex64", "float64", "uint8", "int16")
-    assert all(device_arrays.dtype_of(torch.ones(3, dtype=getattr(torch, name))).name == name for name in names)
+    assert all(device_arrays.array_dtype(torch.ones(3, dtype=getattr(torch, name))).name == name for name in names)
     with pytest.raises(ef.TraceError, match=r"dtype torch\.bits8, which NumPy has not"):
-        device_arrays.dtype_of(SimpleNamespace(dtype="torch.bits8"))
+        device_arrays.array_dtype(SimpleNamespace(dtype="torch.bits8"))
 
 
 @emulated

@@ -17,7 +17,7 @@ from eqfuse.cost.profiles import device
 from eqfuse.emit.cuda import calls as cuda_calls
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule, calls_schedule
-from eqfuse.emit.cuda.scheduling.cupy_names import LOOPS, SIGNATURES, VERSION
+from eqfuse.emit.cuda.scheduling.cupy_names import CUPY_LOOPS, SIGNATURES, VERSION
 from eqfuse.emit.cuda.scheduling.host import UFUNC_NAMES
 from eqfuse.errors import EqfuseError, ShapeError
 from eqfuse.ir.graph import Graph, Node, node
@@ -94,8 +94,8 @@ def test_every_name_that_a_plan_may_call_is_in_the_table():
     table = "eqfuse/emit/cuda/scheduling/cupy_names.json"
     renew = f"{table}: where CuPy is installed, run python -m tests.support.cupy_reference"
     assert functions - modules == SIGNATURES.keys(), renew
-    assert LOOPS.keys() <= ufuncs, renew
-    lacking = {name for name in ufuncs if name not in LOOPS}
+    assert CUPY_LOOPS.keys() <= ufuncs, renew
+    lacking = {name for name in ufuncs if name not in CUPY_LOOPS}
     assert not [name for name in lacking if not name.startswith("special.")], renew
     assert len(lacking) == 52, renew
 
@@ -106,7 +106,7 @@ def test_the_table_is_what_the_installed_cupy_has():
     except Exception as error:  # an unwritable home is an OSError
         pytest.skip(f"CuPy cannot be imported here: {error}")
     here = cupy_reference.read()
-    for kind, known in (("functions", SIGNATURES), ("ufuncs", {k: " ".join(sorted(v)) for k, v in LOOPS.items()})):
+    for kind, known in (("functions", SIGNATURES), ("ufuncs", {k: " ".join(sorted(v)) for k, v in CUPY_LOOPS.items()})):
         installed = {k: " ".join(sorted(v.split())) if kind == "ufuncs" else v for k, v in here[kind].items()}
         if cupy.__version__ == VERSION:
             assert installed == known, "run python -m tests.support.cupy_reference"
@@ -125,7 +125,7 @@ def test_every_ufunc_runs_for_every_dtype_on_the_device_or_says_that_it_runs_on_
         given = [abs(arrays[a]).astype(dtype) if name == "power" else arrays[a] for a in call.args]
         source = calls_of(call).source
         loop = f"{dtype.char * ufunc.nin}->{call.dtype.char}"
-        on_device = loop in LOOPS.get(UFUNC_NAMES[name], ())
+        on_device = loop in CUPY_LOOPS.get(UFUNC_NAMES[name], ())
         assert on_device != (f"on_host({name!r}, [" in source)
         agree([call], *given)
 

@@ -323,7 +323,8 @@ time.sleep(0.2)
 @pytest.mark.parametrize("checked", ["thread", "address,undefined"])
 def test_sanitizers_find_nothing_in_the_threads(checked: str, tmp_path: Path) -> None:
     sources = [ROOT / "tests" / "runtime" / "native_threads.c", Path(c_threads.__file__).parent / "c_threads.c"]
-    command = [*c_compiler.find().command, "-g", "-O1", "-w", "-pthread", f"-fsanitize={checked}", *map(str, sources)]
+    compiler = c_compiler.find_compiler().command
+    command = [*compiler, "-g", "-O1", "-w", "-pthread", f"-fsanitize={checked}", *map(str, sources)]
     build = subprocess.run([*command, "-o", str(tmp_path / "stress"), "-lm"], capture_output=True, text=True)
     if build.returncode:
         pytest.skip(f"no sanitizer: {build.stderr[:200]}")

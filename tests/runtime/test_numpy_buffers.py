@@ -9,7 +9,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.emit.numpy.executable import NumpyExecutable
-from eqfuse.emit.numpy.temporaries import BUFFER
+from eqfuse.emit.numpy.temporaries import UFUNC_BUFFER
 from tests.support.kernels import CPU
 
 
@@ -43,7 +43,7 @@ def test_buffers_are_short_where_large_arrays_have_gaps(function: Any, size: int
     x = np.random.default_rng(0).random((size, size))
     program = ef.compile(function, x, target=CPU)
     np.testing.assert_allclose(program(x), function(x), rtol=1e-12)
-    assert seen == [BUFFER if short else np.getbufsize()]
+    assert seen == [UFUNC_BUFFER if short else np.getbufsize()]
 
 
 def test_the_users_buffers_and_error_state_are_as_before_after_a_call(seen: list[int]) -> None:
@@ -59,4 +59,4 @@ def test_the_users_buffers_and_error_state_are_as_before_after_a_call(seen: list
             assert np.getbufsize() == 4096
     finally:
         np.setbufsize(before)
-    assert seen == [BUFFER]
+    assert seen == [UFUNC_BUFFER]

@@ -63,7 +63,7 @@ def _signature(function: Any) -> str:
 
 
 def main() -> None:
-    cupy_names.TABLE.write_text(json.dumps(read(), indent=1) + "\n", "utf-8")
+    cupy_names.NAMES_FILE.write_text(json.dumps(read(), indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 
 from eqfuse.gradients.expr import Expr
 from eqfuse.gradients.linearise import changes
-from eqfuse.gradients.table import TABLE
+from eqfuse.gradients.table import DERIVATIVES
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, values_of
 from eqfuse.ops.types import TensorType
 
@@ -61,7 +61,7 @@ def pairing(op: str, position: int, xs: Sequence[np.ndarray], y: np.ndarray, att
     """<A x, y> and <x, transpose(A) y>, where A is what the argument `position` adds to the result."""
     inputs = [const(x) if i != position else input_node("x", TensorType(x.dtype, x.shape)) for i, x in enumerate(xs)]
     applied = node(op, inputs, attrs)
-    transpose = TABLE[op].transpose
+    transpose = DERIVATIVES[op].transpose
     assert transpose is not None
     back = transpose(applied, position, Expr(const(y))).node
     assert back.type == inputs[position].type

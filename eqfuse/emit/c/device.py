@@ -16,7 +16,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.rates import ROUNDING
 from eqfuse.emit.numpy import device as numpy_device
 from eqfuse.errors import TargetUnavailable
-from eqfuse.machine.c_compiler import find
+from eqfuse.machine.c_compiler import find_compiler
 
 GIGAHERTZ = 3.0  # of a server core while all work: 2.6 to 3.7 by the data sheets of Xeon and EPYC since 2020
 LOADS = 1.0  # vector additions a cycle whose operands come from the nearest cache: two loads and a store
@@ -26,7 +26,7 @@ CALL = 2e-7  # seconds of a call of a C function from Python, and the line of th
 
 def device() -> Device:
     """TargetUnavailable where there is no C compiler."""
-    find()
+    find_compiler()
     return compiled_device(numpy_device())
 
 
@@ -46,7 +46,7 @@ def compiled_device(here: Device, width: int | None = None) -> Device:
 def vector_bytes() -> int:
     """Of a vector of this CPU, as NumPy found its features when it was loaded, if the compiler makes code for it."""
     with suppress(TargetUnavailable):
-        if "-march=native" not in find().flags:
+        if "-march=native" not in find_compiler().flags:
             return BASELINE
     features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
     return 64 if features.get("AVX512F") else 32 if features.get("AVX2") else BASELINE

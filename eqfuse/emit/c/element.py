@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, partial_dtype
-from eqfuse.emit.c.nest import NAMES, Access, aligned
+from eqfuse.emit.c.nest import AXES, Access, aligned
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_gather, is_known_number, is_load, is_reduction
 from eqfuse.emit.c.places import Places
@@ -192,7 +192,7 @@ class Elements:
         return self._index(self.nest.steps(access), access.offset, [])
 
     def _index(self, steps: Sequence[int | str], offset: int | str, more: Sequence[str]) -> str:
-        terms = [_times(step, NAMES[d]) for d, step in enumerate(steps) if step]
+        terms = [_times(step, AXES[d]) for d, step in enumerate(steps) if step]
         terms += more
         if offset or not terms:
             terms.append(str(offset))
@@ -210,7 +210,7 @@ class Elements:
         if len(counted) != 1:
             return "unit"
         alone = counted[0] not in (*self.nest.inside, self.nest.vector)
-        return NAMES[counted[0]] if alone else "part" if counted[0] == self.schedule.split else "unit"
+        return AXES[counted[0]] if alone else "part" if counted[0] == self.schedule.split else "unit"
 
     def unit_lines(self) -> list[str]:
         """The lines that find where in each dimension a unit stands."""
@@ -221,7 +221,7 @@ class Elements:
             step //= count
             text = "unit" if step == 1 else f"unit / {step}"
             text += "" if step * count == self.nest.units else f" % {count}"
-            dim, name = self.nest.dims[d], NAMES[d]
+            dim, name = self.nest.dims[d], AXES[d]
             own = name if d not in (*self.nest.inside, self.nest.vector) else "part" if d == self.schedule.split else ""
             if own and own != self.unit:
                 lines.append(f"const long {own} = {text};")
@@ -238,22 +238,22 @@ class Elements:
         """The first index of a unit along dimension `d`, and the one after its last."""
         if self.nest.is_line:
             return self.bounds
-        dim, name = self.nest.dims[d], NAMES[d]
+        dim, name = self.nest.dims[d], AXES[d]
         return (f"{name}_begin", f"{name}_end") if dim.blocks > 1 else ("0", str(dim.extent))
 
     def cell_ends(self, d: int) -> tuple[str, str]:
         """The same of what a cell has of the unit."""
-        return (f"{NAMES[d]}_from", f"{NAMES[d]}_to") if d in self.schedule.seams else self.ends(d)
+        return (f"{AXES[d]}_from", f"{AXES[d]}_to") if d in self.schedule.seams else self.ends(d)
 
     def loop_head(self, d: int, whole: bool = False) -> str:
         """Of a loop over a cell's part of a unit, or the `whole`."""
-        (first, last), name = self.ends(d) if whole else self.cell_ends(d), NAMES[d]
+        (first, last), name = self.ends(d) if whole else self.cell_ends(d), AXES[d]
         return f"for (long {name} = {first}; {name} < {last}; {name}++)"
 
     def column(self) -> str:
         """The place of an element among the columns of a unit."""
         first, _ = self.ends(self.nest.vector)
-        name = NAMES[self.nest.vector]
+        name = AXES[self.nest.vector]
         return name if first == "0" else f"{name} - {first}"
 
     def accumulated(self, name: str) -> str:
@@ -272,7 +272,7 @@ class Elements:
     def _in_unit(self, d: int) -> str:
         """The index along dimension `d` from the unit's first on."""
         first, _ = self.ends(d)
-        return NAMES[d] if first == "0" else f"({NAMES[d]} - {first})"
+        return AXES[d] if first == "0" else f"({AXES[d]} - {first})"
 
     def part(self, n: Node) -> str:
         """Where the result of a part of a row is kept."""

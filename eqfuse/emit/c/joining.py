@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import Elements, loop
-from eqfuse.emit.c.nest import NAMES, aligned
+from eqfuse.emit.c.nest import AXES, aligned
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_load, is_reduction
 from eqfuse.emit.c.schedule import LoopsSchedule
@@ -70,7 +70,7 @@ class Joining(Elements):
         """Over the kept dimensions."""
         for d in reversed(range(len(self.nest.dims))):
             if d not in self.reduced:
-                name = NAMES[d]
+                name = AXES[d]
                 lines = loop(f"for (long {name} = 0; {name} < {self.nest.dims[d].extent}; {name}++)", lines)
         return lines
 

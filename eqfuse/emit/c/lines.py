@@ -12,7 +12,7 @@ from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import FAR, loop
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, held_elements
-from eqfuse.emit.c.nest import NAMES, Access
+from eqfuse.emit.c.nest import AXES, Access
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass, Strip, by_scans, is_gather, is_load, is_scan
 from eqfuse.emit.c.reductions import AHEAD, Reductions
@@ -98,7 +98,7 @@ class Lines(Reductions):
             return [f"{kind} {name}[{strip.width}];", *over]
         self._forget()
         self.top += [f"{kind} {name}[{(strip.rows + 1) * strip.width}];", f"long {name}_next = 0;"]
-        row = NAMES[self.nest.counted[0]]
+        row = AXES[self.nest.counted[0]]
         head = f"for (long ahead = {name}_next > {row} ? {name}_next : {row}; ahead <= {row} + {strip.rows}; ahead++)"
         return [*loop(head, [f"const long {row} = ahead;", *unit, *over]), f"{name}_next = {row} + {strip.rows + 1};"]
 
@@ -115,12 +115,12 @@ class Lines(Reductions):
         name, strip = self.strips[n]
         rows, along = strip.shifts[n]
         if strip.rows:
-            row, start = NAMES[self.nest.counted[0]], f"{name}_{rows}"
+            row, start = AXES[self.nest.counted[0]], f"{name}_{rows}"
             place = f"({row} + {rows}) % {strip.rows + 1} * {strip.width}"
             line = f"{ops.computed(n.dtype)} *const {start} = {name} + {place};"
             unit += [line] * (line not in unit)
             name = start
-        terms = [NAMES[self.nest.vector], f" - {self._strip_ends[0]}", f" + {strip.before + along}"]
+        terms = [AXES[self.nest.vector], f" - {self._strip_ends[0]}", f" + {strip.before + along}"]
         return f"{name}[{''.join(term for term in terms if term not in (' - 0', ' + 0'))}]"
 
     @property
@@ -131,7 +131,7 @@ class Lines(Reductions):
         return self.cell_ends(self.nest.vector) if is_whole else ("strip", "end")
 
     def _over_strip(self, inner: list[str], before: int = 0, ahead: int = 0) -> list[str]:
-        name, (first, last) = NAMES[self.nest.vector], self._strip_ends
+        name, (first, last) = AXES[self.nest.vector], self._strip_ends
         begin, end = f"{first}{f' - {before}' * bool(before)}", f"{last}{f' + {ahead}' * bool(ahead)}"
         return [self.simd([], inner), *loop(f"for (long {name} = {begin}; {name} < {end}; {name}++)", inner)]
 
@@ -207,7 +207,7 @@ class Lines(Reductions):
         """What fetches the lines that later rows of a narrow block of columns read and write: where each row is on a
         page of its own, one after another would be waited for; behind the last row, where nothing may be, it does
         nothing."""
-        nest, name = self.nest, NAMES[self.nest.vector]
+        nest, name = self.nest, AXES[self.nest.vector]
         if not (nest.by_columns and nest.runs.blocks > 1 and nest.inside):
             return []
         first, last = self.cell_ends(nest.vector)

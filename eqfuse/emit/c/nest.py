@@ -19,11 +19,11 @@ from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
 
 SHORT = 16  # elements: a shorter dimension is no loop of vectors
-NEAR = 4  # steps at most between elements of which vectors are loaded whole and permuted
+PERMUTED_STEPS = 4  # steps at most between elements of which vectors are loaded whole and permuted
 ROW = 8  # elements of rows that one turn of the vector loop computes, at most
 BLOCK = 64  # extents of a block that is read across the axis it lies along
 TILE = 512  # elements of a vector loop at most, where a unit runs it several times
-NAMES = [*"ijklmnopq", *(f"axis{d}" for d in range(9, 64))]
+AXES = [*"ijklmnopq", *(f"axis{d}" for d in range(9, 64))]
 
 
 class Access(NamedTuple):
@@ -203,7 +203,7 @@ def _vector(dims: tuple[Dim, ...], arrays: Sequence[tuple[Access, int]]) -> int:
 
     def neighbours(d: int) -> tuple[bool, int, bool, int, int]:
         steps = [(abs(dims[d].step(a)), size * _touched(dims, a)) for a, size in arrays]
-        near = sum(size // step for step, size in steps if 1 <= step <= NEAR)
+        near = sum(size // step for step, size in steps if 1 <= step <= PERMUTED_STEPS)
         apart = 0 if whole else sum(size for a, size in arrays if abs(dims[d].step(a)) > 1)
         return dims[d].extent >= SHORT, -apart, dims[d].reduced and not whole, near, d
 

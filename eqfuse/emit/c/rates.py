@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.forms import Form
-from eqfuse.emit.c.nest import NEAR, Nest
+from eqfuse.emit.c.nest import PERMUTED_STEPS, Nest
 from eqfuse.emit.c.ops import PLACES, is_prepared
 from eqfuse.emit.c.passes import GATHERING, REDUCING, is_load, is_scan
 from eqfuse.ir.graph import Graph, Node, topological
@@ -165,7 +165,7 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
 def _apart(n: Node, step: int, device: Device) -> float:
     """Seconds to load an element of `n` where the next lies `step` elements on."""
     alone = device.element_seconds("transpose", {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64"))
-    return min(alone, APART * step * _addition(n.dtype, device)) if step <= NEAR else alone
+    return min(alone, APART * step * _addition(n.dtype, device)) if step <= PERMUTED_STEPS else alone
 
 
 def worked_on(n: Node) -> np.dtype:

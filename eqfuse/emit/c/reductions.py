@@ -16,7 +16,7 @@ from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import FAR, MISSED, loop
 from eqfuse.emit.c.fission import fission
 from eqfuse.emit.c.loops import partial_dtype
-from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.passes import Pass
 from eqfuse.emit.c.scans import Scans
 from eqfuse.ir.graph import Node, topological
@@ -59,11 +59,11 @@ class Reductions(Scans):
         """The same of a reduction that finds a place."""
         lines, kind = self.places(n), ops.computed(n.dtype)
         if self.nest.by_columns:
-            (index,) = (NAMES[d] for d in self.nest.inside)
+            (index,) = (AXES[d] for d in self.nest.inside)
             inner += lines.column_step(value, index, self.column())
             self.results[n] = f"({kind}){lines.name}_at[{self.column()}]"
         else:
-            inner += lines.step(value, f"{NAMES[self.nest.vector]} - {self._first_of_run}")
+            inner += lines.step(value, f"{AXES[self.nest.vector]} - {self._first_of_run}")
             self.results[n] = f"({kind}){lines.name}_at"
 
     @property
@@ -159,7 +159,7 @@ class Reductions(Scans):
             return [self.simd(names, inner), *loop(head, inner)]
         started, ended = self._runs(runs, number)
         run = self.run
-        (first, last), name = self.cell_ends(self.nest.vector), NAMES[self.nest.vector]
+        (first, last), name = self.cell_ends(self.nest.vector), AXES[self.nest.vector]
         if self.nest.runs.block <= run:
             return [*started, *self._turns(head, inner, names, number), *ended]
         end = f"run + {run} < {last} ? run + {run} : {last}"
@@ -175,7 +175,7 @@ class Reductions(Scans):
         is_last, along = number == len(self.form.passes) - 1, self.schedule.split == self.nest.vector
         if self.schedule.cascade is None or not (is_last and along):
             return []
-        name, block = NAMES[self.nest.vector], self.nest.runs.block
+        name, block = AXES[self.nest.vector], self.nest.runs.block
         lines = []
         for n in self.form.passes[0].nodes:
             if n in self.form.arrays and self.nest.runs.step(self.form.arrays[n].access) == 1:
@@ -187,7 +187,7 @@ class Reductions(Scans):
 
     def _turns(self, head: str, inner: list[str], reduced: list[tuple[str, str]], number: int) -> list[str]:
         """Loops of vectors over a run, and between them those of scans."""
-        place = f"{NAMES[self.nest.vector]} - {self._first_of_run}"
+        place = f"{AXES[self.nest.vector]} - {self._first_of_run}"
         pieces, kept = fission(inner, self.steps, place)
         length = min(self.run, self.nest.runs.block)
         self._declared.setdefault(number, []).extend([f"{kind} {name}[{length}];" for name, kind in kept.items()])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.schedule import CompiledSchedule, LoopsSchedule, loops_schedule
-from eqfuse.emit.c.writer import Text, called, functions_of, listed
+from eqfuse.emit.c.writer import Text, called, functions_of, on_lines
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.schedule import Schedule
@@ -71,7 +71,7 @@ def write(schedule: TotalsSchedule, name: str, rounds: bool) -> Text:
     for stage, (functions, place) in stages.items():
         numbers = [names.index(place(functions.parameters, own)) for own in functions.parameters.names()]
         numbers += [len(names)] * functions.misses
-        lines.append(f"void *const {stage}[] = {{{listed([f'arrays[{number}]' for number in numbers])}}};")
+        lines.append(f"void *const {stage}[] = {{{on_lines([f'arrays[{number}]' for number in numbers])}}};")
         lines += [line.format(arrays=stage) for line in functions.run]
     source = "".join(functions.source for functions, _ in stages.values())
     return Text(source + called(name, places.parameters, lines, schedule.seconds, misses), places.parameters, misses)

@@ -15,7 +15,7 @@ from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import FAR, MISSED, indented, loop
 from eqfuse.emit.c.joining import Joining
 from eqfuse.emit.c.lines import Lines
-from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.table import Counts
@@ -95,12 +95,12 @@ def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float
     if seconds >= RELEASED:
         run = ["void *const python = eqf_python.release();", *run, "eqf_python.resume(python);"]
     pointers = [*parameters.pointers(), *[f"&{MISSED}"] * misses]
-    lines = [*[f"int {MISSED} = 0;"] * misses, f"void *const arrays[] = {{{listed(pointers)}}};", *run]
+    lines = [*[f"int {MISSED} = 0;"] * misses, f"void *const arrays[] = {{{on_lines(pointers)}}};", *run]
     lines += [*[f"if ({MISSED}) return eqf_true(self);"] * misses, "return eqf_none();"]
     return definition(f"void *{name}(void *self, const Array *const *given, __PTRDIFF_TYPE__ count)", lines)
 
 
-def listed(texts: Sequence[object]) -> str:
+def on_lines(texts: Sequence[object]) -> str:
     """`texts` with commas between, on as many lines as they need."""
     lines = [""]
     for text in texts:
@@ -189,8 +189,8 @@ class Writer:
     def _counted_cells(self) -> list[str]:
         """The lines that find in which cell a unit stands along the dimensions of which it has one index."""
         others = {d: places for d, places in self.schedule.seams.items() if d not in self._looped}
-        texts = {d: " + ".join(f"({NAMES[d]} >= {place})" for place in places[1:-1]) for d, places in others.items()}
-        return [f"const long {NAMES[d]}_cell = {text};" for d, text in texts.items()]
+        texts = {d: " + ".join(f"({AXES[d]} >= {place})" for place in places[1:-1]) for d, places in others.items()}
+        return [f"const long {AXES[d]}_cell = {text};" for d, text in texts.items()]
 
     def _over_cells(self, blocks: Sequence[list[str]]) -> list[str]:
         """Loops over the cells of a unit, each of which runs the block of its form."""
@@ -200,11 +200,11 @@ class Writer:
             return blocks[0]
         terms, count = [], 1
         for d, places in reversed(self.schedule.seams.items()):
-            terms.append(f"{count} * {NAMES[d]}_cell" if count > 1 else f"{NAMES[d]}_cell")
+            terms.append(f"{count} * {AXES[d]}_cell" if count > 1 else f"{AXES[d]}_cell")
             count *= len(places) - 1
         lines = [f"const long *cell = cells[{' + '.join(reversed(terms))}];", *self._chosen(blocks)]
         for d in reversed(self._looped):
-            name = NAMES[d]
+            name = AXES[d]
             head = f"for (long {name}_cell = 0; {name}_cell < {len(self.schedule.seams[d]) - 1}; {name}_cell++)"
             lines = loop(head, [*self._clipped(d), *lines])
         return lines if self._looped else ["{", *indented(lines), "}"]
@@ -218,7 +218,7 @@ class Writer:
             index_of, cell = dict(zip(self.nest.inside, index, strict=True)), 0
             for d, places in self.schedule.seams.items():
                 cell = cell * (len(places) - 1) + bisect_right(places, index_of[d]) - 1
-            block = [*[f"const long {NAMES[d]} = {place};" for d, place in index_of.items()], *forms[cell]]
+            block = [*[f"const long {AXES[d]} = {place};" for d, place in index_of.items()], *forms[cell]]
             if self.schedule.seams:
                 block = [f"const long *cell = cells[{cell}];", *block]
             lines += ["{", *indented(block), "}"]
@@ -227,7 +227,7 @@ class Writer:
 
     def _clipped(self, d: int) -> list[str]:
         """The lines that find which indices of a unit lie in a cell."""
-        (first, last), name = self.main.ends(d), NAMES[d]
+        (first, last), name = self.main.ends(d), AXES[d]
         low, high = f"{name}_seams[{name}_cell]", f"{name}_seams[{name}_cell + 1]"
         if (first, last) != ("0", str(self.nest.dims[d].extent)):
             low, high = f"{low} > {first} ? {low} : {first}", f"{high} < {last} ? {high} : {last}"
@@ -253,7 +253,7 @@ class Writer:
             rows |= {cell: [*kind, *row] for cell, row in form.table.rows(self.parameters.names()).items()}
         width = max(1, *[len(row) for row in rows.values()])
         texts = [f"{{{', '.join(map(str, rows[cell]))}}}" for cell in sorted(rows)]
-        lines = [f"static const long cells[][{width}] = {{{listed(texts)}}};"]
+        lines = [f"static const long cells[][{width}] = {{{on_lines(texts)}}};"]
         for d in [] if self.schedule.is_by_rows else self._looped:
-            lines.append(f"static const long {NAMES[d]}_seams[] = {{{listed(self.schedule.seams[d])}}};")
+            lines.append(f"static const long {AXES[d]}_seams[] = {{{on_lines(self.schedule.seams[d])}}};")
         return lines

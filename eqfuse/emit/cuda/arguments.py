@@ -10,7 +10,7 @@ from typing import Any
 
 from eqfuse.errors import TargetUnavailable, TraceError
 from eqfuse.ir.accepted import ndarray
-from eqfuse.machine.device_arrays import REFUSALS, DLPackDevice, dlpack_device, importer
+from eqfuse.machine.device_arrays import SHARING_ERRORS, DLPackDevice, dlpack_device, importer
 from eqfuse.machine.gpu import Gpu
 
 
@@ -42,7 +42,7 @@ def as_kind(gpu: Gpu, result: Any, like: Any) -> Any:
         return result
     try:
         return imported(result)
-    except REFUSALS as error:
+    except SHARING_ERRORS as error:
         library = type(like).__module__.partition(".")[0]
         raise TraceError(
             f"{library} does not take a result of {result.dtype.name}: {error}. Pass arrays of CuPy, as by "
@@ -62,5 +62,5 @@ def _device(array: Any, name: str) -> DLPackDevice | None:
 def _adopted(gpu: Gpu, array: Any, name: str) -> Any:
     try:
         return gpu.adopt(array)
-    except REFUSALS as error:
+    except SHARING_ERRORS as error:
         raise TraceError(f"the argument {name!r} cannot be read where it lies: {error}") from None

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqfuse.emit.cuda.arguments import argument_array, as_kind, device_of
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
-from eqfuse.emit.cuda.graphs import Graphs, refuse
+from eqfuse.emit.cuda.graphs import Graphs, refuse_capture
 from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel
 from eqfuse.emit.cuda.launches import BoundLaunches, Launches
 from eqfuse.emit.cuda.loops import CudaLoop
@@ -96,7 +96,7 @@ class CudaExecutable(Executable):
         return self._call(gpu, self._arguments(gpu, arrays)[0])
 
     def use_graphs(self) -> None:
-        refuse(self.plan, self.functions)
+        refuse_capture(self.plan, self.functions)
         with self._lock:
             self._has_graphs = True
             self._loaded, self._free = {}, {}

@@ -27,7 +27,7 @@ CAPTURED = {"where", "cast", "bitcast", "real", "imag", "matmul", "sum", "prod",
 ADVICE = "leave out graphs=True"
 
 
-def refuse(plan: Plan, functions: Sequence[Emitted | None]) -> None:
+def refuse_capture(plan: Plan, functions: Sequence[Emitted | None]) -> None:
     """Raise where a kernel of `plan` cannot be captured."""
     for i, (k, f) in enumerate(zip(plan.kernels, functions, strict=True)):
         if isinstance(f, CudaLoop):

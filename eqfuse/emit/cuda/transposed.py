@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
-from eqfuse.emit.cuda.scheduling.map import LINE, TilesSchedule
+from eqfuse.emit.cuda.scheduling.map import LINE_THREADS, TilesSchedule
 from eqfuse.ir.graph import Node
 
 STARTS = {"row": "top", "col": "left"}
@@ -95,8 +95,8 @@ def _places(schedule: TilesSchedule) -> tuple[str, str]:
     """Where in a tile, [column][row], a thread keeps element `v` of what it reads, and finds that of what it writes.
     Where both are done at once, each line has its rows in an order of its own: no two threads then meet in one bank."""
     width, swapped = schedule.width, all(schedule.at_once)
-    line, row = f"threadIdx.x / {LINE}", f"threadIdx.x % {LINE} * {width}"
-    each = f"[threadIdx.x / {schedule.side} + v * {LINE}]", f"[threadIdx.x % {schedule.side}]"
+    line, row = f"threadIdx.x / {LINE_THREADS}", f"threadIdx.x % {LINE_THREADS} * {width}"
+    each = f"[threadIdx.x / {schedule.side} + v * {LINE_THREADS}]", f"[threadIdx.x % {schedule.side}]"
     read = f"[{line}][{row} + v]" if schedule.at_once[0] else "".join(each)
     write = f"[{row} + v][{line}{f' ^ {row}' if swapped else ''}]" if schedule.at_once[1] else "".join(reversed(each))
     return read, write
@@ -106,8 +106,8 @@ def _first_kept(schedule: TilesSchedule, j: int) -> str:
     """Where a thread keeps all that it reads at once."""
     if not all(schedule.at_once):
         return ""
-    line = f"threadIdx.x / {LINE}"
-    return f"&tile{j}[{line}][(threadIdx.x % {LINE} ^ {line} / {schedule.width} % {LINE}) * {schedule.width}]"
+    line, place = f"threadIdx.x / {LINE_THREADS}", f"threadIdx.x % {LINE_THREADS}"
+    return f"&tile{j}[{line}][({place} ^ {line} / {schedule.width} % {LINE_THREADS}) * {schedule.width}]"
 
 
 def _pass(
@@ -125,11 +125,11 @@ def _pass(
     loop = ["#pragma unroll", f"for (int v = 0; v < {width}; v++) {{"]
     if not at_once:
         where = (f"{fast} = {STARTS[fast]} + threadIdx.x % {side}, "
-                 f"{slow} = {STARTS[slow]} + threadIdx.x / {side} + v * {LINE}")  # fmt: skip
+                 f"{slow} = {STARTS[slow]} + threadIdx.x / {side} + v * {LINE_THREADS}")  # fmt: skip
         return [], [*loop, f"    const {integer} {where};", f"    {test}", *(f"        {line}" for line in inner),
                     "    }", "}"]  # fmt: skip
-    where = (f"{slow} = {STARTS[slow]} + threadIdx.x / {LINE}, "
-             f"{fast}_ = {STARTS[fast]} + threadIdx.x % {LINE} * {width}")  # fmt: skip
+    where = (f"{slow} = {STARTS[slow]} + threadIdx.x / {LINE_THREADS}, "
+             f"{fast}_ = {STARTS[fast]} + threadIdx.x % {LINE_THREADS} * {width}")  # fmt: skip
     together = [(f"Vec<{r.kind}, {width}>", f"x{j}", r.first) for j, r in enumerate(results) if r.first]
     lines = [
         *(f"{kind} {name};" for kind, name, _ in together),

@@ -28,7 +28,7 @@ from eqfuse.dtypes import kind
 from eqfuse.emit.numpy.concurrency import Caches, lasting_of, lock_of, memory_of, seconds_of, wake_of
 from eqfuse.emit.numpy.cost.figures import BLAS, LANES
 from eqfuse.emit.numpy.ops import JOINS
-from eqfuse.emit.numpy.transpose_copy import BUFFER, copy_transposed
+from eqfuse.emit.numpy.transpose_copy import COPY_BUFFER, copy_transposed
 from eqfuse.errors import TargetUnavailable, UnsupportedOp, user_level
 from eqfuse.machine.files import cache_dir, set_aside, write_atomically
 from eqfuse.machine.quiet import Watch, look_together
@@ -321,7 +321,7 @@ def _values(op: str, dtype: np.dtype) -> np.ndarray:
 def _transposed(dtype: np.dtype, stop_after: float) -> float:
     """Seconds per element of reading an array across the axis it lies along, by blocks, on one thread."""
     x = np.zeros((TURNED, TURNED), dtype)
-    call = partial(copy_transposed, np.empty_like(x), x.T, np.empty(BUFFER, np.uint8))
+    call = partial(copy_transposed, np.empty_like(x), x.T, np.empty(COPY_BUFFER, np.uint8))
     return seconds_of(call, stop_after) / x.size
 
 

@@ -18,7 +18,7 @@ from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.emit.numpy.kernels import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy.library import with_constant_places
 from eqfuse.emit.numpy.program import BoundCall, Routine
-from eqfuse.emit.numpy.temporaries import BUFFER
+from eqfuse.emit.numpy.temporaries import UFUNC_BUFFER
 from eqfuse.ir.accepted import ndarray
 from eqfuse.plan.buffers import layout
 from eqfuse.plan.in_place import PlacedSlice, updates
@@ -82,7 +82,7 @@ class NumpyExecutable(Executable):
             return self._results(arguments)
         with np.errstate(all="ignore"):  # on leaving, NumPy has its own buffers again
             if self.gathers:
-                np.setbufsize(BUFFER)
+                np.setbufsize(UFUNC_BUFFER)
             return self._results(arguments)
 
     def _results(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -105,7 +105,7 @@ class NumpyExecutable(Executable):
         taken = []
         with np.errstate(all="ignore"):
             if self.gathers:
-                np.setbufsize(BUFFER)
+                np.setbufsize(UFUNC_BUFFER)
             for _ in range(6):
                 clock.clear()
                 run(arguments)

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-SMALL = 8  # the order up to which NumPy, which takes a stack in one call, inverts triangles quickest
-WHOLE = 64  # up to which LAPACK does
-FACTORED = 48  # up to which NumPy's two calls take less than the parts here
+NUMPY_ORDER = 8  # the order up to which NumPy, which takes a stack in one call, inverts triangles quickest
+LAPACK_ORDER = 64  # up to which LAPACK does
+FACTORED_ORDER = 48  # up to which NumPy's two calls take less than the parts here
 
 
 def inv_triangular(a: np.ndarray, out: np.ndarray) -> None:
     """The inverse of the lower triangle of `a`, which may be `out` itself."""
     order = a.shape[-1]
-    if order <= SMALL:
+    if order <= NUMPY_ORDER:
         np.copyto(out, np.tril(np.linalg.inv(np.tril(a))))
-    elif order <= WHOLE:
+    elif order <= LAPACK_ORDER:
         _inverted_triangles(a, out)
     else:
         first, second = slice(0, order // 2), slice(order // 2, order)
@@ -61,7 +61,7 @@ def inv_slogdet(a: np.ndarray, out: np.ndarray) -> None:
     """The inverse of `a`, and the sign and the logarithm of its determinant, of one factorisation."""
     order = a.shape[-1]
     inverse, sign, log = np.split(out, [a.size, a.size + math.prod(a.shape[:-2])])
-    if order <= FACTORED:
+    if order <= FACTORED_ORDER:
         for part, value in zip((inverse, sign, log), (np.linalg.inv(a), *np.linalg.slogdet(a)), strict=True):
             part[:] = np.ravel(value)
         return

@@ -13,9 +13,9 @@ import numpy as np
 from eqfuse.emit.numpy.ops import LAID_OVER, filled_template, replaced_calls, replaced_slices
 from eqfuse.emit.numpy.schedule import BlockCopies
 from eqfuse.emit.numpy.source import Source, named
-from eqfuse.emit.numpy.table import ROWS
+from eqfuse.emit.numpy.table import NUMPY_ROWS
 from eqfuse.emit.numpy.temporaries import temporaries, unreshaped, view_copy_bytes
-from eqfuse.emit.numpy.transpose_copy import BUFFER, run_axis
+from eqfuse.emit.numpy.transpose_copy import COPY_BUFFER, run_axis
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, const, substitute
 from eqfuse.plan.plan import Kernel
@@ -36,7 +36,7 @@ def library_calls(body: Graph) -> int:
         return 1 + (n.shape[1] if _by_column(n) else 1) + more
     if n.op == "take" and n.args[1].op == "const":
         return (len(_slices(n)) or 1) + more
-    described = ROWS[n.op]
+    described = NUMPY_ROWS[n.op]
     copied = described.by_meaning and (more or not described.own_array)
     return (2 if copied else 1) + more
 
@@ -54,9 +54,9 @@ def library_kernel(body: Graph) -> Source:
     elif n.op == "take" and not n.args[1].shape:  # `np.take` copies all of an array with gaps
         array, place = args
         source.line(f"copyto(o0, {array}[{':, ' * (len(n.args[0].shape) + n.attr('axis'))}{place}])")
-    elif ROWS[n.op].own_array and len(body.outputs) == 1:
-        source.names |= ROWS[n.op].names
-        source.returned = filled_template(n, ROWS[n.op].new, args)
+    elif NUMPY_ROWS[n.op].own_array and len(body.outputs) == 1:
+        source.names |= NUMPY_ROWS[n.op].names
+        source.returned = filled_template(n, NUMPY_ROWS[n.op].new, args)
     else:
         source.line(_call(source, n, args))
     for place in source.writes[1:]:
@@ -77,10 +77,10 @@ def block_copies_kernel(schedule: BlockCopies) -> Source:
         source.line(f"x = {source.view(base)}")
         source.line(f"y = {destination}")
         source.line("def tiles(numbers):")
-        source.line(f"memory = scratch({BUFFER})", 2)
+        source.line(f"memory = scratch({COPY_BUFFER})", 2)
         source.line("for number in numbers:", 2)
         source.line("copy_transposed(y, x, memory, number)", 3)
-        source.share("blocks_of(x)", schedule.threads, False, BUFFER)
+        source.share("blocks_of(x)", schedule.threads, False, COPY_BUFFER)
     return source
 
 
@@ -138,8 +138,8 @@ def _take_slices(source: Source, n: Node, args: list[str]) -> None:
 
 def _call(source: Source, n: Node, args: list[str]) -> str:
     source.note_statement_bytes(temporaries(n))
-    source.names |= ROWS[n.op].names
-    return filled_template(n, ROWS[n.op].into, args, out="o0")
+    source.names |= NUMPY_ROWS[n.op].names
+    return filled_template(n, NUMPY_ROWS[n.op].into, args, out="o0")
 
 
 def laid_over(source: Source, n: Node, args: list[str]) -> None:

@@ -22,7 +22,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ir.loops import result_number
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.ops.loops import INDEX, part, places, results_of, scan_indices
+from eqfuse.ops.loops import INDEX_TYPE, part, places, results_of, scan_indices
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.loops import first_carries, is_indexed, planned_loop
 from eqfuse.plan.plan import Kernel
@@ -194,7 +194,7 @@ _WRITERS: dict[str, Callable[[Source, Node, list[str], list[Destination]], None]
 
 
 def _index(source: Source) -> None:
-    source.line(f"index = empty((), {source.dtype(INDEX.dtype)})")
+    source.line(f"index = empty((), {source.dtype(INDEX_TYPE.dtype)})")
 
 
 def _begin(source: Source, args: Sequence[str], into: Sequence[Destination]) -> list[str]:

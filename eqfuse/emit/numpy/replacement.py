@@ -209,6 +209,6 @@ def _whole(shape: Shape) -> Ranges:
     return tuple([(0, extent, 1) for extent in shape])
 
 
-def strides_of(place: Ranges, whole: Shape) -> Shape:
+def slice_strides(place: Ranges, whole: Shape) -> Shape:
     """Element strides of the slice `place` of a C-ordered array of shape `whole`."""
     return tuple([step * stride for (_, _, step), stride in zip(place, contiguous(whole), strict=True)])

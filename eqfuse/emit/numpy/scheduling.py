@@ -19,7 +19,7 @@ from eqfuse.emit.numpy.cost.tiles import product_rows
 from eqfuse.emit.numpy.gathers import aside, may_cut, parts_last_axis, share_read, shares
 from eqfuse.emit.numpy.library import library_calls
 from eqfuse.emit.numpy.ops import JOINS, WINDOWED
-from eqfuse.emit.numpy.replacement import Replacement, replacement, strides_of
+from eqfuse.emit.numpy.replacement import Replacement, replacement, slice_strides
 from eqfuse.emit.numpy.schedule import (
     BlockCopies,
     BlockedConvolution,
@@ -277,7 +277,7 @@ def _placed(body: Graph, places: Mapping[Node, Ranges], whole: Shape, device: De
     """The stage that computes the results of `body` into slices of an array of shape `whole`, if tiles pay."""
     if not worth_tiling(body, whole_seconds(body, device), device):
         return None
-    panel = panel_of(body, {n: strides_of(place, whole) for n, place in places.items()})
+    panel = panel_of(body, {n: slice_strides(place, whole) for n, place in places.items()})
     chosen = tiling_for(panel, 1, tile_elements(body, device), device.threads, 0, grain(body))
     if chosen is None or chosen.count == 1 or not may_cut(body, panel, [chosen.axis, *chosen.loops]):
         return None

@@ -1,7 +1,8 @@
 """The NumPy row of every operator: the text that computes it, and the functions that the text calls.
 
-In: rows of the operator table. Out: `ROWS`. Used by `emit/numpy/ops.py` inside kernels and by `emit/numpy/library.py`
-for kernels of one call. Users' names and constants never reach this text: operands are names that the emitter has made.
+In: rows of the operator table. Out: `NUMPY_ROWS`. Used by `emit/numpy/ops.py` inside kernels and by
+`emit/numpy/library.py` for kernels of one call. Users' names and constants never reach this text: operands are names
+that the emitter has made.
 """
 
 from __future__ import annotations
@@ -150,4 +151,4 @@ CALLS: dict[str, NumpyRow] = {
     **dict.fromkeys(("slice_scatter", "pad"), NumpyRow()),  # `library.laid_over`
     "scatter": NumpyRow(),  # `library.scatter`
 }
-ROWS: dict[str, NumpyRow] = {**VIEWS, **INSIDE, **CALLS}
+NUMPY_ROWS: dict[str, NumpyRow] = {**VIEWS, **INSIDE, **CALLS}

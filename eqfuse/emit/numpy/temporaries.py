@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable
 
 from eqfuse.emit.numpy.cholesky import BLOCK
-from eqfuse.emit.numpy.inverses import FACTORED, SMALL, WHOLE
+from eqfuse.emit.numpy.inverses import FACTORED_ORDER, LAPACK_ORDER, NUMPY_ORDER
 from eqfuse.emit.numpy.ops import folded, one_product
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import Role, row
 
-BUFFER = 512  # elements of an operand that a ufunc gathers at a time, where `np.setbufsize` was told so
+UFUNC_BUFFER = 512  # elements of an operand that a ufunc gathers at a time, where `np.setbufsize` was told so
 GATHERED_FROM = 4096  # results from which on it is told so: 0.9 us, of the 10 to 100 that it saves
 HISTOGRAM_BLOCK = 65536  # elements that np.histogram takes at a time
 
@@ -37,7 +37,7 @@ def buffers(n: Node, elements: int, gaps: Callable[[Node], bool]) -> int:
         return 0
     operands = [a for a in n.args if a.type.size > 1 and (a.shape != n.shape or gaps(a))]
     operands += [n] * gaps(n)
-    gathered = BUFFER if elements >= GATHERED_FROM else elements
+    gathered = UFUNC_BUFFER if elements >= GATHERED_FROM else elements
     return gathered * sum(a.dtype.itemsize for a in operands)
 
 
@@ -159,9 +159,11 @@ def _padded(n: Node) -> int:
 def _inv_triangular(n: Node) -> int:
     """NumPy's calls on a stack; LAPACK's copy of one matrix; or a product of halves, and NumPy's copy of its place."""
     order = n.shape[-1]
-    if order <= SMALL:
+    if order <= NUMPY_ORDER:
         return 3 * n.type.nbytes
-    return n.dtype.itemsize * order**2 if order <= WHOLE else max(n.type.nbytes // 2, n.dtype.itemsize * 2 * WHOLE**2)
+    if order <= LAPACK_ORDER:
+        return n.dtype.itemsize * order**2
+    return max(n.type.nbytes // 2, n.dtype.itemsize * 2 * LAPACK_ORDER**2)
 
 
 def _cholesky_cotangent(n: Node) -> int:
@@ -176,7 +178,7 @@ def _cholesky_cotangent(n: Node) -> int:
 def _inv_slogdet(n: Node) -> int:
     """NumPy's inverse; or LAPACK's factors, their product, and what the inverse of a triangle takes."""
     order = n.args[0].shape[-1]
-    return n.type.nbytes if order <= FACTORED else n.dtype.itemsize * order**2 * 9 // 4
+    return n.type.nbytes if order <= FACTORED_ORDER else n.dtype.itemsize * order**2 * 9 // 4
 
 
 _CALLS: dict[str, Callable[[Node], int]] = {

@@ -21,7 +21,7 @@ from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.statements import bits_dtype
 from eqfuse.emit.numpy.temporaries import for_blas, lies_apart, temporaries, view_copy_bytes
 from eqfuse.emit.numpy.tiling import Panel, Tiling
-from eqfuse.emit.numpy.transpose_copy import BUFFER
+from eqfuse.emit.numpy.transpose_copy import COPY_BUFFER
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes
 from eqfuse.ops import Role, row
@@ -342,7 +342,7 @@ class StageText:
         for tile, _, n, _ in self.copied:
             arrays.array({tile: n.dtype}, self.stage.tile_shape(n))
         if any(across for *_, across in self.copied):
-            arrays.bytes(f"{self.letter}buffer", BUFFER)
+            arrays.bytes(f"{self.letter}buffer", COPY_BUFFER)
         for tile, _, n in (*self.loaded, *self.stored):
             arrays.array({tile: n.dtype}, (self.panel.extents[0], None))
         self.spanned = arrays.spanned

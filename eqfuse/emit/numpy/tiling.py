@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
-from eqfuse.cost.work import LINE, NEAR, Jumps, Work, rows_apart, total
+from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, rows_apart, total
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read, work_of_gaps
-from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, FAR, HELD, SHORTER
+from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, PAIRS_OVER_TILES, PAIRS_OVER_TRAFFIC, SHORTER
 from eqfuse.emit.numpy.cost.tiles import tiles_pay
 from eqfuse.emit.numpy.gathers import aside, places_in_panel, shares
 from eqfuse.emit.numpy.temporaries import unreshaped
@@ -239,7 +239,8 @@ def tile_elements(body: Graph, device: Device) -> int:
     """How many elements the arrays of a tile have: as many as fit a core's cache together, those alive at once.
 
     But no fewer than make a call last: threads that make short calls wait for Python's lock more than they work. Of
-    pairs, no more than `HELD` says: a program that does without an array of all pairs is one of little memory.
+    pairs, no more than `PAIRS_OVER_TILES` says: a program that does without an array of all pairs is one of little
+    memory.
     """
     besides = aside(body)
     itemsize = max((n.dtype.itemsize for n in body.nodes if n.type.size > 1 and n not in besides), default=1)
@@ -248,7 +249,7 @@ def tile_elements(body: Graph, device: Device) -> int:
     lasting = 0 if products and not of_pairs else _lasting(body, besides, device)
     elements = fitting if products else max(fitting, lasting)
     if of_pairs:
-        share = max(n.type.size for n in body.computations) // (HELD * device.threads * arrays)
+        share = max(n.type.size for n in body.computations) // (PAIRS_OVER_TILES * device.threads * arrays)
         elements = min(elements, max(share, lasting // SHORTER))
     return max(1, elements)
 
@@ -267,7 +268,7 @@ def is_of_pairs(body: Graph) -> bool:
     """Is an array far larger than all that the kernel reads and writes computed in it, element by element?"""
     full = max((n.type.size for n in body.of_role(Role.ELEMENTWISE)), default=0)
     products = max((n.type.size for n in body.of_role(Role.CONTRACTION)), default=0)
-    return max(products, FAR * sum(n.type.size for n in (*body.inputs, *body.outputs))) < full
+    return max(products, PAIRS_OVER_TRAFFIC * sum(n.type.size for n in (*body.inputs, *body.outputs))) < full
 
 
 def alive(body: Graph) -> int:
@@ -340,7 +341,7 @@ def is_lone_reduction(body: Graph) -> bool:
     return [row(n.op).role for n in body.computations] == [Role.REDUCTION]
 
 
-def work_of(n: Node, device: Device, steps: Jumps = NEAR) -> Work:
+def work_of(n: Node, device: Device, steps: Jumps = NO_JUMPS) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
     costs = _works.setdefault(n, {})
     cost = costs.get((device, steps))

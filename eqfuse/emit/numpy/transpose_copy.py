@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import Role, row
 
-BUFFER = 128 << 10  # bytes for one block
+COPY_BUFFER = 128 << 10  # bytes for one block
 SIDE = 128  # elements of a block along the axis that its neighbours in memory lie on
 
 Index = tuple[slice, ...]
@@ -46,7 +46,7 @@ def run_axis(n: Node) -> int | None:
 
 
 def copy_transposed(out: np.ndarray, x: np.ndarray, buffer: np.ndarray, number: int | None = None) -> None:
-    """``copyto(out, x)`` through `buffer` (`BUFFER` bytes); of block number `number` only, where one is named."""
+    """``copyto(out, x)`` through `buffer` (`COPY_BUFFER` bytes); of block number `number` only, where one is named."""
     shape, order, blocks = _blocks(x.shape, x.strides, x.itemsize)
     rows = buffer[: math.prod(shape) * x.itemsize].view(x.dtype).reshape(shape).transpose(order)
     for place, part in blocks if number is None else blocks[number : number + 1]:
@@ -101,7 +101,7 @@ def _extents(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) ->
     block[along] = max(1, min(shape[along], SIDE))
     line = max(1, LINE // itemsize)
     pitch = (-(-block[along] // line) | 1) * line
-    left = max(1, BUFFER // (pitch * itemsize))
+    left = max(1, COPY_BUFFER // (pitch * itemsize))
     for a in reversed(range(len(shape))):
         if a != along:
             block[a] = max(1, min(shape[a], left))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OPSET = 21  # of the operators that are written
 IR_VERSION = 10  # of the file, which goes with it
 
-BOOL, I32, I64, U64, F32 = (np.dtype(name) for name in ("bool", "int32", "int64", "uint64", "float32"))
+I32, I64, U64, F32 = (np.dtype(name) for name in ("int32", "int64", "uint64", "float32"))
 _F = "float16 float32 float64"
 _NUMBERS = f"int8 int16 int32 int64 uint8 uint16 uint32 uint64 {_F}"
 _MAX = f"bool int8 int32 int64 uint8 {_F}"

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import BOOL, F32, I64, U64, Builder, OnnxValue
-from eqfuse.emit.onnx.table import TABLE, NodeWriter, row
+from eqfuse.emit.onnx.body import F32, I64, U64, Builder, OnnxValue
+from eqfuse.emit.onnx.table import ONNX_WRITERS, NodeWriter, writer_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops.literal import Literal
+from eqfuse.ops.row import BOOL
 
 # ---- element by element
 
@@ -34,7 +35,7 @@ for _name, _op in {
     "cos": "Cos", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh",
     "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "reciprocal": "Reciprocal",
 }.items():  # fmt: skip
-    TABLE[_name] = _same(_op)
+    ONNX_WRITERS[_name] = _same(_op)
 
 
 def _of_bools(op: str, logical: str) -> NodeWriter:
@@ -48,10 +49,10 @@ for _name, (_op, _bools) in {
     "add": ("Add", "Or"), "multiply": ("Mul", "And"), "bitwise_and": ("BitwiseAnd", "And"),
     "bitwise_or": ("BitwiseOr", "Or"), "bitwise_xor": ("BitwiseXor", "Xor"), "bitwise_invert": ("BitwiseNot", "Not"),
 }.items():  # fmt: skip
-    TABLE[_name] = _of_bools(_op, _bools)
+    ONNX_WRITERS[_name] = _of_bools(_op, _bools)
 
 
-@row("maximum", "minimum")
+@writer_of("maximum", "minimum")
 def extreme(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """By comparison in int64, of which onnxruntime's Max and Min may compare the lower half."""
     largest = n.op in ("maximum", "fmax")
@@ -73,10 +74,10 @@ for _name, _op in {
     "equal": "Equal", "less": "Less", "less_equal": "LessOrEqual", "greater": "Greater",
     "greater_equal": "GreaterOrEqual",
 }.items():  # fmt: skip
-    TABLE[_name] = _comparison(_op)
+    ONNX_WRITERS[_name] = _comparison(_op)
 
 
-@row("not_equal")
+@writer_of("not_equal")
 def not_equal(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.uncast("Not", b("Equal", *args, dtype=BOOL))
 
@@ -89,35 +90,35 @@ def _logical(op: str) -> NodeWriter:
 
 
 for _name, _op in {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "logical_not": "Not"}.items():
-    TABLE[_name] = _logical(_op)
+    ONNX_WRITERS[_name] = _logical(_op)
 
 
-@row("where")
+@writer_of("where")
 def where(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.where(*args)
 
 
-@row("cast")
+@writer_of("cast")
 def cast(b: Builder, n: Node, args: Sequence[OnnxValue], dtype: np.dtype) -> OnnxValue:
     return b.uncast("Identity", args[0]) if args[0].dtype == dtype else b.cast(args[0], dtype)
 
 
-@row("abs")
+@writer_of("abs")
 def absolute(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.uncast("Identity", args[0]) if n.dtype == BOOL else b("Abs", args[0])
 
 
-@row("conj")
+@writer_of("conj")
 def conj(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.uncast("Identity", args[0])
 
 
-@row("square")
+@writer_of("square")
 def square(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b("Mul", args[0], args[0])
 
 
-@row("sign")
+@writer_of("sign")
 def sign(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     (x,) = args
     if x.dtype == I64:  # of which onnxruntime's Sign may look at the lower half
@@ -135,10 +136,10 @@ def _rounding(op: str) -> NodeWriter:
 
 
 for _name, _op in {"floor": "Floor", "ceil": "Ceil", "round": "Round"}.items():
-    TABLE[_name] = _rounding(_op)
+    ONNX_WRITERS[_name] = _rounding(_op)
 
 
-@row("trunc")
+@writer_of("trunc")
 def trunc(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     (x,) = args
     if kind(x.dtype) != "f":
@@ -151,17 +152,17 @@ def nan(b: Builder, x: OnnxValue) -> OnnxValue:
     return b("IsNaN", x, dtype=BOOL)
 
 
-@row("isnan")
+@writer_of("isnan")
 def isnan(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return nan(b, args[0]) if kind(args[0].dtype) == "f" else _never(b, args[0])
 
 
-@row("isinf")
+@writer_of("isinf")
 def isinf(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b("IsInf", args[0], dtype=BOOL) if kind(args[0].dtype) == "f" else _never(b, args[0])
 
 
-@row("isfinite")
+@writer_of("isfinite")
 def isfinite(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.uncast("Not", b.uncast("Or", isnan(b, n, args), isinf(b, n, args)))
 
@@ -171,14 +172,14 @@ def _never(b: Builder, x: OnnxValue) -> OnnxValue:
     return b.uncast("Not", b("Equal", x, x, dtype=BOOL))
 
 
-@row("fmax", "fmin")
+@writer_of("fmax", "fmin")
 def of_numbers(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     x, y = args
     best = extreme(b, n, args)
     return b.where(nan(b, x), y, b.where(nan(b, y), x, best)) if kind(x.dtype) == "f" else best
 
 
-@row("tan")
+@writer_of("tan")
 def tan(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     (x,) = args
     return b("Div", b("Sin", x), b("Cos", x)) if x.dtype == np.float64 else b("Tan", x)
@@ -266,20 +267,20 @@ _WIDE: dict[str, Callable[..., OnnxValue]] = {
     "exp2": _exp2, "log2": _logarithm(2), "log10": _logarithm(10), "cbrt": _cbrt, "expm1": _expm1, "log1p": _log1p,
     "logaddexp": _logaddexp, "hypot": _hypot, "atan2": _atan2,
 }  # fmt: skip
-TABLE.update({name: _wide(function) for name, function in _WIDE.items()})
+ONNX_WRITERS.update({name: _wide(function) for name, function in _WIDE.items()})
 
 
 # ---- division and powers
 
 
-@row("remainder")
+@writer_of("remainder")
 def remainder(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     if kind(n.dtype) != "f":
         return _of_integers(b, n, args)[1]
     return _wide(lambda b, x, y: _of_floats(b, x, y)[1])(b, n, args)
 
 
-@row("fmod")
+@writer_of("fmod")
 def fmod(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     if kind(n.dtype) == "f":
         return _wide(lambda b, x, y: b("Mod", x, y, fmod=1))(b, n, args)
@@ -290,7 +291,7 @@ def fmod(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.where(b.uncast("And", inexact, differ), b("Sub", rest, y), rest)
 
 
-@row("floor_divide")
+@writer_of("floor_divide")
 def floor_divide(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     if kind(n.dtype) != "f":
         return _of_integers(b, n, args)[0]
@@ -329,7 +330,7 @@ def _of_floats(b: Builder, x: OnnxValue, y: OnnxValue) -> tuple[OnnxValue, OnnxV
     return quotient, b.where(shift, b("Add", rest, y), rest)
 
 
-@row("bitwise_left_shift", "bitwise_right_shift")
+@writer_of("bitwise_left_shift", "bitwise_right_shift")
 def shift(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """By 64 bits without a sign; what is shifted out is gone, however far (by a negative number: all of it)."""
     x, by = args
@@ -346,7 +347,7 @@ def shift(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b.where(negative, b("BitwiseNot", shifted), shifted) if right and negative else shifted
 
 
-@row("power")
+@writer_of("power")
 def power(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     x, y = args
     if kind(n.dtype) == "f":

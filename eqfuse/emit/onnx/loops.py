@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eqfuse.emit.onnx.body import BOOL, I64, Builder, OnnxValue
+from eqfuse.emit.onnx.body import I64, Builder, OnnxValue
 from eqfuse.emit.onnx.table import write
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.loops import result_number, result_types
 from eqfuse.ops.loops import LOOPS
+from eqfuse.ops.row import BOOL
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.loops import inner_graphs
 

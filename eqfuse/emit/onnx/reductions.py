@@ -11,14 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.emit.onnx.body import BOOL, I64, Builder, OnnxValue, computed_in
+from eqfuse.emit.onnx.body import I64, Builder, OnnxValue, computed_in
 from eqfuse.emit.onnx.elementwise import nan
-from eqfuse.emit.onnx.table import Ints, row
+from eqfuse.emit.onnx.table import Ints, writer_of
 from eqfuse.emit.onnx.views import full, reshaped, transposed
 from eqfuse.ir.graph import Node
+from eqfuse.ops.row import BOOL
 
 
-@row("sum", "prod")
+@writer_of("sum", "prod")
 def total(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     return total_of(b, n.op, b.cast(args[0], n.dtype), n.args[0].shape, axes, n.shape)
 
@@ -63,7 +64,7 @@ def _reduced(b: Builder, op: str, x: OnnxValue, axes: Sequence[int], kept: bool 
     return b.cast(b.uncast(op, b.cast(x, wider), b.ints(*axes), keepdims=int(kept)), x.dtype)
 
 
-@row("max", "min")
+@writer_of("max", "min")
 def extreme(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     return extreme_of(b, n.op == "max", args[0], n.args[0].shape, axes, n.shape)
 
@@ -90,7 +91,7 @@ def extreme_of(
     return b.where(_reduced(b, "ReduceMax", nan(b, x), axes, kept), b.constant(np.nan, x.dtype), value)
 
 
-@row("any", "all")
+@writer_of("any", "all")
 def truth(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     x = b.cast(args[0], BOOL)
     if n.args[0].type.size == 0:
@@ -98,7 +99,7 @@ def truth(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxVal
     return _reduced(b, "ReduceMax" if n.op == "any" else "ReduceMin", x, axes) if axes else b.uncast("Identity", x)
 
 
-@row("argmax", "argmin")
+@writer_of("argmax", "argmin")
 def place(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     (x,), (axis,) = args, axes
     op = "ArgMax" if n.op == "argmax" else "ArgMin"
@@ -110,14 +111,14 @@ def place(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxVal
     return b.where(_reduced(b, "ReduceMax", nans, (axis,)), first, position)
 
 
-@row("cumsum")
+@writer_of("cumsum")
 def cumsum(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int) -> OnnxValue:
     wider = computed_in("CumSum", n.dtype)
     x = b.cast(b.cast(args[0], n.dtype), wider)
     return b.cast(b.uncast("CumSum", x, b.constant(axis, I64)), n.dtype)
 
 
-@row("sort", "argsort")
+@writer_of("sort", "argsort")
 def sort(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int, stable: bool) -> OnnxValue:
     """Least first, NaN last, equal values in their order."""
     (x,) = args

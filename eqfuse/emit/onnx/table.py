@@ -19,14 +19,14 @@ F = TypeVar("F", bound=NodeWriter)
 Ints = Sequence[int]
 Pads = Sequence[tuple[int, int]]
 Range = tuple[int, int, int]
-TABLE: dict[str, NodeWriter] = {}
+ONNX_WRITERS: dict[str, NodeWriter] = {}
 
 
-def row(*names: str) -> Callable[[F], F]:
+def writer_of(*names: str) -> Callable[[F], F]:
     """Make the decorated function how the operators `names` are written."""
 
     def add(function: F) -> F:
-        TABLE.update(dict.fromkeys(names, function))
+        ONNX_WRITERS.update(dict.fromkeys(names, function))
         return function
 
     return add
@@ -37,10 +37,10 @@ def write(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     try:
         if any(t.dtype.kind == "c" for t in (*n.args, n)):
             raise UnsupportedOp("ONNX has no complex numbers")
-        if n.op not in TABLE:
+        if n.op not in ONNX_WRITERS:
             missing = "the table of ONNX exports (eqfuse/emit/onnx/table.py) has no row for it"
             raise UnsupportedOp(REFUSED.get(n.op, missing))
-        value = TABLE[n.op](b, n, args, *n.attrs)
+        value = ONNX_WRITERS[n.op](b, n, args, *n.attrs)
     except UnsupportedOp as error:
         types = ", ".join(str(a.type) for a in n.args)
         error.args = (f"{n.op}({types}) cannot be written as ONNX: {error}",)

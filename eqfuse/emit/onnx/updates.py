@@ -11,14 +11,14 @@ import numpy as np
 
 from eqfuse.dtypes import kind
 from eqfuse.emit.onnx.body import I64, Builder, OnnxValue, computed_in
-from eqfuse.emit.onnx.table import Range, row
+from eqfuse.emit.onnx.table import Range, writer_of
 from eqfuse.emit.onnx.views import gathered, reshaped, transposed
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops.literal import Literal
 
 
-@row("slice_scatter")
+@writer_of("slice_scatter")
 def slice_scatter(b: Builder, n: Node, args: Sequence[OnnxValue], slices: Sequence[Sequence[Range]]) -> OnnxValue:
     base, *values = args
     for value, ranges in zip(values, slices, strict=True):
@@ -46,7 +46,7 @@ def _written(
 _REDUCTIONS = {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
 
 
-@row("scatter")
+@writer_of("scatter")
 def scatter(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int, mode: str) -> OnnxValue:
     x, indices, values = args
     if mode == "set" and not _distinct(n.args[1], n.shape[axis]):

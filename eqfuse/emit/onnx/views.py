@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.onnx.body import I64, Builder, OnnxValue, computed_in
-from eqfuse.emit.onnx.table import Ints, Range, row
+from eqfuse.emit.onnx.table import Ints, Range, writer_of
 from eqfuse.ir.graph import Node
 
 
-@row("transpose")
+@writer_of("transpose")
 def transpose(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     return transposed(b, args[0], axes)
 
@@ -25,7 +25,7 @@ def transposed(b: Builder, x: OnnxValue, order: Sequence[int]) -> OnnxValue:
     return x if list(order) == sorted(order) else b.uncast("Transpose", x, perm=list(order))
 
 
-@row("reshape")
+@writer_of("reshape")
 def reshape(b: Builder, n: Node, args: Sequence[OnnxValue], shape: Ints) -> OnnxValue:
     return reshaped(b, args[0], shape)
 
@@ -35,12 +35,12 @@ def reshaped(b: Builder, x: OnnxValue, shape: Sequence[int]) -> OnnxValue:
     return b.uncast("Reshape", x, b.ints(*shape), allowzero=1)
 
 
-@row("broadcast_to")
+@writer_of("broadcast_to")
 def broadcast_to(b: Builder, n: Node, args: Sequence[OnnxValue], shape: Ints) -> OnnxValue:
     return b.uncast("Expand", args[0], b.ints(*shape))
 
 
-@row("slice")
+@writer_of("slice")
 def slice_(b: Builder, n: Node, args: Sequence[OnnxValue], ranges: Sequence[Range]) -> OnnxValue:
     cuts = [(axis, *r) for axis, (r, e) in enumerate(zip(ranges, n.args[0].shape, strict=True)) if r != (0, e, 1)]
     if not cuts:
@@ -49,7 +49,7 @@ def slice_(b: Builder, n: Node, args: Sequence[OnnxValue], ranges: Sequence[Rang
     return b.uncast("Slice", args[0], b.ints(*starts), b.ints(*stops), b.ints(*axes), b.ints(*steps))
 
 
-@row("flip")
+@writer_of("flip")
 def flip(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     starts, stops, steps = ([value] * len(axes) for value in (-1, -(1 << 62), -1))
     if not axes:
@@ -57,7 +57,7 @@ def flip(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValu
     return b.uncast("Slice", args[0], b.ints(*starts), b.ints(*stops), b.ints(*axes), b.ints(*steps))
 
 
-@row("sliding_window")
+@writer_of("sliding_window")
 def sliding_window(b: Builder, n: Node, args: Sequence[OnnxValue], windows: Sequence[tuple[int, int]]) -> OnnxValue:
     (x,), rank = args, n.args[0].type.rank
     extents, order = list(n.args[0].shape), list(range(rank))
@@ -73,22 +73,22 @@ def gathered(b: Builder, x: OnnxValue, places: np.ndarray, axis: int) -> OnnxVal
     return b.uncast("Gather", x, b.constant(places, I64), axis=axis)
 
 
-@row("take")
+@writer_of("take")
 def take(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int) -> OnnxValue:
     return b.uncast("Gather", args[0], b.cast(args[1], I64), axis=axis)
 
 
-@row("take_along_axis")
+@writer_of("take_along_axis")
 def take_along_axis(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int) -> OnnxValue:
     return b.uncast("GatherElements", args[0], b.cast(args[1], I64), axis=axis)
 
 
-@row("concat")
+@writer_of("concat")
 def concat(b: Builder, n: Node, args: Sequence[OnnxValue], axis: int) -> OnnxValue:
     return b.uncast("Concat", *args, axis=axis)
 
 
-@row("pad")
+@writer_of("pad")
 def pad(b: Builder, n: Node, args: Sequence[OnnxValue], widths: Sequence[tuple[int, int]]) -> OnnxValue:
     return padded(b, args[0], widths, args[1]) if n.type.rank else b.uncast("Identity", args[0])
 

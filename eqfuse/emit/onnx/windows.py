@@ -12,25 +12,26 @@ from typing import Any
 import numpy as np
 
 from eqfuse.dtypes import kind, lowest
-from eqfuse.emit.onnx.body import BOOL, TAKES, Builder, OnnxValue
+from eqfuse.emit.onnx.body import TAKES, Builder, OnnxValue
 from eqfuse.emit.onnx.elementwise import nan
 from eqfuse.emit.onnx.reductions import extreme_of, total_of
-from eqfuse.emit.onnx.table import Ints, Pads, row
+from eqfuse.emit.onnx.table import Ints, Pads, writer_of
 from eqfuse.emit.onnx.views import full, gathered, padded, reshaped, transposed
 from eqfuse.ir.graph import Node
+from eqfuse.ops.row import BOOL
 
 
-@row("matmul")
+@writer_of("matmul")
 def matmul(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b("MatMul", *args) if n.args[0].shape[-1] else full(b, 0, n.dtype, n.shape)
 
 
-@row("det")
+@writer_of("det")
 def det(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     return b("Det", *args)
 
 
-@row("conv")
+@writer_of("conv")
 def conv(
     b: Builder, n: Node, args: Sequence[OnnxValue], strides: Ints, padding: Pads, dilations: Ints, groups: int
 ) -> OnnxValue:  # fmt: skip
@@ -74,7 +75,7 @@ def _windows(
     return transposed(b, x, axes)
 
 
-@row("window_max")
+@writer_of("window_max")
 def window_max(b: Builder, n: Node, args: Sequence[OnnxValue], window: Ints, strides: Ints, padding: Pads) -> OnnxValue:
     """onnxruntime may pass over NaN, NumPy does not."""
     (x,) = args
@@ -103,7 +104,7 @@ def _images(n: Node, padding: Pads) -> tuple[list[int], tuple[int, ...]]:
     return pads, (math.prod(n.shape[:-k]), 1, *n.args[0].shape[-k:])
 
 
-@row("window_sum")
+@writer_of("window_sum")
 def window_sum(b: Builder, n: Node, args: Sequence[OnnxValue], window: Ints, strides: Ints, padding: Pads) -> OnnxValue:
     (x,) = args
     if not window:

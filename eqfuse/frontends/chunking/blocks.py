@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.ir.loops import loop_results
 from eqfuse.ops import Role, row
-from eqfuse.ops.loops import INDEX
+from eqfuse.ops.loops import INDEX_TYPE
 from eqfuse.ops.types import TensorType
 
 FLOAT32 = np.dtype(np.float32)
@@ -66,7 +66,7 @@ class BlockLoops:
     ) -> tuple[list[Node], list[Node]]:
         """What the blocks of one size give together: the totals of `joined`, and `stored` values in order."""
         row_inputs = stands_for([TensorType(n.dtype, self._shape(n, axis, self.size)) for n, axis in rows])
-        (index, *carries) = stands_for([INDEX, *(TensorType(_wide(n.dtype), n.shape) for n in joined)])
+        (index, *carries) = stands_for([INDEX_TYPE, *(TensorType(_wide(n.dtype), n.shape) for n in joined)])
         blocks = self._instance(needed, dict(zip(rows, row_inputs, strict=True)), self.size)
         after = [_join(n, self.region.how[n], c, blocks[n]) for n, c in zip(joined, carries, strict=True)]
         names = [("index", index), *((f"carry {i}", n) for i, n in enumerate(carries))]

@@ -16,7 +16,7 @@ from eqfuse.frontends.numpy.tracing import Trace, current
 from eqfuse.ir.graph import Body, Graph, Node, input_node, topological
 from eqfuse.ops.types import TensorType
 
-SMALL_BYTES = 64  # constants up to this size are part of the body
+CONSTANT_BYTES = 64  # constants up to this size are part of the body
 _SPREADING = ("broadcast_to", "sliding_window")  # views larger than what they show: left to the body
 _serial = itertools.count()
 
@@ -90,7 +90,7 @@ def _leaves(outputs: Sequence[Node]) -> set[Node]:
 
 
 def _is_given(n: Node) -> bool:
-    return n.op == "input" or (n.op == "const" and n.type.nbytes > SMALL_BYTES)
+    return n.op == "input" or (n.op == "const" and n.type.nbytes > CONSTANT_BYTES)
 
 
 def _above(outputs: Sequence[Node], stops: Collection[Node]) -> list[Node]:

@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.accepted import supported_array
-from eqfuse.ir.arithmetic import KINDS
+from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
 from eqfuse.ops.loops import CONDITION
 from eqfuse.ops.types import TensorType
@@ -87,7 +87,7 @@ def array_of(value: Any, what: str) -> Any:
 def like(value: Any, t: TensorType) -> Any:
     """`value` as `array_of` gives it; a Python number in the dtype of `t` where that is no narrower kind of number."""
     if is_number(value):
-        kind = number_kind(value) or next(k for k in KINDS if isinstance(value, k))
+        kind = number_kind(value) or next(k for k in NUMBER_KINDS if isinstance(value, k))
         if np.result_type(t.dtype, kind()) == t.dtype:
             constant = with_dtype(value, t.dtype)
             return constant.literal.array[()] if current() is None else wrap(constant)

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqfuse.errors import TraceError
 from eqfuse.frontends.numpy.dispatch import call_function, call_ufunc
-from eqfuse.frontends.numpy.promotion import OURS, holds_tracer, lift
+from eqfuse.frontends.numpy.promotion import OUR_HOOKS, holds_tracer, lift
 from eqfuse.frontends.numpy.tracer import Tracer, lazy
 from eqfuse.frontends.numpy.tracing import current
 
@@ -210,4 +210,4 @@ class Constant(np.ndarray):
         return array[()] if return_scalar else np.asarray(array)
 
 
-OURS.add(Constant.__array_ufunc__)
+OUR_HOOKS.add(Constant.__array_ufunc__)

@@ -19,7 +19,7 @@ from eqfuse.frontends.numpy.laid_out import lay_out
 from eqfuse.frontends.numpy.masked import MASKED
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.promotion import defers, elementwise, holds_tracer, lift
-from eqfuse.frontends.numpy.registry import FUNCTIONS, METHODS, UFUNCS, F, of_arrays
+from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, TRACED_METHODS, TRACED_UFUNCS, F, of_arrays
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import const
@@ -48,7 +48,7 @@ def _explaining(entrance: F) -> F:
 @_explaining
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     name = title(ufunc) + ("" if method == "__call__" else f".{method}")
-    implementation = UFUNCS.get(ufunc) if method == "__call__" else METHODS.get((ufunc, method))
+    implementation = TRACED_UFUNCS.get(ufunc) if method == "__call__" else TRACED_METHODS.get((ufunc, method))
     if implementation is None:
         return on_values(name, getattr(ufunc, method), inputs, kwargs)
     if any(map(defers, inputs)):
@@ -76,7 +76,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
 @_explaining
 def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     name = title(function)
-    implementation = FUNCTIONS.get(function)
+    implementation = TRACED_FUNCTIONS.get(function)
     if implementation is None:
         if not holds_tracer((args, kwargs)):
             raise refused.error(name)  # called with like=

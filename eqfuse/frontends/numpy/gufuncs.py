@@ -14,7 +14,7 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy.contractions import conjugate, matmul
 from eqfuse.frontends.numpy.manipulation import expand_dims, moveaxis, squeeze
 from eqfuse.frontends.numpy.promotion import lift
-from eqfuse.frontends.numpy.registry import UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_UFUNCS
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.ufuncs import to_loop
 from eqfuse.ops.numpy_names import title
@@ -60,7 +60,7 @@ def _generalised(ufunc: np.ufunc, product: Callable[[Tracer, Tracer], Tracer], r
             result = moveaxis(result, range(-len(places[2]), 0), places[2])
         return expand_dims(result, places[0]) if keepdims else result
 
-    UFUNCS[ufunc] = call
+    TRACED_UFUNCS[ufunc] = call
 
 
 _generalised(np.matmul, matmul, (2, 2, 2))

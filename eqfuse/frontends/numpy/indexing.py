@@ -20,7 +20,7 @@ from eqfuse.frontends.numpy.manipulation import broadcast_to, transpose
 from eqfuse.frontends.numpy.number import Number, computed_number, number_kind
 from eqfuse.frontends.numpy.promotion import castable, elementwise, fitted, lift, storable, with_dtype
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
-from eqfuse.frontends.numpy.registry import METHODS, implements, of_arrays
+from eqfuse.frontends.numpy.registry import TRACED_METHODS, implements, of_arrays
 from eqfuse.frontends.numpy.selection import Selection, assigned
 from eqfuse.frontends.numpy.storage import Rights, ViewStep
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
@@ -397,4 +397,4 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tracer:
 
 for _name, _ufunc in UFUNCS.items():
     if _ufunc.nin == 2:
-        METHODS[_ufunc, "at"] = partial(apply_at, _name)
+        TRACED_METHODS[_ufunc, "at"] = partial(apply_at, _name)

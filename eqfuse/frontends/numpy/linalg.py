@@ -21,7 +21,7 @@ from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.unpack import unpack
 from eqfuse.ir.graph import node
-from eqfuse.ops.linalg import PARTS, real_dtype
+from eqfuse.ops.linalg import PART_SHAPES, real_dtype
 
 
 def _inexact(function: str, *values: Any) -> list[Tracer]:
@@ -45,7 +45,7 @@ def _matrices(function: str, x: Tracer, square: bool = True) -> Tracer:
 
 def _parts(op: str, args: Sequence[Tracer], attrs: tuple = ()) -> list[Tracer]:
     packed = node(op, [a.node for a in args], attrs)
-    return unpack(packed, PARTS[op]([a.node.type for a in args], attrs))
+    return unpack(packed, PART_SHAPES[op]([a.node.type for a in args], attrs))
 
 
 def _adjoint(x: Tracer) -> Tracer:

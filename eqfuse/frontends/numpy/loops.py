@@ -24,7 +24,7 @@ from eqfuse.ir.graph import Node, const, node, substitute
 from eqfuse.ir.loops import unpacked_results
 from eqfuse.ir.pytree import flatten, paths, unflatten
 from eqfuse.ops import row as op_row
-from eqfuse.ops.loops import INDEX, results_of
+from eqfuse.ops.loops import INDEX_TYPE, results_of
 from eqfuse.ops.types import TensorType
 
 Step = Callable[..., Any]
@@ -54,7 +54,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Step, init_val: Any) -> Any:
     bounds = [_bound(lower, "lower"), _bound(upper, "upper")]
     if current() is None:
         return eager_loops.fori_loop(range(*bounds), body_fun, carry)
-    index, *carry_inputs = stands_for([INDEX, *carry.types])
+    index, *carry_inputs = stands_for([INDEX_TYPE, *carry.types])
     after, _ = traced_within(
         lambda: carry.after(body_fun(*body_tracers([index]), carry.tree(body_tracers(carry_inputs))))
     )
@@ -76,7 +76,7 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
     count = _length(stacked, length)
     if current() is None:
         return eager_loops.scan(f, scan, carry, stacked, count, reverse)
-    index, *carry_inputs = stands_for([INDEX, *carry.types])
+    index, *carry_inputs = stands_for([INDEX_TYPE, *carry.types])
     row = stands_for([TensorType(t.dtype, t.shape[1:]) for t in stacked.types])
     structure: list[Any] = []
 

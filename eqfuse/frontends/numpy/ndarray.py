@@ -1,7 +1,7 @@
 """What a traced array can be asked to do, as NumPy's ndarray can: operators, protocols, methods.
 
 In: Python's and NumPy's calls. Out: calls of NumPy's functions, which come back through `dispatch`, and of what the
-modules that are written in terms of tracers have put into `registry.ARRAY`. The memory is `tracer.Tracer`'s.
+modules that are written in terms of tracers have put into `registry.ARRAY_FUNCTIONS`. The memory is `tracer.Tracer`'s.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse import xp
 from eqfuse.errors import TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.constructs import lines_instead
-from eqfuse.frontends.numpy.registry import ARRAY
+from eqfuse.frontends.numpy.registry import ARRAY_FUNCTIONS
 
 lazy: Any = np  # NumPy, for calls on tracers: its type stubs do not know that they come back to the tracer
 
@@ -25,10 +25,10 @@ def _binary(name: str, symbol: str = "") -> tuple[Callable[..., Any], Callable[.
     """`x + y`, its reflection and `x += y` for one elementwise operator."""
 
     def forward(self: Any, other: Any) -> Any:
-        return ARRAY["python_operator"](name, self, other)
+        return ARRAY_FUNCTIONS["python_operator"](name, self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        return ARRAY["python_operator"](name, other, self)
+        return ARRAY_FUNCTIONS["python_operator"](name, other, self)
 
     def in_place(self: Any, other: Any) -> Any:
         result = forward(self, other)
@@ -42,7 +42,7 @@ def _binary(name: str, symbol: str = "") -> tuple[Callable[..., Any], Callable[.
 
 def _unary(name: str) -> Callable[..., Any]:
     def call(self: Any) -> Any:
-        return ARRAY["unary_operator"](name, self)
+        return ARRAY_FUNCTIONS["unary_operator"](name, self)
 
     return call
 
@@ -148,15 +148,15 @@ class Operators:
     # NumPy's two protocols, and ours
 
     def __array_ufunc__(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return ARRAY["call_ufunc"](ufunc, method, inputs, kwargs)
+        return ARRAY_FUNCTIONS["call_ufunc"](ufunc, method, inputs, kwargs)
 
     def __array_function__(self: Any, func: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
-        return ARRAY["call_function"](func, args, kwargs)
+        return ARRAY_FUNCTIONS["call_function"](func, args, kwargs)
 
     @staticmethod
     def __eqfuse_apply__(op: str, args: Sequence[Any], attrs: tuple) -> Any:
         """The operator `op` of the table, with its arguments cast as NumPy would."""
-        return ARRAY["apply"](op, args, attrs)
+        return ARRAY_FUNCTIONS["apply"](op, args, attrs)
 
     # operators
 
@@ -274,12 +274,12 @@ class NdarrayFace(Operators):
         return self
 
     def __getitem__(self: Any, key: Any) -> Any:
-        return ARRAY["index"](self, key)
+        return ARRAY_FUNCTIONS["index"](self, key)
 
     def __setitem__(self: Any, key: Any, value: Any) -> None:
         if self.scalar:
             self.assign(value)  # which refuses it, whatever the key
-        ARRAY["assign_items"](self, key, value)
+        ARRAY_FUNCTIONS["assign_items"](self, key, value)
 
     # methods
 
@@ -306,17 +306,17 @@ class NdarrayFace(Operators):
 
     @property
     def flat(self: Any) -> Any:
-        return ARRAY["FlatIterator"](self)
+        return ARRAY_FUNCTIONS["FlatIterator"](self)
 
     @flat.setter
     def flat(self: Any, value: Any) -> None:
         self.flat[:] = value
 
     def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
-        return ARRAY["reshape"](self, shape[0] if len(shape) == 1 else shape, **kwargs)
+        return ARRAY_FUNCTIONS["reshape"](self, shape[0] if len(shape) == 1 else shape, **kwargs)
 
     def transpose(self: Any, *axes: Any) -> Any:
-        return ARRAY["transpose"](self, axes[0] if len(axes) == 1 else axes or None)
+        return ARRAY_FUNCTIONS["transpose"](self, axes[0] if len(axes) == 1 else axes or None)
 
     def compress(self: Any, condition: Any, axis: int | None = None, out: Any = None) -> Any:
         return lazy.compress(condition, self, axis, out)

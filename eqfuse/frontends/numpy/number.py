@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.errors import TraceError, UnsupportedOp, user_place
 from eqfuse.frontends.numpy.ndarray import Operators
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.ir.arithmetic import KINDS, step_function
+from eqfuse.ir.arithmetic import NUMBER_KINDS, step_function
 from eqfuse.ir.graph import Node
 
 
@@ -44,7 +44,7 @@ class Number(Operators):
     @property
     def default(self) -> np.dtype:
         """The dtype it has as an array of its own."""
-        return KINDS[self.kind]
+        return NUMBER_KINDS[self.kind]
 
     @property
     def tensor_type(self) -> str:
@@ -138,11 +138,11 @@ def number_kind(value: Any) -> type | None:
     """Which of Python's numbers `value` is, known or not; None for all else, such as NumPy's scalars."""
     if isinstance(value, Number):
         return value.kind
-    return type(value) if type(value) in KINDS else None
+    return type(value) if type(value) in NUMBER_KINDS else None
 
 
 def is_number(value: Any) -> bool:
     """Is it one of Python's numbers, known or not, enumerations and other subclasses among them?"""
     if isinstance(value, Operators):  # some of which stand for a Python bool
         return isinstance(value, Number)
-    return isinstance(value, tuple(KINDS)) and not isinstance(value, np.generic)
+    return isinstance(value, tuple(NUMBER_KINDS)) and not isinstance(value, np.generic)

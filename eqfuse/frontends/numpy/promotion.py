@@ -20,14 +20,15 @@ from eqfuse.frontends.numpy.registry import of_arrays
 from eqfuse.frontends.numpy.traced_bool import TracedBool, traced_bool
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import supported_array
-from eqfuse.ir.arithmetic import OPERATORS, conversion_error, number_text
+from eqfuse.ir.arithmetic import NUMBER_OPERATORS, conversion_error, number_text
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import COMPARISONS, dtype_name, loop_dtypes
 from eqfuse.ops.types import Shape, TensorType
 
-OURS: set[Any] = {np.ndarray.__array_ufunc__, Tracer.__array_ufunc__}  # those of arrays that leave the arithmetic to us
+# Those of arrays that leave the arithmetic to us
+OUR_HOOKS: set[Any] = {np.ndarray.__array_ufunc__, Tracer.__array_ufunc__}
 
 
 @of_arrays
@@ -191,7 +192,7 @@ def _with_integer(name: str, operands: list[Any], place: int, dtype: np.dtype) -
     beyond = computed_number(name, *((near, integer) if place == 1 else (integer, near)))
     nodes = [with_dtype(near if i == place else o, dtype) for i, o in enumerate(operands)]
     compared = _laid(np.logical_and, operands, tidy.elementwise(name, nodes))
-    reflexive = OPERATORS[name](0, 0)
+    reflexive = NUMBER_OPERATORS[name](0, 0)
     if isinstance(beyond, Number):
         return elementwise("logical_and" if reflexive else "logical_or", compared, beyond)
     if beyond is reflexive:
@@ -287,7 +288,7 @@ def of_traced_bools(name: str, left: Any, right: Any) -> Tracer:
 
 def defers(other: Any) -> bool:
     """Does `other` do the arithmetic with arrays itself, by NumPy's protocol?"""
-    return getattr(type(other), "__array_ufunc__", np.ndarray.__array_ufunc__) not in OURS
+    return getattr(type(other), "__array_ufunc__", np.ndarray.__array_ufunc__) not in OUR_HOOKS
 
 
 _SHORTCUTS = ((2, "square"), (0.5, "sqrt"), (-1, "reciprocal"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.ir.arithmetic import (
     ARRAY,
-    KINDS,
+    NUMBER_KINDS,
     Arithmetic,
     ScalarOperation,
     explained,
@@ -48,7 +48,7 @@ class Recorder:
 
     def literal(self, value: Any) -> int:
         """The place of a number that the function has itself."""
-        kind = next(k for k in KINDS if isinstance(value, k))  # an enumeration's number counts as the int it is
+        kind = next(k for k in NUMBER_KINDS if isinstance(value, k))  # an enumeration's number counts as the int it is
         attr = literal(kind(value))
         place = self._places.get(("literal", (), attr))
         return self._add(ScalarOperation("literal", (), attr, kind.__name__), kind(value)) if place is None else place

@@ -19,7 +19,7 @@ from numpy.testing.overrides import get_overridable_numpy_array_functions, get_o
 
 import eqfuse.frontends.numpy.trace  # noqa: F401  (fills the tables of what can be traced)
 from eqfuse.frontends.numpy.refused import REFUSALS, Refusal, refusal
-from eqfuse.frontends.numpy.registry import FUNCTIONS, UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, TRACED_UFUNCS
 from eqfuse.ops.numpy_names import title
 
 LATER = ("np.char.", "np.fft.", "np.polynomial.", "np.strings.")
@@ -45,18 +45,18 @@ def _listing(listed: Iterable[Any], traced: Iterable[Any]) -> Listing:
 
 
 def ufuncs() -> Listing:
-    return _listing(get_overridable_numpy_ufuncs(), UFUNCS)
+    return _listing(get_overridable_numpy_ufuncs(), TRACED_UFUNCS)
 
 
 def functions() -> Listing:
     """Those of NumPy itself, without the modules that it loads when they are used."""
     every = get_overridable_numpy_array_functions()
-    return _listing((f for f in every if not title(f).startswith(LATER)), FUNCTIONS)
+    return _listing((f for f in every if not title(f).startswith(LATER)), TRACED_FUNCTIONS)
 
 
 def functions_loaded_later() -> Listing:
     every = get_overridable_numpy_array_functions()
-    return _listing((f for f in every if title(f).startswith(LATER)), FUNCTIONS)
+    return _listing((f for f in every if title(f).startswith(LATER)), TRACED_FUNCTIONS)
 
 
 def section() -> str:

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
-UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
-METHODS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
-ARRAY: dict[str, Callable[..., Any]] = {}  # what the operators and methods of traced arrays call, by name
+TRACED_FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
+TRACED_UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
+TRACED_METHODS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
+ARRAY_FUNCTIONS: dict[str, Callable[..., Any]] = {}  # what the operators and methods of traced arrays call, by name
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,7 +20,7 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
 
     def register(implementation: F) -> F:
         for function in functions:
-            FUNCTIONS[function] = implementation
+            TRACED_FUNCTIONS[function] = implementation
         return implementation
 
     return register
@@ -28,5 +28,5 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
 
 def of_arrays(implementation: F) -> F:
     """Make the decorated function what the operators and methods of traced arrays find under its name."""
-    ARRAY[implementation.__name__] = implementation
+    ARRAY_FUNCTIONS[implementation.__name__] = implementation
     return implementation

@@ -15,7 +15,7 @@ from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, with_dtype
 from eqfuse.frontends.numpy.reductions import finish, negative_axes
-from eqfuse.frontends.numpy.registry import METHODS, implements
+from eqfuse.frontends.numpy.registry import TRACED_METHODS, implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import const, node
 from eqfuse.ops.scans import folds, reduction_loop
@@ -37,7 +37,7 @@ def _loop(ufunc: str, dtype: np.dtype, wanted: Any) -> tuple[str, np.dtype, np.d
     return ufunc, reduction_loop(ufunc, loop_dtype)[0], result
 
 
-def scan(ufunc: str, x: Tracer, axis: int, dtype: Any) -> Tracer:
+def accumulated(ufunc: str, x: Tracer, axis: int, dtype: Any) -> Tracer:
     """``ufunc.accumulate`` along one axis."""
     if x.ndim == 0:
         raise ShapeError("cannot accumulate on a scalar")
@@ -56,7 +56,7 @@ def _cumulative(ufunc: str, a: Any, axis: Any, dtype: Any) -> Tracer:
         if axis not in (None, 0, -1):
             raise ShapeError(f"axis {axis} is out of bounds for array of dimension {x.ndim}")
         x, axis = x.reshape(-1), 0
-    return scan(ufunc, x, axis, dtype)
+    return accumulated(ufunc, x, axis, dtype)
 
 
 @implements(np.cumsum)
@@ -77,7 +77,7 @@ def _with_initial(ufunc: str, x: Any, axis: int | None, dtype: Any, include_init
         if x.ndim > 1:
             raise ShapeError("For arrays which have more than one dimension ``axis`` argument is required.")
         axis = 0
-    prefixes = scan(ufunc, x, axis, dtype)
+    prefixes = accumulated(ufunc, x, axis, dtype)
     if not include_initial:
         return prefixes
     (along,) = negative_axes(axis, x.ndim)
@@ -192,7 +192,7 @@ def _reduce_as(ufunc: np.ufunc, function: Any) -> Callable[..., Tracer]:
 
 def _accumulate(ufunc: np.ufunc) -> Callable[..., Tracer]:
     def accumulate(array: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Tracer:
-        return scan(ufunc.__name__, lift(array), axis, dtype)
+        return accumulated(ufunc.__name__, lift(array), axis, dtype)
 
     return accumulate
 
@@ -215,6 +215,6 @@ def _reduceat(ufunc: np.ufunc) -> Callable[..., Tracer]:
 for _name in dir(np):
     _ufunc = folds(_name)
     if _ufunc is not None and _ufunc.__name__ == _name:
-        METHODS[_ufunc, "reduce"] = _reduce_as(_ufunc, REDUCED[_name]) if _name in REDUCED else _reduce(_ufunc)
-        METHODS[_ufunc, "accumulate"] = _accumulate(_ufunc)
-        METHODS[_ufunc, "reduceat"] = _reduceat(_ufunc)
+        TRACED_METHODS[_ufunc, "reduce"] = _reduce_as(_ufunc, REDUCED[_name]) if _name in REDUCED else _reduce(_ufunc)
+        TRACED_METHODS[_ufunc, "accumulate"] = _accumulate(_ufunc)
+        TRACED_METHODS[_ufunc, "reduceat"] = _reduceat(_ufunc)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 from eqfuse.frontends.numpy.promotion import elementwise
-from eqfuse.frontends.numpy.registry import UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_UFUNCS
 from eqfuse.ops.special import SPECIAL
 
 for _name, _ufunc in SPECIAL.items():
-    UFUNCS[_ufunc] = partial(elementwise, _name)
+    TRACED_UFUNCS[_ufunc] = partial(elementwise, _name)

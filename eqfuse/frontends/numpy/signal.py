@@ -20,7 +20,7 @@ from eqfuse.frontends.numpy.manipulation import concatenate
 from eqfuse.frontends.numpy.promotion import elementwise, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
-from eqfuse.frontends.numpy.scans import scan
+from eqfuse.frontends.numpy.scans import accumulated
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import const, node
@@ -196,7 +196,7 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
     correct = folded - step
     limit = period / 2 if discont is None else discont
     correct = elementwise("where", abs(step) < limit, 0, correct).astype(correct.dtype)
-    later = x[(..., slice(1, None), *rest)] + scan("add", correct, along, None)
+    later = x[(..., slice(1, None), *rest)] + accumulated("add", correct, along, None)
     return concatenate((x[(..., slice(None, 1), *rest)].astype(dtype), later.astype(dtype)), along)
 
 
@@ -213,7 +213,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tracer:
     ones = wrap(tidy.broadcast_to(const(1, dtype), (x.shape[0], min(columns, 1))))
     if columns < 2:
         return ones.copy()
-    powers = scan("multiply", lazy.broadcast_to(x.astype(dtype)[:, None], (x.shape[0], columns - 1)), 1, None)
+    powers = accumulated("multiply", lazy.broadcast_to(x.astype(dtype)[:, None], (x.shape[0], columns - 1)), 1, None)
     matrix = concatenate((ones, powers), 1)
     return matrix if increasing else matrix[:, ::-1]
 

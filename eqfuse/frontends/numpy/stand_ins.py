@@ -37,7 +37,7 @@ from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
 from eqfuse.frontends.numpy.reach import CACHED, MOST, Builtin, of_library
 from eqfuse.frontends.numpy.readings import ASKED, READINGS
-from eqfuse.frontends.numpy.registry import FUNCTIONS, implements
+from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, implements
 from eqfuse.frontends.numpy.seeds import SEEDED, default_rng, system_bits
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
@@ -161,7 +161,7 @@ def _constant(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that makes arrays of numbers: a constant of the trace, unless it has a traced form."""
 
     def call(*args: Any, like: Any = None, **kwargs: Any) -> Any:
-        traced = FUNCTIONS.get(function)
+        traced = TRACED_FUNCTIONS.get(function)
         if traced not in (None, call) and holds_tracer((args, kwargs)):
             return traced(*args, **kwargs)
         if not are_constant((args, kwargs)):
@@ -244,7 +244,7 @@ def _stand_ins() -> dict[int, Any]:
     """By the identity of the function it stands for."""
     replacements = _MADE | {function: _dispatched(function) for function in _COPIES}
     seeded = {id(real): stand_in for real, stand_in in SEEDED.items()}
-    listed = {id(function): taking_lists(function) for function in FUNCTIONS if function not in replacements}
+    listed = {id(function): taking_lists(function) for function in TRACED_FUNCTIONS if function not in replacements}
     reduced = {id(ufunc): ReducingLists(ufunc) for ufunc in REDUCED}
     joined = {id(np.r_): AxisConcatenator(np.r_, False), id(np.c_): AxisConcatenator(np.c_, True)}
     traced = {id(f): _stand_in(f, replacement) for f, replacement in replacements.items()}

@@ -16,7 +16,7 @@ from eqfuse.frontends.numpy.manipulation import broadcast_to, concatenate
 from eqfuse.frontends.numpy.number import number_kind
 from eqfuse.frontends.numpy.promotion import elementwise, lift, with_dtype
 from eqfuse.frontends.numpy.reductions import AxisArg, finish, negative_axes
-from eqfuse.frontends.numpy.registry import METHODS, implements
+from eqfuse.frontends.numpy.registry import TRACED_METHODS, implements
 from eqfuse.frontends.numpy.scans import without_nan
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import node
@@ -119,7 +119,7 @@ def _nanmax(ufunc: np.ufunc, function: Any, a: Any, axis: AxisArg, keepdims: Any
     keywords = {} if initial is np._NoValue else {"initial": initial}
     if x.dtype.kind in "biu":
         return function(x, axis=axis, keepdims=keepdims is True, **keywords)
-    return METHODS[ufunc, "reduce"](x, axis=axis, keepdims=keepdims is True, **keywords)
+    return TRACED_METHODS[ufunc, "reduce"](x, axis=axis, keepdims=keepdims is True, **keywords)
 
 
 @implements(np.nanmax)

@@ -29,10 +29,10 @@ from eqfuse.frontends.numpy.traced_bool import TracedBool
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
 from eqfuse.ir.accepted import supported_array
-from eqfuse.ir.arithmetic import KINDS
+from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
 from eqfuse.ir.places import spread
-from eqfuse.ir.pytree import BOOL, LEAF, SCALAR, Static, Structure, flatten, unflatten
+from eqfuse.ir.pytree import BOOL_LEAF, LEAF, SCALAR, Static, Structure, flatten, unflatten
 from eqfuse.ir.signature import (
     CallSignature,
     are_parameters,
@@ -44,7 +44,7 @@ from eqfuse.ir.signature import (
 )
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.ir.symbolic import SymbolicSpec, symbolic_shape
-from eqfuse.machine.device_arrays import dlpack_device, dtype_of
+from eqfuse.machine.device_arrays import array_dtype, dlpack_device
 from eqfuse.ops.types import TensorType
 
 
@@ -189,7 +189,7 @@ def _traced(
 
 def is_apart(leaf: Any) -> bool:
     """Is this leaf of the arguments no input of the graph?"""
-    return type(leaf) in KINDS or isinstance(leaf, GENERATORS)
+    return type(leaf) in NUMBER_KINDS or isinstance(leaf, GENERATORS)
 
 
 def _stand_in(run: Trace, leaf: Any, place: int, name: str) -> TracedGenerator | Number:
@@ -262,14 +262,14 @@ def leaf_type(leaf: Any, name: str) -> TensorType:
         array = supported_array(leaf, f"the argument {name!r}")
         return TensorType(array.dtype, array.shape)
     if dlpack_device(leaf) is not None:
-        return TensorType(tensor_dtype(dtype_of(leaf), f"the argument {name!r}"), tuple(leaf.shape))
+        return TensorType(tensor_dtype(array_dtype(leaf), f"the argument {name!r}"), tuple(leaf.shape))
     if isinstance(leaf, SymbolicSpec):
         raise TraceError(
             f"the argument {name!r} is {leaf}: a graph holds numbers for its extents. ef.compile takes symbols"
         )
     kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}".removeprefix("builtins.")
     if isinstance(leaf, numbers.Number):
-        kept = next((k.__name__ for k in KINDS if isinstance(leaf, k)), "float")
+        kept = next((k.__name__ for k in NUMBER_KINDS if isinstance(leaf, k)), "float")
         raise TraceError(
             f"the argument {name!r} is a {kind}, a number with a class of its own: pass {kept}({name}), or name it in "
             "static_argnames"
@@ -333,7 +333,7 @@ def _placed(
         children = [_placed(c, rest, written, nodes, sources, s.kind) for c in s.children]
         return s._replace(children=tuple(children))
     leaf = next(rest)
-    if type(leaf) in KINDS:
+    if type(leaf) in NUMBER_KINDS:
         return Structure(Static, (leaf,))
     if isinstance(leaf, Number):
         sources.append((2, leaf.place))
@@ -346,7 +346,7 @@ def _placed(
     sources.append((0, len(nodes)))
     if isinstance(leaf, Tracer):
         nodes.append(leaf.node)
-        return BOOL if isinstance(leaf, TracedBool) else SCALAR if leaf.scalar else LEAF
+        return BOOL_LEAF if isinstance(leaf, TracedBool) else SCALAR if leaf.scalar else LEAF
     if isinstance(leaf, (np.ndarray, np.generic)):
         nodes.append(const(supported_array(leaf, "a result")))
         return SCALAR if isinstance(leaf, np.generic) else LEAF

@@ -16,9 +16,9 @@ from eqfuse.errors import DtypeError, ShapeError, TraceError, UnsupportedOp, use
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constants import value_of
 from eqfuse.frontends.numpy.ndarray import NdarrayFace, lazy
-from eqfuse.frontends.numpy.registry import ARRAY
+from eqfuse.frontends.numpy.registry import ARRAY_FUNCTIONS
 from eqfuse.frontends.numpy.storage import UNWRITABLE, Rights, Storage, viewed_by
-from eqfuse.frontends.numpy.tracing import current, differentiated, stopped
+from eqfuse.frontends.numpy.tracing import current, differentiated, held_constant
 from eqfuse.ir.graph import Node, const
 from eqfuse.ir.strides import (
     IN_ORDER,
@@ -195,7 +195,7 @@ class Tracer(NdarrayFace):
         if self._access in UNWRITABLE:
             raise TraceError(UNWRITABLE[self._access])
         self._trace.may_write(self._storage.trace, self._storage.shape)
-        new = ARRAY["fitted"](value, self._type, casting)
+        new = ARRAY_FUNCTIONS["fitted"](value, self._type, casting)
         self._rely_on_order()
         for source, _ in self._storage.origins():
             source.copies.append(self._storage)
@@ -299,7 +299,7 @@ class Tracer(NdarrayFace):
 
     @real.setter
     def real(self, value: Any) -> None:
-        self.real.assign(ARRAY["lift"](value))  # numbers are cast like arrays, whatever the dtype holds
+        self.real.assign(ARRAY_FUNCTIONS["lift"](value))  # numbers are cast like arrays, whatever the dtype holds
 
     @property
     def imag(self) -> Tracer:
@@ -311,7 +311,7 @@ class Tracer(NdarrayFace):
 
     @imag.setter
     def imag(self, value: Any) -> None:
-        self.imag.assign(ARRAY["lift"](value))
+        self.imag.assign(ARRAY_FUNCTIONS["lift"](value))
 
     def view(self, dtype: Any = None, type: Any = None) -> Tracer:
         """The same memory, read in another dtype of equal width."""
@@ -332,7 +332,7 @@ class Tracer(NdarrayFace):
 
     def __eqfuse_stopped__(self) -> Tracer:
         """This array as one that counts as a constant for a derivative."""
-        held = stopped(self.node)
+        held = held_constant(self.node)
         return self if held is self.node else wrap(held, None if self.scalar else Rights.WRITABLE)
 
     @staticmethod

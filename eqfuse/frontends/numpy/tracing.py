@@ -124,7 +124,7 @@ def differentiated() -> Trace | None:
     return trace
 
 
-def stopped(value: Node) -> Node:
+def held_constant(value: Node) -> Node:
     """`value`; in a function that is differentiated, and in its loops, as one that counts as a constant."""
     return value if differentiated() is None or value.op == "const" else node("stopped", (value,))
 

@@ -17,7 +17,7 @@ from eqfuse.dtypes import FLOAT8, supported
 from eqfuse.errors import DtypeError, UnsupportedOp
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, promote, with_dtype
-from eqfuse.frontends.numpy.registry import METHODS, UFUNCS
+from eqfuse.frontends.numpy.registry import TRACED_METHODS, TRACED_UFUNCS
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.frontends.numpy.tracing import differentiated
 from eqfuse.ir.graph import Node, const
@@ -76,14 +76,14 @@ def _composition(ufunc: np.ufunc) -> Callable[[Callable[..., Any]], Callable[...
                 return wrap(tidy.cast(composed.node, results[0]))
             return tuple(wrap(tidy.cast(m.node, d)) for m, d in zip(composed, results, strict=True))
 
-        UFUNCS[ufunc] = call
+        TRACED_UFUNCS[ufunc] = call
         return compose
 
     return register
 
 
 for _name, _ufunc in rows.UFUNCS.items():
-    UFUNCS[_ufunc] = _row(_name, _ufunc)
+    TRACED_UFUNCS[_ufunc] = _row(_name, _ufunc)
 for _name in ("exp2", "expm1", "log1p", "cbrt"):
     _composition(getattr(scipy.special, _name))(partial(elementwise, _name))
 
@@ -231,6 +231,6 @@ def _outer(ufunc: np.ufunc) -> Callable[..., Any]:
     return outer
 
 
-for _ufunc in tuple(UFUNCS):
+for _ufunc in tuple(TRACED_UFUNCS):
     if _ufunc.nin == 2 and _ufunc.signature is None:
-        METHODS[_ufunc, "outer"] = _outer(_ufunc)
+        TRACED_METHODS[_ufunc, "outer"] = _outer(_ufunc)

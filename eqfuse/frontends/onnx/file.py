@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqfuse.errors import EqfuseError, TargetUnavailable, TraceError, UnsupportedOp
 from eqfuse.frontends.onnx.nodes import STANDARD
-from eqfuse.frontends.onnx.table import find
+from eqfuse.frontends.onnx.table import operator_row
 
 if TYPE_CHECKING:
     import onnx
@@ -56,7 +56,7 @@ def _check(model: Any, loaded: Callable[[], onnx.ModelProto]) -> None:
             version = next((o.version for o in part.opset_import if o.domain in STANDARD), 0)
             part.opset_import.add(domain="eqfuse.deprecated", version=1)
             for n in _with_inner(nodes):
-                if n.domain in STANDARD and find("", n.op_type, version) and _deprecated(n.op_type, version):
+                if n.domain in STANDARD and operator_row("", n.op_type, version) and _deprecated(n.op_type, version):
                     n.domain = "eqfuse.deprecated"
         onnx.checker.check_model(renamed)
 

@@ -25,7 +25,7 @@ from eqfuse.frontends.onnx.schemas import (
     function_body,
     same_dtypes,
 )
-from eqfuse.frontends.onnx.table import TABLE, dtype_of, find, uniform
+from eqfuse.frontends.onnx.table import ONNX_OPERATORS, dtype_of, operator_row, uniform
 from eqfuse.ir.accepted import supported_array
 
 if TYPE_CHECKING:
@@ -115,9 +115,9 @@ class _Scope:
         check_version(domain, n.op_type, version)
         check_types(domain, n.op_type, version, inputs)
         check_shapes(domain, self._with_attributes(n), version, inputs)
-        row = find(domain, n.op_type, version)
+        row = operator_row(domain, n.op_type, version)
         if row is None:
-            in_table = (domain, n.op_type) in TABLE
+            in_table = (domain, n.op_type) in ONNX_OPERATORS
             body = None if in_table else function_body(domain, self._with_attributes(n), version, inputs)
             if body is not None:
                 return self._inline(body, n, inputs, defaults(domain, n.op_type, version))
@@ -249,7 +249,7 @@ def _text(attribute: Any) -> Any:
 
 
 def _no_row(domain: str, name: str, version: int) -> str:
-    rows = TABLE.get((domain, name))
+    rows = ONNX_OPERATORS.get((domain, name))
     if rows:
         return (
             f"{name} of opset {version} is not in the table of ONNX operators, which has it since {rows[0].since}: "

@@ -43,7 +43,7 @@ class OnnxRow:
         return "outputs" in inspect.signature(self.function).parameters
 
 
-TABLE: dict[tuple[str, str], list[OnnxRow]] = {}
+ONNX_OPERATORS: dict[tuple[str, str], list[OnnxRow]] = {}
 
 
 def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
@@ -51,7 +51,7 @@ def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
 
     def register(function: F) -> F:
         for name in names:
-            rows = TABLE.setdefault((domain, name), [])
+            rows = ONNX_OPERATORS.setdefault((domain, name), [])
             rows.append(OnnxRow(since, function))
             rows.sort(key=lambda row: row.since)
         return function
@@ -59,9 +59,9 @@ def operator(*names: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
     return register
 
 
-def find(domain: str, name: str, version: int) -> OnnxRow | None:
+def operator_row(domain: str, name: str, version: int) -> OnnxRow | None:
     """The row of an operator at an opset version, or None."""
-    rows = [row for row in TABLE.get((domain, name), ()) if row.since <= version]
+    rows = [row for row in ONNX_OPERATORS.get((domain, name), ()) if row.since <= version]
     return rows[-1] if rows else None
 
 

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from eqfuse.frontends.numpy.bodies import SMALL_BYTES
+from eqfuse.frontends.numpy.bodies import CONSTANT_BYTES
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import Role, row
 
-FEWEST = 16  # steps of a loop
+FEWEST_STEPS = 16  # steps of a loop
 DEPTH = 4  # operators above a node that decide what it looks like: the first steps may look otherwise
 VISITS = 2_000_000  # of nodes, at most, in search of chains
 
@@ -23,15 +23,15 @@ def chains(nodes: Sequence[Node]) -> Iterator[list[Node]]:
     position = {n: place for place, n in enumerate(nodes)}
     reads = [[position[a] for a in n.args] for n in nodes]
     groups = sorted(_groups(nodes), key=lambda members: -members[-1])
-    paths = [_path(reads, members) for members in groups[: max(FEWEST, VISITS // max(len(nodes), 1))]]
-    long = [path for path in paths if len(path) >= FEWEST - DEPTH]
+    paths = [_path(reads, members) for members in groups[: max(FEWEST_STEPS, VISITS // max(len(nodes), 1))]]
+    long = [path for path in paths if len(path) >= FEWEST_STEPS - DEPTH]
     for path in sorted(long, key=lambda path: -len(topological([nodes[path[-1]]]))):
         yield [nodes[place] for place in path]
 
 
 def is_small(n: Node) -> bool:
     """Is `n` a constant that may differ from step to step?"""
-    return n.op == "const" and n.type.nbytes <= SMALL_BYTES
+    return n.op == "const" and n.type.nbytes <= CONSTANT_BYTES
 
 
 def _groups(nodes: Sequence[Node]) -> list[list[int]]:
@@ -49,7 +49,7 @@ def _groups(nodes: Sequence[Node]) -> list[list[int]]:
     for place, n in enumerate(nodes):
         if n.args and row(n.op).role is not Role.VIEW:
             groups[looks[n]].append(place)
-    return [members for members in groups.values() if len(members) >= FEWEST - DEPTH]
+    return [members for members in groups.values() if len(members) >= FEWEST_STEPS - DEPTH]
 
 
 def _look(n: Node) -> tuple:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.rows import Batch, depending
 from eqfuse.frontends.rolling.alignment import Alignment, Misalignment
-from eqfuse.frontends.rolling.chains import FEWEST
+from eqfuse.frontends.rolling.chains import FEWEST_STEPS
 from eqfuse.frontends.rolling.loops import ATTEMPTS, Steps
 from eqfuse.frontends.rolling.rows import Range, even, joined_rows, moving
 from eqfuse.ir.graph import Graph, Node, node, topological
@@ -30,7 +30,7 @@ def made_together(graph: Graph) -> tuple[Graph, list[str]]:
     said: list[str] = []
     for n in graph.nodes:
         args = [new[a] for a in n.args]
-        rewrite = _REWRITES.get(n.op) if len(args) >= FEWEST else None
+        rewrite = _REWRITES.get(n.op) if len(args) >= FEWEST_STEPS else None
         joined = None if rewrite is None else rewrite(n, args)
         new[n] = joined[0] if joined is not None else n if args == [*n.args] else n.over(args)
         said += [f"{count(len(run), 'alike piece')} are computed at once" for run in (joined[1] if joined else ())]
@@ -57,7 +57,7 @@ def _written(n: Node, args: Sequence[Node]) -> tuple[Node, list[range]] | None:
     def in_order(run: range) -> range:
         """Those of the run that are written side by side."""
         good = even(ranges[run.start : run.stop])
-        if len(good) < FEWEST or ranges[run.start + good.start] == ranges[run.start + good.start + 1]:
+        if len(good) < FEWEST_STEPS or ranges[run.start + good.start] == ranges[run.start + good.start + 1]:
             return range(0)
         axis, distance, width = moving(ranges[run.start + good.start :])
         fits = width == 1 or (abs(distance) == width and ranges[run.start][axis][2] == 1)
@@ -92,7 +92,7 @@ def _runs(pieces: Sequence[Node], limit: StepLimit | None = None) -> list[StepRu
         run = among
         for _ in range(ATTEMPTS):
             good = range(len(run)) if limit is None else limit(run)
-            if len(good) == len(run) >= FEWEST:
+            if len(good) == len(run) >= FEWEST_STEPS:
                 rows = _aligned(pieces[run.start : run.stop])
                 if isinstance(rows, Node):
                     runs.append((run, rows))
@@ -100,7 +100,7 @@ def _runs(pieces: Sequence[Node], limit: StepLimit | None = None) -> list[StepRu
                     break
                 good = rows
             run = run[good.start : good.stop]
-            if len(run) < FEWEST:
+            if len(run) < FEWEST_STEPS:
                 break
     return sorted(runs, key=lambda each: each[0].start)
 

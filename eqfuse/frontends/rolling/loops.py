@@ -13,10 +13,10 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.frontends.numpy.rows import Rows, products_before
 from eqfuse.frontends.rolling.alignment import Alignment, Misalignment, StepValues, begins
-from eqfuse.frontends.rolling.chains import DEPTH, FEWEST
+from eqfuse.frontends.rolling.chains import DEPTH, FEWEST_STEPS
 from eqfuse.ir.graph import Graph, Node, const, node, substitute, topological
 from eqfuse.ir.loops import loop_results
-from eqfuse.ops.loops import INDEX
+from eqfuse.ops.loops import INDEX_TYPE
 from eqfuse.ops.types import TensorType
 
 ATTEMPTS = 8  # to leave out steps that differ
@@ -145,7 +145,7 @@ class Steps:
         self, only_last: list[StepValues], stacked: list[StepValues], several: int
     ) -> dict[tuple[StepValues, int], Node]:
         """The loop's results: for values and how many steps before its end they are; all of `stacked` at 0."""
-        (index, *unread) = stands_for([INDEX, *(v[0].type for v in only_last)])
+        (index, *unread) = stands_for([INDEX_TYPE, *(v[0].type for v in only_last)])
         carries = [*self._earlier.values(), *unread]
         begun = [*(self._begun[key] for key in self._earlier), *(_nothing(n) for n in unread)]
         after = [*self._after(), *self.step(only_last), *self.step(stacked)]
@@ -201,11 +201,11 @@ def steps_of(chain: Sequence[Node]) -> Steps | None:
 
 def _steps_of(chain: Sequence[Node]) -> Steps | None:
     for _ in range(ATTEMPTS):
-        if len(chain) < FEWEST - DEPTH:
+        if len(chain) < FEWEST_STEPS - DEPTH:
             return None
         try:
             steps = _longer(Steps(chain))
-            return steps if steps.count >= FEWEST else None
+            return steps if steps.count >= FEWEST_STEPS else None
         except Misalignment as why:
             chain = chain[why.good.start : why.good.stop + 1]
     return None

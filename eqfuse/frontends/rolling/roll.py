@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from eqfuse.frontends.rolling.alignment import Misalignment
-from eqfuse.frontends.rolling.chains import FEWEST, chains
+from eqfuse.frontends.rolling.chains import FEWEST_STEPS, chains
 from eqfuse.frontends.rolling.families import as_reduction, made_together
 from eqfuse.frontends.rolling.loops import Steps, steps_of
 from eqfuse.ir.graph import Graph, Node, substitute
@@ -58,7 +58,7 @@ def rolled(graph: Graph, costs: Costs, exactly: bool = False) -> Graph:
 
 def _once(graph: Graph, costs: Costs, exactly: bool) -> tuple[Graph, str] | None:
     """`graph` with one loop more, and what it is made of, in words."""
-    if len(graph.operators) < FEWEST:
+    if len(graph.operators) < FEWEST_STEPS:
         return None
     for chain in chains(graph.nodes):
         steps = steps_of(chain)

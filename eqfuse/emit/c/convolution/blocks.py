@@ -14,7 +14,7 @@ from functools import lru_cache
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.convolution.parts import Convolution
 from eqfuse.emit.c.device import vector_bytes
-from eqfuse.emit.c.product.blocks import BUFFERS, DEPTH, HIGH, NEAR, stride_of
+from eqfuse.emit.c.product.blocks import BUFFERS, HIGH, LEVEL_2_SHARE, TERM_BYTES, stride_of
 from eqfuse.emit.c.product.tile import CALLED, RegisterTile, tile_forms
 from eqfuse.errors import UnsupportedOp
 
@@ -72,7 +72,7 @@ class ConvolutionBlocks:
 
 def blocks_of(c: Convolution, device: Device) -> ConvolutionBlocks:
     """Those that take the fewest cycles. UnsupportedOp where the buffers of one row are too large."""
-    limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // c.dtype.itemsize
+    limit = min(BUFFERS, int(LEVEL_2_SHARE * device.l2_bytes)) // c.dtype.itemsize
     for most in WIDE[:1] if c.windows else WIDE:
         choices = [blocks for blocks in _cuts(c, most) if blocks.elements(c) <= limit]
         if choices:
@@ -92,7 +92,7 @@ def _cuts(c: Convolution, most: int) -> Iterator[ConvolutionBlocks]:
     *_, high, wide = c.blocked
     down, across = c.shifts
     columns = wide if c.windows else -(-wide // -(-wide // most))
-    channels = max(1, min(c.channels, DEPTH // size // c.window))
+    channels = max(1, min(c.channels, TERM_BYTES // size // c.window))
     channels = -(-c.channels // -(-c.channels // channels))
     for results in dict.fromkeys(-(-high // cut) for cut in CUTS):
         rows = min(c.axes[-2].places, c.windows.axes[-2].read_by(results)) if c.windows else results

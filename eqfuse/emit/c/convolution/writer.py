@@ -13,7 +13,7 @@ from eqfuse.emit.c import ops
 from eqfuse.emit.c.convolution.parts import PhaseCopy
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.emit.c.element import loop
-from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
 from eqfuse.emit.c.product.piece import BlockLines
@@ -56,7 +56,7 @@ class _Writer:
         piece.kept = [f"p0[{piece.index(loops.written[0])}]"]
         lines = piece.kernel()
         for d in reversed(range(piece.down)):
-            lines = loop(f"for (long {NAMES[d]} = 0; {NAMES[d]} < {loops.nest.dims[d].extent}; {NAMES[d]}++)", lines)
+            lines = loop(f"for (long {AXES[d]} = 0; {AXES[d]} < {loops.nest.dims[d].extent}; {AXES[d]}++)", lines)
         copy = Function(f"{self.name}_filters", [], [], lines)
         self.functions.append(copy)
         return [copy.call()]
@@ -119,7 +119,7 @@ class _Writer:
             return loop(head, [*declarations, *self.pooling.unit()])
         assert self.schedule.rest is not None
         piece = BlockLines(self.schedule.rest, self.rounds, self.parameters, self._incoming())
-        rest = Function(f"{self.name}_rest", [*NAMES[: piece.down], *piece.block_ends], ["sums"], piece.kernel())
+        rest = Function(f"{self.name}_rest", [*AXES[: piece.down], *piece.block_ends], ["sums"], piece.kernel())
         self.functions.append(rest)
         ends = ["row_begin", "row_end", "column_begin", "column_end"]
         return loop(head, [f"{rest.name}({', '.join(['arrays', 'number', channel, *self.above, *ends, sums])});"])
@@ -204,7 +204,7 @@ class _Writer:
         for d, phase, name, extent in (
             (piece.down, copied.rows, "first", b.high), (piece.down + 1, copied.columns, "left", b.pitch)
         ):  # fmt: skip
-            begin, end = f"{NAMES[d]}_begin", f"{NAMES[d]}_end"
+            begin, end = f"{AXES[d]}_begin", f"{AXES[d]}_end"
             low = sum_text(f"{'row' if name == 'first' else 'column'}_begin", (str(-phase.start), 1))
             head += [
                 f"const long {name}_at = {low};",
@@ -214,7 +214,7 @@ class _Writer:
             ]
         some = f"if ({names[0]} < {names[1]} && {names[2]} < {names[3]})"
         lines = [*head, *self._cleared(names), *loop(some, piece.kernel())]
-        block = [*NAMES[: piece.down], "row_begin", "column_begin"]
+        block = [*AXES[: piece.down], "row_begin", "column_begin"]
         copy = Function(f"{self.name}_phase{i}", block, ["planes"], lines)
         self.functions.append(copy)
         channel = sum_text(("group", self.conv.channels), "channel", "plane")

@@ -29,13 +29,13 @@ from eqfuse.emit.c.product.tile import (
 from eqfuse.emit.c.product.tile import terms as cycles_of
 from eqfuse.errors import UnsupportedOp
 
-DEPTH = 2048  # bytes of the terms of a row that are added before the next ones are begun
+TERM_BYTES = 2048  # bytes of the terms of a row that are added before the next ones are begun
 HIGH = 96  # rows of a unit, where its buffers allow: the right operand is read once for these
 BETWEEN = 1024  # bytes of a row between two products that are computed at a time
 WIDE = 2048  # bytes of a row of a unit
 STREAM_WIDE = 16384  # the same, where the right operand streams by
 BUFFERS = 512 << 10  # bytes on the stack that a unit keeps, at most
-NEAR = 0.4  # and the share of a level-2 cache that these take
+LEVEL_2_SHARE = 0.4  # and the share of a level-2 cache that these take
 UNITS = 2  # for each thread, at least, where there is enough work
 UNIT = 2e-5  # seconds of a unit, at most, where another thread is worth it
 SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to move sums from and to a level-2 cache
@@ -106,7 +106,7 @@ class ProductBlocks:
 
 def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
     """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
-    limit = min(BUFFERS, int(NEAR * device.l2_bytes)) // parts.dtype.itemsize
+    limit = min(BUFFERS, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
     most = max(1, min(math.ceil(seconds / UNIT), UNITS * device.threads)) if device.threads > 1 else 1
     first = None
     for rows, columns in _cuts(parts):
@@ -218,7 +218,7 @@ def _way(
     place, access = _right_place(right, parts, device), right.array_access(parts.dtype)
     high = min(rows, last) if last * 2 > rows else rows
     tile = tile_for(high, blocks, min(columns, across), vector_bytes(), size, place is not None)
-    short, deep = _even(terms, DEPTH // size, 1), _even(terms, DEPTH // size * (vector_bytes() // size), 1)
+    short, deep = _even(terms, TERM_BYTES // size, 1), _even(terms, TERM_BYTES // size * (vector_bytes() // size), 1)
     if number and parts.online:
         return tile, short, place
     in_dots = access is not None and access.strides[-2] == 1

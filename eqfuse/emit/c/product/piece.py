@@ -12,7 +12,7 @@ from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.loops import Loops
-from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node
@@ -48,13 +48,13 @@ class BlockLines(Lines):
     @property
     def block_ends(self) -> list[str]:
         """The names of the first row and column of a block, and of those behind its last."""
-        return [f"{NAMES[d]}_{end}" for d in (self.down, self.down + 1) for end in ("begin", "end")]
+        return [f"{AXES[d]}_{end}" for d in (self.down, self.down + 1) for end in ("begin", "end")]
 
     def block(self) -> list[str]:
         """What a call of the function says: an index in each outer dimension, and which rows and columns."""
-        names = NAMES[: self.down]
+        names = AXES[: self.down]
         for d in (self.down, self.down + 1):
-            names += [f"{NAMES[d]}_begin", f"{NAMES[d]}_end"] * (self.nest.dims[d].blocks > 1)
+            names += [f"{AXES[d]}_begin", f"{AXES[d]}_end"] * (self.nest.dims[d].blocks > 1)
         return names
 
     def element(self, n: Node, place: str = "") -> tuple[str, str]:
@@ -86,7 +86,7 @@ class BlockLines(Lines):
         return text.format(row=row, column=column)
 
     def _local(self, d: int) -> str:
-        name, dim = NAMES[d], self.nest.dims[d]
+        name, dim = AXES[d], self.nest.dims[d]
         if dim.extent == 1:
             return "0"
         return f"({name} - {name}_begin)" if dim.blocks > 1 else name

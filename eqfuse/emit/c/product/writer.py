@@ -13,7 +13,7 @@ from dataclasses import replace
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import loop
 from eqfuse.emit.c.loops import Loops
-from eqfuse.emit.c.nest import NAMES, Access, Dim
+from eqfuse.emit.c.nest import AXES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product import online_lines
 from eqfuse.emit.c.product.blocks import ProductStep
@@ -39,8 +39,8 @@ class _Writer:
         self.type = ops.ctype(self.parts.dtype)
         self.parameters = Parameters(schedule.body, schedule.workspaces)
         self.functions: list[Function] = []
-        self.row = NAMES[len(self.parts.outer)]
-        self.column = NAMES[len(self.parts.outer) + 1]
+        self.row = AXES[len(self.parts.outer)]
+        self.column = AXES[len(self.parts.outer) + 1]
 
     def text(self, once: bool) -> Text:
         panels = [self._panels(number) for number, loops in enumerate(self.schedule.rights) if loops is not None]
@@ -68,9 +68,9 @@ class _Writer:
         lines = piece.kernel()
         d, count = len(outer) + 1, columns.blocks
         wide, terms = step.tile.columns, loops.space[-2]
-        head = decoded("chunk", [*((NAMES[i], dim.extent) for i, dim in enumerate(outer)), ("number", count)])
+        head = decoded("chunk", [*((AXES[i], dim.extent) for i, dim in enumerate(outer)), ("number", count)])
         if columns.blocks > 1:
-            head += block_bounds(NAMES[d], "number", wide, columns.extent)
+            head += block_bounds(AXES[d], "number", wide, columns.extent)
         head.append(f"{self.type.computed} *panel = {self._workspace(product)} + chunk * {wide * terms};")
         if columns.extent % wide:
             head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide * terms} * sizeof *panel);"]
@@ -117,7 +117,7 @@ class _Writer:
         """The lines of one unit."""
         parts, blocks = self.parts, self.blocks
         across, high = parts.out[-1], parts.height
-        counts = [(NAMES[d], dim.extent) for d, dim in enumerate(parts.outer)]
+        counts = [(AXES[d], dim.extent) for d, dim in enumerate(parts.outer)]
         counts += [("rows", -(-high // blocks.rows)), ("columns", -(-across // blocks.columns))]
         lines = decoded("unit", counts)
         lines += block_bounds(self.row, "rows", blocks.rows, high)
@@ -275,7 +275,7 @@ class _Writer:
             place = sum_text(leaf, *self._outer(step.right), (term, by_term), ("column", by_column))
             return f"{place}, {by_column if step.tile.dots else by_term}"
         wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, product)
-        number = _joined([(NAMES[self.parts.outer.index(dim)], dim) for dim in varied])
+        number = _joined([(AXES[self.parts.outer.index(dim)], dim) for dim in varied])
         matrix = -(-part.space[-1] // wide) * wide * terms
         by_term = 1 if step.tile.dots else wide
         place = sum_text(self._workspace(product), (number, matrix), ("column", terms), (term, by_term))
@@ -283,7 +283,7 @@ class _Writer:
 
     def _outer(self, access: Access) -> list[tuple[str, int]]:
         """Where the matrix of an operand begins."""
-        return [(str(access.offset), 1), *((NAMES[d], dim.step(access)) for d, dim in enumerate(self.parts.outer))]
+        return [(str(access.offset), 1), *((AXES[d], dim.step(access)) for d, dim in enumerate(self.parts.outer))]
 
 
 def _clipped(name: str, size: int, end: str, clips: bool) -> list[str]:

@@ -31,7 +31,7 @@ from eqfuse.ops.types import TensorType
 PARTS = 16  # of the values, at most, each joined to elements of its own
 PART = 1 << 14  # values of a part, at least
 FOR_ELEMENT = 8, 32  # values of a part for each element that is begun and joined, at least: one by one, in vectors
-JOINS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}  # modes, as reductions
+MODE_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}  # modes, as reductions
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _shared(nest: Nest, updates: Sequence[Update], traffic: int, compute: float,
 def _joins_in_parts(update: Update) -> bool:
     """May values be joined in another order, as exactly?"""
     dtype = update.base.dtype
-    return update.mode in JOINS and (dtype.kind in "iu" or dtype in (np.float32, np.float64))
+    return update.mode in MODE_REDUCTIONS and (dtype.kind in "iu" or dtype in (np.float32, np.float64))
 
 
 def _loops(graph: Graph, updates: Sequence[Update]) -> tuple[Nest, tuple[Form, ...]]:

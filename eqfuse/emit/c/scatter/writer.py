@@ -10,7 +10,7 @@ from eqfuse.emit.c.element import MISSED, indented, loop
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass
-from eqfuse.emit.c.scatter.schedule import JOINS, ScatterSchedule, Update
+from eqfuse.emit.c.scatter.schedule import MODE_REDUCTIONS, ScatterSchedule, Update
 from eqfuse.emit.c.writer import CHUNK, Text, Writer, called, definition, run_line, used
 
 
@@ -99,7 +99,7 @@ class ScatterWriter(Writer):
         lines = []
         for j, update in enumerate(self.schedule.updates if self.schedule.in_parts else ()):
             size, dtype = update.base.type.size, update.base.dtype
-            begun = ops.reduction(JOINS[update.mode], dtype, dtype).identity
+            begun = ops.reduction(MODE_REDUCTIONS[update.mode], dtype, dtype).identity
             begun = "-0.0" if update.mode == "add" and dtype.kind == "f" else begun  # the sum may be one of such zeros
             lines.append(f"{ops.ctype(dtype).stored} *restrict v{j} = p{j} + chunk * {size};")
             lines.append(f"for (long at = 0; at < {size}; at++) v{j}[at] = {begun};")

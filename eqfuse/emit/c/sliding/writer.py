@@ -13,7 +13,7 @@ from itertools import product
 
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.element import loop
-from eqfuse.emit.c.nest import NAMES
+from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
 from eqfuse.emit.c.product.piece import BlockLines
@@ -43,8 +43,8 @@ class WindowsWriter:
         self.how = ops.reduction(self.windows.reduction, self.dtype, self.dtype)
         self.parameters, self.incoming, self.outer_buffers = parameters, incoming or {}, list(outer_buffers)
         self.functions: list[Function] = [] if functions is None else functions
-        self.outer = NAMES[: len(self.windows.outer)]
-        self.row, self.column = NAMES[len(self.outer)], NAMES[len(self.outer) + 1]
+        self.outer = AXES[: len(self.windows.outer)]
+        self.row, self.column = AXES[len(self.outer)], AXES[len(self.outer) + 1]
         self.down, self.across = self.windows.axes[-2:]
 
     def text(self) -> Text:

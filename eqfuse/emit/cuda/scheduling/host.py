@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.cost.roofline import work
-from eqfuse.emit.cuda.scheduling.cupy_names import LOOPS
+from eqfuse.emit.cuda.scheduling.cupy_names import CUPY_LOOPS
 from eqfuse.ir.graph import Node
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.special import SPECIAL
@@ -36,7 +36,7 @@ def on_host(n: Node) -> bool:
     """Does `n` run on the host?"""
     if n.op in UFUNCS:
         loop = f"{''.join(a.dtype.char for a in n.args)}->{n.dtype.char}"
-        return loop not in LOOPS.get(UFUNC_NAMES[n.op], ())
+        return loop not in CUPY_LOOPS.get(UFUNC_NAMES[n.op], ())
     if n.op in HOST or uncounted(n):
         return True
     if n.op == "scatter" and n.attr("mode") != "set":

@@ -23,7 +23,7 @@ from eqfuse.ops.types import Shape
 THREADS = 256  # of a block
 MOST_BLOCKS = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
 LEAST = 32  # elements of either axis for which tiles are made
-LINE = 8  # threads that share a line of a tile, with 16 bytes each
+LINE_THREADS = 8  # threads that share a line of a tile, with 16 bytes each
 MOST_TILES = 2**31 - 1  # blocks that one launch may have
 
 
@@ -50,7 +50,7 @@ class TilesSchedule(CudaSchedule):
 
     @property
     def side(self) -> int:
-        return LINE * self.width
+        return LINE_THREADS * self.width
 
     def line(self, n: Node) -> int:
         """Elements from line to line of the tile of `n`: those that are not read at once lie in banks of their own."""
@@ -67,14 +67,14 @@ def map_schedule(body: Graph, device: Device) -> CudaSchedule:
         raise UnsupportedOp("a cuda map kernel writes results of one shape")
     reads, writes = bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs)
     access = 16 // max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))  # elements of 16 bytes
-    if tiles := _tiles(body, shape, min(access, LINE), device):
+    if tiles := _tiles(body, shape, min(access, LINE_THREADS), device):
         axis, transposed = tiles
-        width = min(access, LINE)
-        side = LINE * width
+        width = min(access, LINE_THREADS)
+        side = LINE_THREADS * width
         blocks = math.prod(shape) // (shape[axis] * shape[-1]) * -(-shape[axis] // side) * -(-shape[-1] // side)
         if blocks <= MOST_TILES:
             at_once = (width > 1 and shape[axis] % width == 0, width > 1 and shape[-1] % width == 0)
-            return TilesSchedule(reads, writes, 1, grid=(blocks, 1), block=(LINE * side, 1), axis=axis,
+            return TilesSchedule(reads, writes, 1, grid=(blocks, 1), block=(LINE_THREADS * side, 1), axis=axis,
                                  transposed=transposed, width=width, at_once=at_once)  # fmt: skip
     size = math.prod(shape)
     width = access if size >= access else 1
@@ -97,7 +97,7 @@ def _tiles(body: Graph, shape: Shape, width: int, device: Device) -> tuple[int, 
     if not by_axis:
         return None
     axis = max(by_axis, key=lambda a: (sum(n.type.nbytes for n in by_axis[a]), a))
-    side = LINE * width
+    side = LINE_THREADS * width
     held = sum(side * (side * n.dtype.itemsize + max(4, n.dtype.itemsize)) for n in by_axis[axis])
     return (axis, tuple(by_axis[axis])) if held <= device.shared_bytes and held <= 48 << 10 else None
 

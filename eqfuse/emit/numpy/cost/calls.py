@@ -19,7 +19,8 @@ from eqfuse.emit.numpy.cost.figures import (
     COPIED_RUNS,
     DOT_FROM,
     DOT_TO,
-    EXTREMES,
+    ELEMENTWISE_ROWS,
+    EXTREME_ROWS,
     FEWEST_ROWS,
     LANES,
     MICRO,
@@ -27,15 +28,14 @@ from eqfuse.emit.numpy.cost.figures import (
     NARROW_EXTREME,
     NARROW_SUM,
     NUMBER,
-    NUMBERS,
-    PRODUCTS,
-    ROWS,
+    OWN_OPERATIONS,
     SHORT,
     SHORT_MATRICES,
     SHORT_MATRIX,
     SHORT_ROWS,
     SLIDING,
-    SUMS,
+    STACKED_PRODUCTS,
+    SUM_ROWS,
     UNPACKED,
     VECTOR_ROWS,
     WIDTHS,
@@ -117,7 +117,7 @@ def _element_work(
 def _multiplied(work: Work, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
     """Seconds of a matrix product: in whole blocks of BLAS, which of a short one has smaller ones, or by NumPy's own
     loop for the smallest matrices."""
-    by_numbers = work.flops * device.call_seconds / NUMBERS / device.threads
+    by_numbers = work.flops * device.call_seconds / OWN_OPERATIONS / device.threads
     one = _is_one_matrix(types)
     rows, depth, columns = _sizes(types)
     matrices = 1 if one else math.prod(out.shape[:-2])
@@ -132,7 +132,7 @@ def _multiplied(work: Work, out: TensorType, types: Sequence[TensorType], device
         seconds += matrices * max(rows, depth) / VECTOR_ROWS * device.call_seconds / device.threads
     seconds = min(seconds, work.seconds + by_numbers)
     if matrices > 1:  # one call of BLAS, or of that loop, for each
-        seconds += matrices * device.call_seconds / PRODUCTS / device.threads
+        seconds += matrices * device.call_seconds / STACKED_PRODUCTS / device.threads
     return seconds
 
 
@@ -203,8 +203,8 @@ def _rows(out: TensorType, types: Sequence[TensorType], apart: int) -> tuple[flo
     rows = out.size // max(inner, 1)
     by_columns = 2.0 * inner if inner <= NARROW else math.inf
     if rows <= max(apart, 1):
-        return apart / ROWS, False
-    return min(rows / ROWS, by_columns), inner > 1 and by_columns < rows / ROWS
+        return apart / ELEMENTWISE_ROWS, False
+    return min(rows / ELEMENTWISE_ROWS, by_columns), inner > 1 and by_columns < rows / ELEMENTWISE_ROWS
 
 
 def _runs_of_pieces(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
@@ -232,7 +232,7 @@ def _rows_reduced(op: str, axes: Sequence[int], x: TensorType) -> float:
         return 0.0
     of_sum = op == "sum"
     by_columns = 2.0 * run if run == x.extent(-1) <= (NARROW_SUM if of_sum else NARROW_EXTREME) else math.inf
-    return min(x.size / run / (SUMS if of_sum else EXTREMES), by_columns)
+    return min(x.size / run / (SUM_ROWS if of_sum else EXTREME_ROWS), by_columns)
 
 
 def _padded(*sizes: int) -> float:

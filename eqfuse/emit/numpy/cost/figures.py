@@ -8,9 +8,9 @@ measured on two cores of a Zen 5 (x86-64) unless another place is named. Tests b
 from __future__ import annotations
 
 # Elementwise operators and reductions
-ROWS = 140  # rows of an elementwise operator that NumPy begins in the time of a call: 3 ns each
-SUMS = 40  # rows of a sum, likewise: 11 ns each
-EXTREMES = 17  # rows of any other reduction, likewise: 25 ns each
+ELEMENTWISE_ROWS = 140  # rows of an elementwise operator that NumPy begins in the time of a call: 3 ns each
+SUM_ROWS = 40  # rows of a sum, likewise: 11 ns each
+EXTREME_ROWS = 17  # rows of any other reduction, likewise: 25 ns each
 NARROW = 4  # elements of a row up to which columns are computed one by one; a column costs about two calls
 NARROW_SUM, NARROW_EXTREME = 10, 16  # the same for rows that are summed, or reduced otherwise
 NUMBER = 6  # operations of arithmetic on NumPy's own numbers in the time of a call: 60 ns each
@@ -27,9 +27,9 @@ SHORT = 10**6  # multiplications up to which OpenBLAS may multiply without copyi
 SHORT_ROWS = 4  # rows that it then computes at once, of as many columns as lie in LANES
 LANES = 64  # bytes
 VECTOR_ROWS = 350  # rows of a matrix times a vector that it begins in the time of a call: 1.4 ns each
-PRODUCTS = 40  # small matrices of a stack that are multiplied in the time of a call
+STACKED_PRODUCTS = 40  # small matrices of a stack that are multiplied in the time of a call
 SPINNING = 10e-3  # seconds that kernels behind a product may lose, as OpenBLAS's threads look for work for 2**28 cycles
-NUMBERS = 600  # operations on them in the time of a call, by NumPy's own loop
+OWN_OPERATIONS = 600  # operations on them in the time of a call, by NumPy's own loop
 PRODUCT_ROWS = 128  # rows of a tile of a product, at least: of fewer, it spends its time repacking the right operand
 DEEP = 256  # terms of a sum from which on it is twice that: the product, not the work around it, decides
 PRODUCT_BYTES = 8 << 20  # bytes of a tile of that many rows, at most
@@ -44,8 +44,8 @@ FEWEST_ROWS = 3  # one and two rows are solved at once
 
 # Tiles and threads
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used: estimates are no better than that
-FAR = 16  # times as large as all that a kernel reads and writes is an array of pairs
-HELD = 64  # times as large as its tiles on all threads is the array of pairs that a kernel does without
+PAIRS_OVER_TRAFFIC = 16  # times as large as all that a kernel reads and writes is an array of pairs
+PAIRS_OVER_TILES = 64  # times as large as its tiles on all threads is the array of pairs that a kernel does without
 SHORTER = 3  # times as short as gains from threads most may a call be for that: half as long costs some 5 %
 # Arrays of a tile that are in cache at once, as the search estimates them: a partial body has no order of evaluation.
 # A schedule counts them (`alive` in emit/numpy/tiling.py), and its price replaces the estimate of every kernel chosen.

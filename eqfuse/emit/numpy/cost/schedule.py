@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
-from eqfuse.cost.work import LINE, NEAR, Jumps, Work, gaps, rows_apart, total
+from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, gaps, rows_apart, total
 from eqfuse.emit.numpy.cost.calls import work_of_gaps
 from eqfuse.emit.numpy.cost.tiles import left_in_tiles, on_whole_arrays, seconds_in_tiles, spilled
 from eqfuse.emit.numpy.tiling import copy_work, work_of
@@ -71,7 +71,7 @@ def _body_work(body: Graph, schedule: NumpySchedule, device: Device) -> Work:
     gathered = schedule.gathered
     together += [work_of_gaps(n.type.size, n.dtype.itemsize, device) for n in gathered]
     steps = {n: [_steps(a, n) for a in n.args if a not in gathered] for n in body.computations}
-    works = (work_of(n, device, sum(jumps, NEAR)) for n, jumps in steps.items())
+    works = (work_of(n, device, sum(jumps, NO_JUMPS)) for n, jumps in steps.items())
     return total([*works, *together, *copy_work(body, device)])
 
 
@@ -79,12 +79,12 @@ def _steps(n: Node, reader: Node) -> Jumps:
     """Elements of an array behind views that `reader` reads one by one, with gaps between, or each from a cache line of
     its own."""
     if computes(n) or run_axis(n) is not None:
-        return NEAR
+        return NO_JUMPS
     leaf, chain = leaf_chain(n)
     strides = strides_after(leaf.type, chain) if leaf.op == "input" else None
     steps = [abs(s) for extent, s in zip(n.shape, strides or (), strict=True) if extent > 1] if strides else []
     if not steps:
-        return NEAR
+        return NO_JUMPS
     far = n.type.size if steps[-1] * n.dtype.itemsize >= LINE else 0
     if row(reader.op).role is not Role.ELEMENTWISE:
         return Jumps(far)
