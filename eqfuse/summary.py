@@ -93,11 +93,11 @@ def cut(text: str, width: int = COLUMNS) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def listed(words: Iterable[object], most: int = SHOWN_ROWS) -> str:
+def listed(words: Iterable[object]) -> str:
     """The first words, and how many more there are."""
     every = list(map(str, words))
-    left = len(every) - most
-    return ", ".join([*every[:most], f"and {left} more"] if left > 0 else every)
+    left = len(every) - SHOWN_ROWS
+    return ", ".join([*every[:SHOWN_ROWS], f"and {left} more"] if left > 0 else every)
 
 
 def counted(words: Sequence[str]) -> str:

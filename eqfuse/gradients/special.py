@@ -49,9 +49,9 @@ def _one(partial: Partial, limits: Mapping[float, float] | None = None) -> Deriv
     return by_partials(limited)
 
 
-def _last(partial: Partial, others: int, why: str = _CLOSED) -> DerivativeRow:
+def _last(partial: Partial, others: int) -> DerivativeRow:
     """Of a function with a derivative in its last argument alone."""
-    return by_partials(*[why] * others, partial)
+    return by_partials(*[_CLOSED] * others, partial)
 
 
 def _over(x: Expr, value: Expr, at_zero: float, slope: float = 0.0) -> Expr:

@@ -26,26 +26,21 @@ ULPS = 4  # how far NumPy's functions are from the reals at most, in units in th
 
 
 def running_errors(
-    graph: Graph, arrays: Sequence[Any], arithmetic: ErrorModel = SAFE, errors: Mapping[Node, Any] | None = None
+    graph: Graph, arrays: Sequence[Any], arithmetic: ErrorModel = SAFE
 ) -> dict[Node, Approximation]:
-    """Every node of `graph` for `arrays`, one per graph input, with its running error bound.
-
-    `errors`: those of inputs that are not exact.
-    """
+    """Every node of `graph` for `arrays`, one per graph input, with its running error bound."""
     with np.errstate(all="ignore"):
-        return errors_of_values(graph.nodes, every_value(graph, arrays), arithmetic, errors)
+        return errors_of_values(graph.nodes, every_value(graph, arrays), arithmetic)
 
 
 def errors_of_values(
-    nodes: Iterable[Node], values: Mapping[Node, np.ndarray], arithmetic: ErrorModel,
-    errors: Mapping[Node, Any] | None = None,
-) -> dict[Node, Approximation]:  # fmt: skip
+    nodes: Iterable[Node], values: Mapping[Node, np.ndarray], arithmetic: ErrorModel
+) -> dict[Node, Approximation]:
     """The same of `nodes`, arguments first, whose `values` are computed."""
-    input_errors = errors or {}
     approximations: dict[Node, Approximation] = {}
     for n in nodes:
         step = Operation(n, [approximations[a] for a in n.args], values[n], arithmetic)
-        error = input_errors.get(n, 0.0) if n.op == "input" else _error(step)
+        error = 0.0 if n.op == "input" else _error(step)
         approximations[n] = _limited(step, np.zeros(n.shape) + error)
     return approximations
 

@@ -52,7 +52,7 @@ def is_line(shape: Shape) -> bool:
     return len(_long(shape)) < 2 or 0 in shape
 
 
-def view_outline(type: TensorType, strides: Strides, steps: Sequence[ViewStep] = ()) -> np.ndarray | None:
+def view_outline(type: TensorType, strides: Strides, steps: Sequence[ViewStep]) -> np.ndarray | None:
     """The view `steps` of memory that lies so, as an array without data. None where no such view is known."""
     itemsize = type.dtype.itemsize
     steps_in_bytes = [n * itemsize for n in contiguous(type.shape)] if strides is None else strides

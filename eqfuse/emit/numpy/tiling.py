@@ -196,7 +196,7 @@ def _as_one(i: int, j: int, space: Shape, entry: Strided) -> bool:
 
 
 def tiling_for(
-    panel: Panel, row_elements: int, target: int, threads: int, fewest: int, grain: int = 1
+    panel: Panel, row_elements: int, target: int, threads: int, fewest: int, grain: int
 ) -> Tiling | None:
     """Tiles of about `target` elements, enough of them for `threads`; None when no axis can be cut.
 

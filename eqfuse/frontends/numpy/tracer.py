@@ -186,8 +186,8 @@ class Tracer(NdarrayFace):
         """The view whose axes are as the memory order "K" goes through them, which the trace then relies on."""
         return self if is_line(self.shape) else self.viewed(("transpose", tuple(read_order(self.lying()))))
 
-    def assign(self, value: Any, casting: str = "unsafe") -> None:
-        """``self[...] = value``: broadcast to this array's shape and cast to its dtype by the rule `casting`."""
+    def assign(self, value: Any) -> None:
+        """``self[...] = value``: broadcast to this array's shape and cast to its dtype."""
         if isinstance(value, Tracer) and value._storage is self._storage and value._steps == self._steps:
             return  # x[i] += y assigns to x[i] the view that is already changed
         if self._access is Rights.SCALAR:
@@ -195,7 +195,7 @@ class Tracer(NdarrayFace):
         if self._access in UNWRITABLE:
             raise TraceError(UNWRITABLE[self._access])
         self._trace.may_write(self._storage.trace, self._storage.shape)
-        new = ARRAY_FUNCTIONS["fitted"](value, self._type, casting)
+        new = ARRAY_FUNCTIONS["fitted"](value, self._type)
         self._rely_on_order()
         for source, _ in self._storage.origins():
             source.copies.append(self._storage)
