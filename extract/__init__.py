@@ -92,4 +92,4 @@ def extractor_named(extractor: str) -> Extractor:
     return EXTRACTORS[extractor]
 
 
-__all__ = ["EXTRACTORS", "Cover", "Limit", "choose", "load_space", "named"]
+__all__ = ["EXTRACTORS", "Cover", "Limit", "choose", "extractor_named", "load_space"]

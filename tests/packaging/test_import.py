@@ -15,6 +15,7 @@ from types import FunctionType
 import pytest
 
 import eqfuse as ef
+from tests.packaging.test_layers import MODULES
 
 STUB = ast.parse(Path(ef.__file__).with_suffix(".pyi").read_text())
 NAMED = ("emit", "extract")  # functions and packages
@@ -31,6 +32,12 @@ def _run(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize("module", [m for m, path in MODULES.items() if "__all__ = [" in path.read_text()])
+def test_what_a_module_lists_is_there(module: str) -> None:
+    home = import_module(module)
+    assert [name for name in home.__all__ if not hasattr(home, name)] == []
 
 
 def test_importing_leaves_out_what_is_heavy_and_a_jitted_function_egglog_until_it_is_called() -> None:
