@@ -3,7 +3,8 @@
 In: the table, which ``eqfuse bench laws --keep`` computes. Out: counts by law. A law that no plan rests on is a
 candidate to drop where others derive it (``--redundant``). Where none do, it stays for programs of users, and costs
 little, as a rule is read only where its operators meet: the 785 of 1,430 laws that match in none of 93 programs, nor in
-the tests of laws, plans and numerics, take 1 to 2 % of the time to saturate these programs (4 by minima); repeats differ by 2.
+the tests of laws, plans and numerics, take 1 to 2 % of the time to saturate these programs (4 by minima), and repeats
+differ by 2.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from eqfuse.cost.profiles import DEVICES
 
 DISPATCHED = 0.01  # seconds, at least, in which work is handed to threads: the first times take twice as long
 LASTS, CALLS = 16384, 30  # elements of an exponential that takes some ten microseconds, and such calls in a row
+MOST_LOCKED = 5.0  # calls; where threads wait longer, it is for other programs
 SHORTEST = 256  # elements of an addition that takes about as long as its call
 
 
@@ -111,7 +112,7 @@ def lock_of(threads: int, call: float) -> float:
             middle = time.perf_counter()
             _everywhere(pool, round_of_calls, arrays)
             longer.append((time.perf_counter() - middle) - (middle - begin))
-    return min(max(1 + median(longer) / CALLS / call, 1.0), 20.0)
+    return min(max(1 + median(longer) / CALLS / call, 1.0), MOST_LOCKED)
 
 
 def wake_of(threads: int, dispatch: float, naps: int) -> float:

@@ -22,6 +22,7 @@ from eqfuse.emit.numpy.cost.figures import (
     ELEMENTWISE_ROWS,
     EXTREME_ROWS,
     FEWEST_ROWS,
+    GATHERED,
     LANES,
     MICRO,
     NARROW,
@@ -29,9 +30,9 @@ from eqfuse.emit.numpy.cost.figures import (
     NARROW_SUM,
     NUMBER,
     OWN_OPERATIONS,
-    SHORT,
     SHORT_MATRICES,
     SHORT_MATRIX,
+    SHORT_PRODUCT,
     SHORT_ROWS,
     SLIDING,
     STACKED_PRODUCTS,
@@ -76,6 +77,8 @@ def call_work(
     if role is Role.GATHER:
         moved -= max(0, types[0].nbytes - touches(op, attrs, types[0], out))
     whole = _whole(moved, seconds * (SLIDING if role is Role.WINDOW else 1), device)
+    if role is Role.GATHER and device.threads > 1:
+        seconds *= GATHERED
     if role is Role.REDUCTION:
         axes = row(op).attr(attrs, "axes")
         if not _reduces_last(axes, types[0]):  # a thread waits for each row anew
@@ -149,7 +152,7 @@ def _is_one_matrix(types: Sequence[TensorType]) -> bool:
 
 def _is_short(out: TensorType, types: Sequence[TensorType]) -> bool:
     """Is it a product that OpenBLAS multiplies on one thread, and on some processors without copies?"""
-    return out.dtype.name in BLAS and math.prod(_sizes(types)) <= SHORT
+    return out.dtype.name in BLAS and math.prod(_sizes(types)) <= SHORT_PRODUCT
 
 
 def _up(extent: int, step: int) -> int:

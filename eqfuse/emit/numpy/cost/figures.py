@@ -17,13 +17,14 @@ NUMBER = 6  # operations of arithmetic on NumPy's own numbers in the time of a c
 COPIED_RUNS = 75  # runs of neighbours that NumPy copies in the time of a call: 5.5 ns each
 SLIDING = 30  # times as long as by panels: NumPy reduces windows one by one (2x2 max-pool of 51 MB: 195 ms)
 UNPACKED = ("take", "take_along_axis", "cumsum", "searchsorted", "digitize")  # one element after another
+GATHERED = 1.4  # times as long as alone do threads take that gather at once (two of an EPYC)
 ALONE = 8  # times as long as by blocks: an array copied across the axis it lies along, beyond level 2 (2 within it)
 WIDTHS = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}  # priced as, by bytes of an element
 
 # Matrix products
 BLAS = ("float32", "float64")  # dtypes that BLAS multiplies; the others go through NumPy's own loop
 MICRO = 16, 8, 16  # rows, terms of a sum and columns that OpenBLAS computes at once, whether or not they are there
-SHORT = 10**6  # multiplications up to which OpenBLAS may multiply without copying operands, on one thread
+SHORT_PRODUCT = 10**6  # multiplications up to which OpenBLAS may multiply without copying operands, on one thread
 SHORT_ROWS = 4  # rows that it then computes at once, of as many columns as lie in LANES
 LANES = 64  # bytes
 VECTOR_ROWS = 350  # rows of a matrix times a vector that it begins in the time of a call: 1.4 ns each

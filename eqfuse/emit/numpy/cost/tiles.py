@@ -85,7 +85,7 @@ def tiles_pay(work: Work, moved: int, device: Device) -> bool:
     `moved`: bytes that the kernel reads and writes.
     """
     tiles = max(_least_tiles(device), 1 + moved / device.tile_bytes)
-    calls = (work.calls * tiles / device.threads + work.once) * device.call_seconds
+    calls = (device.lock * work.calls * tiles / device.threads + work.once) * device.call_seconds
     tiled = device.wake * device.dispatch_seconds + max(work.seconds, moved / device.bandwidth(moved)) + calls
     return work.whole > CLEARLY * tiled
 
