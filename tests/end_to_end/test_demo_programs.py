@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs
 from eqfuse.demo.comparison import best_greedy, compare_example
 from eqfuse.demo.html import page
@@ -50,7 +51,7 @@ def test_a_demo_program_is_predicted_no_costlier_than_by_the_best_greedy_fuser(e
 
 def test_black_scholes_becomes_one_kernel_at_full_size() -> None:
     function, _ = programs.options(count=1).build(np.float32)
-    program = ef.compile(function, *[ef.spec(4_000_000, np.float32)] * 5)
+    program = ef.compile(function, *[ef.spec(4_000_000, np.float32)] * 5, target=DEVICES["cpu"])
     assert program.report.n_kernels == 1
     assert program.report.fusion_rate == 1.0
 

@@ -80,7 +80,7 @@ VZEROUPPER = b"\xc5\xf8\x77"
 @pytest.mark.parametrize("quick", [False, True])
 def test_code_for_sse_behind_a_kernel_is_as_fast_as_before_it(quick: bool) -> None:
     """A kernel that uses the upper halves of vector registers clears them."""
-    (data,) = c_compiler.find().build_all([SQUARES], quick=[SQUARES] * quick)
+    (data,) = c_compiler.find_compiler().build_all([SQUARES], quick=[SQUARES] * quick)
     assert VZEROUPPER in data
 
 
