@@ -93,7 +93,7 @@ def call_work(
             return replace(loops, seconds=seconds, whole=device.call_seconds / NUMBER)
         rows, columns = _rows(out, types, steps.rows)
         whole += rows * device.call_seconds
-        seconds = max(seconds, rows * device.call_seconds / device.threads)  # of short ones, what it takes to begin them
+        seconds = max(seconds, rows * device.call_seconds / device.threads)  # short ones take as long to begin
         if columns:  # each with gaps between its elements
             seconds += out.size * one_by_one
             whole += out.size * one_by_one * device.threads
