@@ -21,7 +21,7 @@ from eqfuse.cost.profiles import DEVICES
 
 DISPATCHED = 0.01  # seconds, at least, in which work is handed to threads: the first times take twice as long
 LASTS, CALLS = 16384, 30  # elements of an exponential that takes some ten microseconds, and such calls in a row
-MOST_LOCKED = 4.0  # calls; where threads wait longer, it is for other programs
+MOST_LOCKED = 3.0  # calls, on average over kernels of long calls; of short ones alone threads wait up to ten
 SHORTEST = 256  # elements of an addition that takes about as long as its call
 
 
