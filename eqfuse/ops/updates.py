@@ -51,7 +51,7 @@ def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
     another's gaps, and leave few boxes, which are not narrow."""
     whole = tuple([(0, extent, 1) for extent in shape])
     boxes = left_of(whole, slices)
-    return [whole] if len(boxes) and is_narrow(boxes, shape) else boxes
+    return [whole] if is_narrow(boxes, shape) else boxes
 
 
 def left_of(whole: Ranges, slices: Sequence[Ranges]) -> list[Ranges]:

@@ -45,8 +45,8 @@ ATTEMPTS = 2  # at a quick measurement, where the machine is busy
 AGAIN = 3600.0  # seconds after which what was measured on a busy machine is measured again
 VALUES = 4  # to be raised where what a figure means changes: profiles kept before are measured again
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
-DEPTH = 8  # terms of a sum of a short product
 COMPLEX = 2048  # the same of complex numbers, whose functions take up to a hundred times as long
+DEPTH = 8  # terms of a sum of a short product
 
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {

@@ -322,12 +322,12 @@ def _view_copied(n: Node, device: Device) -> list[Work]:
     """What it takes NumPy to begin the runs of the view `n` of an input that it copies, and to step over gaps."""
     leaf, chain = leaf_chain(n)
     strides = strides_after(leaf.type, chain) if leaf.op == "input" and run_axis(n) is None else None
-    steps = [abs(step) for extent, step in zip(n.shape, strides or (), strict=False) if extent > 1]
-    if strides is None or not steps:
+    if strides is None:
         return []
+    last = next((abs(step) for extent, step in zip(n.shape[::-1], strides[::-1], strict=True) if extent > 1), 1)
     runs = rows_apart(n.shape, strides) * device.call_seconds / COPIED_RUNS
     begun = Work(0, runs / device.threads, 0, runs)
-    return [begun, work_of_gaps(n.type.size, n.dtype.itemsize, device)] if steps[-1] > 1 else [begun]
+    return [begun, work_of_gaps(n.type.size, n.dtype.itemsize, device)] if last > 1 else [begun]
 
 
 def read_across(body: Graph) -> list[TensorType]:

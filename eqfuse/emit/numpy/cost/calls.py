@@ -64,12 +64,11 @@ def call_work(
         seconds = loops.seconds if op == "conv" else _multiplied(loops, out, types, device)
         whole = _whole(out.nbytes + _bytes(types), seconds, device)
         return replace(loops, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
-    if role is Role.PIECES:  # tiles read pieces where they lie; what they copy together is in the price of a schedule
-        whole = _whole(out.nbytes + _bytes(types), loops.seconds, device)
-        return replace(loops, seconds=0.0, whole=whole + _runs_of_pieces(op, attrs, out, types, device))
-    if op == "slice_scatter":  # likewise; of the array it updates it copies what no write covers
-        whole = _whole(out.nbytes + _bytes(types[1:]), loops.seconds, device)
-        return replace(loops, seconds=0.0, whole=whole + _runs_of_pieces(op, attrs, out, types, device))
+    if (pieces := row(op).pieces) is not None:  # tiles read these where they lie; a schedule prices what they copy
+        copied = types if role is Role.PIECES else types[1:]  # of an array that is updated, what no write covers
+        runs = sum(runs_of(p.ranges, out.shape) - 1 for p in pieces(tuple([t.shape for t in types]), attrs))
+        whole = _whole(out.nbytes + _bytes(copied), loops.seconds, device) + runs * device.call_seconds / COPIED_RUNS
+        return replace(loops, seconds=0.0, whole=whole)
     seconds = loops.seconds + steps.lines * LINE / device.bandwidth(steps.lines * LINE)
     one_by_one = device.element_seconds("take", WIDTHS.get(out.dtype.itemsize, "float64"))
     seconds += steps.gaps * one_by_one
@@ -209,15 +208,6 @@ def _rows(out: TensorType, types: Sequence[TensorType], apart: int) -> tuple[flo
     if rows <= max(apart, 1):
         return apart / ELEMENTWISE_ROWS, False
     return min(rows / ELEMENTWISE_ROWS, by_columns), inner > 1 and by_columns < rows / ELEMENTWISE_ROWS
-
-
-def _runs_of_pieces(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType], device: Device) -> float:
-    """Seconds in which NumPy begins the runs of neighbours that it copies to where the arguments of `op` lie in its
-    result."""
-    pieces = row(op).pieces
-    assert pieces is not None
-    runs = sum(runs_of(piece.ranges, out.shape) - 1 for piece in pieces(tuple([t.shape for t in types]), attrs))
-    return runs * device.call_seconds / COPIED_RUNS
 
 
 def _reduces_last(axes: Sequence[int], x: TensorType) -> bool:
