@@ -47,3 +47,17 @@ def test_nothing_is_chosen_of_no_elements():
     out = np.empty((0, 65))
     choose(EMPTY, out, np.ones((1, 65)), np.empty((0, 65), "i8"), out)
     assert out.shape == EMPTY.shape
+
+
+@pytest.mark.parametrize("out", ["elsewhere", "yes", "no"])
+@pytest.mark.parametrize("width", [1, 2, 3, 8, 9])
+@pytest.mark.parametrize("name", ["seldom changing", "often changing", "always"])
+def test_one_element_of_the_condition_chooses_a_row(name: str, width: int, out: str) -> None:
+    condition = CONDITIONS[name].reshape(50, 100, 1)
+    yes, no = np.random.default_rng(1).normal(size=(2, 50, 100, width))
+    for a, b in ((yes, no), (yes[:, :1], no), (yes, no[:, :, :1]), (yes, np.array(2.0)), (yes[0, 0], no)):
+        result = {"elsewhere": np.empty(yes.shape), "yes": a, "no": b}[out]
+        if result.shape == yes.shape:
+            wanted = np.where(condition, a, b)
+            choose(condition, a, b, np.empty(condition.shape, "i8"), result)
+            np.testing.assert_array_equal(result, wanted)

@@ -18,7 +18,7 @@ from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.emit.numpy.kernels import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy.library import with_constant_places
 from eqfuse.emit.numpy.program import BoundCall, Routine
-from eqfuse.emit.numpy.temporaries import UFUNC_BUFFER
+from eqfuse.emit.numpy.temporaries import SHORT_BUFFER
 from eqfuse.ir.accepted import ndarray
 from eqfuse.plan.buffers import layout
 from eqfuse.plan.in_place import PlacedSlice, updates
@@ -45,7 +45,7 @@ class NumpyExecutable(Executable):
         kernels = [with_constant_places(k, self._constants) for k in plan.kernels]
         self._emitted = self._kernels(kernels)
         emitted = [(i, k) for i, k in enumerate(self._emitted) if k is not None]
-        self.gathers = any(k.parts.gathers for _, k in emitted)
+        self.short_buffers = any(k.parts.short_buffers for _, k in emitted)
         workspaces = {i: tuple(k.parts.workspaces.values()) for i, k in emitted if k.parts.workspaces}
         shared = {i for i, k in emitted if k.parts.one_ufunc_writes}
         gaps = {i for i, k in emitted if k.parts.writes_gaps}
@@ -81,8 +81,8 @@ class NumpyExecutable(Executable):
         if self._warns_never:
             return self._results(arguments)
         with np.errstate(all="ignore"):  # on leaving, NumPy has its own buffers again
-            if self.gathers:
-                np.setbufsize(UFUNC_BUFFER)
+            if self.short_buffers:
+                np.setbufsize(SHORT_BUFFER)
             return self._results(arguments)
 
     def _results(self, arguments: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -104,8 +104,8 @@ class NumpyExecutable(Executable):
         run = self._bound(Arena(self._layout.nbytes), lambda: clock.append(time.perf_counter()))
         taken = []
         with np.errstate(all="ignore"):
-            if self.gathers:
-                np.setbufsize(UFUNC_BUFFER)
+            if self.short_buffers:
+                np.setbufsize(SHORT_BUFFER)
             for _ in range(6):
                 clock.clear()
                 run(arguments)

@@ -37,7 +37,7 @@ def loop_kernel(kernel: Kernel, device: Device, meter: Meter | None) -> Source:
     source.names |= {"int": int, "order": scan_indices, "part": part, "begin": _begun, "settle": _settle}
     source.names["in_order"] = ordered
     source.kernel_bytes = max(s.peak_bytes for s in steps) + held_results(kernel, steps)
-    source.gathers = any(s.gathers for s in steps)
+    source.short_buffers = any(s.short_buffers for s in steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     first = first_carries(n)
     copied = {first[carry] for carry in steps[-1].kept}  # to where the carry lies

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eqfuse.emit.numpy.cost.figures import NARROW, NARROW_EXTREME, NARROW_SUM
+from eqfuse.emit.numpy.cost.figures import LEAST_ROWS, NARROW, NARROW_EXTREME, NARROW_SUM
 from eqfuse.emit.numpy.ops import JOINS, ONE_RUN, into
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
@@ -20,7 +20,6 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape
 
-LEAST_ROWS = 256  # from which on columns pay, each of which is a call
 FEW, FEW_FROM = 3, 8 << 20  # the same for arrays of so many bytes: every column passes through the cache
 
 

@@ -18,6 +18,7 @@ from eqfuse.emit.numpy.transpose_copy import block_count, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
+from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import TABLE, row
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import uncovered
@@ -39,6 +40,8 @@ NAMES: dict[str, Any] = {
 for _row in (*VIEWS.values(), *INSIDE.values()):
     NAMES |= _row.names
 
+FEW_FACTORS = 128  # elements of a right operand that are copied in half a microsecond
+FOR_EACH_FACTOR = 60  # elements of a product for each of these, from which on the copy is the shorter way
 CHOOSE_FROM = 2048  # elements; below, a masked copy is faster than looking at the condition first
 
 
@@ -76,7 +79,23 @@ def whole_product(n: Node, args: Sequence[str], out: str) -> str:
         left, out = f"{left}.reshape({folded(n.args[0])})", f"{out}.reshape({folded(n)})"
     if len(n.args[1].shape) > 2:
         right = f"{right}.reshape({folded(n.args[1])})"
+    if right_is_copied(n):
+        right = f"{right}.copy()"
     return f"dot({left}, {right}, {out})"
+
+
+def right_is_copied(n: Node) -> bool:
+    """Is the right operand of `n` small and transposed, beside a long left one? OpenBLAS takes up to three times as
+    long as where it lies by rows."""
+    left, right = n.args
+    small = right.type.size <= FEW_FACTORS and n.type.size >= FOR_EACH_FACTOR * right.type.size
+    return small and n.dtype.kind == "f" and _lies_by_columns(right) and not _lies_by_columns(left)
+
+
+def _lies_by_columns(matrix: Node) -> bool:
+    leaf, chain = leaf_chain(matrix)
+    strides = strides_after(leaf.type, chain)
+    return strides is not None and strides[-1] > 1
 
 
 def one_product(n: Node) -> bool:

@@ -30,7 +30,10 @@ from eqfuse.emit.numpy.ops import (
 from eqfuse.emit.numpy.statements import behind_views, bits_dtype, reduced_axes, statements
 from eqfuse.emit.numpy.temporaries import (
     GATHERED_FROM,
-    buffers,
+    NUMPY_BUFFER,
+    SHORT_BUFFER,
+    gathered,
+    has_long_rows,
     lies_apart,
     temporaries,
     unreshaped,
@@ -55,7 +58,7 @@ class Source:
         self.threads = 1  # that work at once
         self.kernel_bytes = 0  # arrays that it makes and holds until it is done
         self.statement_bytes = 0  # the most that one statement makes and drops
-        self.gathers = False  # does a ufunc gather large operands, with gaps between their rows?
+        self.short_buffers = False  # is a ufunc faster where NumPy gathers fewer elements at a time?
         self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
         self.inline = False
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
@@ -124,10 +127,12 @@ class Source:
         self.statement_bytes = max(self.statement_bytes, nbytes)
 
     def note_buffers(self, n: Node, elements: int, gaps: Callable[[Node], bool]) -> int:
-        """As `buffers`; noted is whether these are large."""
-        nbytes = buffers(n, elements, gaps)
-        self.gathers |= nbytes > 0 and elements >= GATHERED_FROM
-        return nbytes
+        """Bytes in which the ufunc of `n`, for `elements` results, gathers operands; noted is whether short buffers are
+        faster."""
+        operands = gathered(n, gaps)
+        short = elements >= GATHERED_FROM and has_long_rows(operands, n.shape)
+        self.short_buffers |= short
+        return min(SHORT_BUFFER if short else NUMPY_BUFFER, elements) * sum(a.dtype.itemsize for a in operands)
 
     @property
     def temporary_bytes(self) -> int:

@@ -8,18 +8,22 @@ is out of NumPy's sight, and not counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from eqfuse.cost.work import rows_apart
 from eqfuse.emit.numpy.cholesky import BLOCK
 from eqfuse.emit.numpy.inverses import FACTORED_ORDER, LAPACK_ORDER, NUMPY_ORDER
-from eqfuse.emit.numpy.ops import folded, one_product
+from eqfuse.emit.numpy.ops import folded, one_product, right_is_copied
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops import Role, row
+from eqfuse.ops.types import Shape
 
-UFUNC_BUFFER = 512  # elements of an operand that a ufunc gathers at a time, where `np.setbufsize` was told so
+NUMPY_BUFFER = 8192  # elements of an operand that a ufunc gathers at a time
+SHORT_BUFFER = 512  # the same where `np.setbufsize` was told so
 GATHERED_FROM = 4096  # results from which on it is told so: 0.9 us, of the 10 to 100 that it saves
+LONG_ROW = 1536  # bytes between two gaps from which on short buffers are faster; of 600 they take half more time
 HISTOGRAM_BLOCK = 65536  # elements that np.histogram takes at a time
 
 
@@ -29,16 +33,25 @@ def temporaries(n: Node) -> int:
     return bytes_of(n) if bytes_of else 0
 
 
-def buffers(n: Node, elements: int, gaps: Callable[[Node], bool]) -> int:
-    """Bytes in which the ufunc of `n`, for `elements` results, gathers what does not lie in one run: operands that are
-    repeated, and those (or the result) that have `gaps`. NumPy 2.4 gathers rows as long as half a buffer, which are two
-    times as fast where they lie: its own buffer has 8,192 elements."""
-    if row(n.op).role is not Role.ELEMENTWISE:
-        return 0
-    operands = [a for a in n.args if a.type.size > 1 and (a.shape != n.shape or gaps(a))]
-    operands += [n] * gaps(n)
-    gathered = UFUNC_BUFFER if elements >= GATHERED_FROM else elements
-    return gathered * sum(a.dtype.itemsize for a in operands)
+def gathered(n: Node, gaps: Callable[[Node], bool]) -> list[Node]:
+    """What the ufunc of `n` gathers in buffers: operands that are repeated, and those, or the result, with `gaps`."""
+    if n.row.role is not Role.ELEMENTWISE:
+        return []
+    return [a for a in n.args if a.type.size > 1 and (a.shape != n.shape or gaps(a))] + [n] * gaps(n)
+
+
+def has_long_rows(operands: Sequence[Node], shape: Shape) -> bool:
+    """Are short buffers faster for these, which a ufunc of `shape` gathers? NumPy 2.4 gathers rows up to half a buffer
+    and reads longer ones, some two times as fast, where they lie; but it begins each of them anew."""
+    return min((_between_gaps(a, shape) * a.dtype.itemsize for a in operands), default=0) >= LONG_ROW
+
+
+def _between_gaps(a: Node, shape: Shape) -> int:
+    """Elements of `a` that a loop over `shape` reads between two gaps, or until it repeats them."""
+    leaf, chain = leaf_chain(a)
+    strides = strides_after(leaf.type, chain) if leaf.row.role is Role.LEAF and a.shape == shape else None
+    rows = rows_apart(shape, strides) if strides else 0
+    return math.prod(shape) // rows if rows else shape[-1] if shape else 1
 
 
 def lies_apart(n: Node) -> bool:
@@ -75,7 +88,8 @@ def _product(n: Node) -> int:
     if n.dtype.char not in "fdFD" or not one_product(n):
         return 0
     matrices = [a if len(a.shape) == 2 else node("reshape", (a,), (folded(a),)) for a in n.args]
-    return sum(max(view_copy_bytes(m), 0 if for_blas(m) else m.type.nbytes) for m in matrices)
+    copied = sum(max(view_copy_bytes(m), 0 if for_blas(m) else m.type.nbytes) for m in matrices)
+    return copied + n.args[1].type.nbytes * right_is_copied(n)
 
 
 def _result(n: Node) -> int:

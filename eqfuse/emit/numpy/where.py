@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from eqfuse.emit.numpy.cost.figures import LEAST_ROWS, NARROW_COPY
+
 SELDOM = 32  # elements from one change of the condition to the next, on average, from which on masked copies are faster
 _ONE = {n: np.array(1, f"i{n}") for n in (1, 2, 4, 8)}
 
@@ -27,11 +29,11 @@ def choose(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, buffer: np.nd
     elif out is yes:
         reverse = buffer.view(np.bool_)[..., : condition.shape[-1]]
         np.logical_not(condition, reverse)
-        np.copyto(out, no, where=reverse)
+        _replace(out, no, reverse)
     else:
         if out is not no:
             np.copyto(out, no)
-        np.copyto(out, yes, where=condition)
+        _replace(out, yes, condition)
 
 
 def _changes(condition: np.ndarray, buffer: np.ndarray) -> int:
@@ -57,3 +59,12 @@ def _blend(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, buffer: np.nd
     np.bitwise_xor(yes, no, out)
     np.bitwise_and(out, buffer, out)
     np.bitwise_xor(out, yes if keeps else no, out)
+
+
+def _replace(out: np.ndarray, by: np.ndarray, where: np.ndarray) -> None:
+    """A masked copy: column by column where one element of `where` stands for a short row."""
+    if out.ndim < 2 or not 1 < out.shape[-1] <= NARROW_COPY or where.shape[-1] > 1 or where.size < LEAST_ROWS:
+        np.copyto(out, by, where=where)
+        return
+    for q in range(out.shape[-1]):
+        np.copyto(out[..., q], by[..., min(q, by.shape[-1] - 1)] if by.ndim else by, where=where[..., 0])

@@ -9,7 +9,7 @@ from eqfuse.emit.numpy.halo import array, image_tile, interior, row_bounds
 from eqfuse.emit.numpy.schedule import BlockedWindows
 from eqfuse.emit.numpy.slide import Slide
 from eqfuse.emit.numpy.source import Source
-from eqfuse.emit.numpy.temporaries import UFUNC_BUFFER
+from eqfuse.emit.numpy.temporaries import NUMPY_BUFFER
 from eqfuse.emit.numpy.tile import StageText, tile_indices
 from eqfuse.ir.graph import Node
 from eqfuse.ops.windows import lowest
@@ -60,7 +60,7 @@ def window_kernel(schedule: BlockedWindows) -> Source:
     last.write(3)
     source.share(pooled.cut.count, schedule.threads, False, nbytes)
     last.second_copies()
-    source.note_statement_bytes(3 * UFUNC_BUFFER * n.dtype.itemsize)  # the shifted slices have gaps
+    source.note_statement_bytes(3 * NUMPY_BUFFER * n.dtype.itemsize)  # the shifted slices have gaps
     return source
 
 
