@@ -16,7 +16,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
 from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, rows_apart, total
 from eqfuse.emit.evaluation_order import evaluation_order
-from eqfuse.emit.numpy.cost.calls import transposed_read, work_of_gaps
+from eqfuse.emit.numpy.cost.calls import sums_rows, transposed_read, work_of_gaps
 from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, PAIRS_OVER_TILES, PAIRS_OVER_TRAFFIC, SHORTER
 from eqfuse.emit.numpy.cost.tiles import tiles_pay
 from eqfuse.emit.numpy.gathers import aside, places_in_panel, shares
@@ -249,7 +249,7 @@ def tile_elements(body: Graph, device: Device) -> int:
     lasting = 0 if products and not of_pairs else _lasting(body, besides, device)
     elements = fitting if products else max(fitting, lasting)
     if of_pairs:
-        share = max(n.type.size for n in body.computations) // (PAIRS_OVER_TILES * device.threads * arrays)
+        share = max(n.type.size for n in body.computations) // (PAIRS_OVER_TILES * device.threads * alive(body))
         elements = min(elements, max(share, lasting // SHORTER))
     return max(1, elements)
 
@@ -275,9 +275,11 @@ def alive(body: Graph) -> int:
     """How many arrays of full size are needed at once, results written over operands that are done."""
     besides = aside(body)
     full = max(n.type.size for n in body.nodes if n not in besides)
-    held = {n for n in body.nodes if n.type.size == full and n not in besides and row(n.op).role is not Role.VIEW}
-    order = [n for n in evaluation_order(body) if computes(n)]
-    reads = {n: held & {leaf_chain(a)[0] for a in n.args} for n in order}
+    products = _summed_products(body)
+    apart = {*besides, *products}
+    held = {n for n in body.nodes if n.type.size == full and n not in apart and n.row.role is not Role.VIEW}
+    order = [n for n in evaluation_order(body) if computes(n) and n not in products]
+    reads = {n: held & {leaf_chain(f)[0] for a in n.args for f in (a.args if a in products else (a,))} for n in order}
     last = {a: n for n in order for a in reads[n]} | dict.fromkeys(leaf_chain(o)[0] for o in body.outputs)
     now = peak = sum(n.op == "input" for n in held)
     for n in order:
@@ -285,6 +287,13 @@ def alive(body: Graph) -> int:
         peak = max(peak, now + (n in held and not done))
         now += (n in held) - done
     return peak
+
+
+def _summed_products(body: Graph) -> set[Node]:
+    """Products of elements that only sums of rows read: a tile takes these as dot products, and never stores them."""
+    sums = [n for n in body.computations if n.op == "sum" and sums_rows(n.attr("axes"), n.args[0].type)]
+    read_once = [a for n in body.nodes for a in n.args] + [*body.outputs]
+    return {a for (a,) in (n.args for n in sums) if a.op in ("multiply", "square") and read_once.count(a) == 1}
 
 
 def grain(body: Graph) -> int:

@@ -83,7 +83,7 @@ def call_work(
         if not _reduces_last(axes, types[0]):  # a thread waits for each row anew
             whole += min(seconds * device.threads, types[0].nbytes / device.single.bandwidth(types[0].nbytes))
             op = joined_by(op)
-        elif op == "sum" and _sums_rows(axes, types[0]):
+        elif op == "sum" and sums_rows(axes, types[0]):
             elements = touched(op, attrs, out, types, loops.flops)
             seconds = elements * device.element_seconds("vecdot", types[0].dtype.name)
         whole += _rows_reduced(op, axes, types[0]) * device.call_seconds
@@ -164,7 +164,7 @@ def is_dot(length: int, dtype: np.dtype) -> bool:
     return dtype.name in BLAS and DOT_FROM <= length <= DOT_TO
 
 
-def _sums_rows(axes: Sequence[int], x: TensorType) -> bool:
+def sums_rows(axes: Sequence[int], x: TensorType) -> bool:
     """Are sums of `x` over `axes` those of rows, as dot products?"""
     return tuple(axes) == tuple(range(-len(axes), 0)) and is_dot(math.prod(x.extent(a) for a in axes), x.dtype)
 
