@@ -23,7 +23,7 @@ def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType, comp
     if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
         if compiled:
             return NO_JUMPS
-        if row(reader.op).role is Role.ELEMENTWISE and state.shape == out.shape:
+        if reader.op == "matmul" or (row(reader.op).role is Role.ELEMENTWISE and state.shape == out.shape):
             return Jumps(rows=rows_apart(state.shape, state.strides))
         return _left_by(state, t, reader, out) if row(reader.op).role is Role.VIEW else NO_JUMPS
     step = _step(state.shape, state.strides)

@@ -61,9 +61,11 @@ def call_work(
         return work_of_gaps(steps.gaps, types[0].dtype.itemsize, device) if steps.gaps else NOTHING
     loops = _element_work(op, attrs, out, types, device, literal)
     if role is Role.CONTRACTION:
+        begun = steps.rows * device.call_seconds / COPIED_RUNS
         seconds = loops.seconds if op == "conv" else _multiplied(loops, out, types, device)
-        whole = _whole(out.nbytes + _bytes(types), seconds, device)
-        return replace(loops, seconds=seconds, whole=whole, shared=_shared(op, out, types, seconds, device, whole))
+        whole = _whole(out.nbytes + _bytes(types), seconds, device) + begun
+        shared = _shared(op, out, types, seconds, device, whole)
+        return replace(loops, seconds=seconds + begun / device.threads, whole=whole, shared=shared)
     if (pieces := row(op).pieces) is not None:  # tiles read these where they lie; a schedule prices what they copy
         copied = types if role is Role.PIECES else types[1:]  # of an array that is updated, what no write covers
         runs = sum(runs_of(p.ranges, out.shape) - 1 for p in pieces(tuple([t.shape for t in types]), attrs))
