@@ -29,6 +29,7 @@ X, Y, TURNED = read(0, (70, 130)), read(1, (70, 130)), read(1, (130, 70))
 ENDS = [read(2, (30, 260)), read(3, (110, 260))]
 TABLE, PLACES = read(0, (40, 130)), read(1, (7, 5), np.int32)
 LONG = read(0, (1 << 18,))
+FIRST, SECOND, WEIGHTS = read(0, (1, 1 << 16)), read(1, (1, 1 << 16)), read(2, (2, 1))
 NARROW, COLUMN, OLD = read(0, (900, 5)), read(1, (900, 1)), read(2, (900, 6))
 
 
@@ -108,6 +109,17 @@ GATHERED: dict[str, tuple[str, Graph]] = {
     "columns by number": ("map", body([X, PLACES], node("take", (X, PLACES), (-1,)))),
 }  # fmt: skip
 CASES = JOINED | GATHERED
+
+
+@needs_compiler
+def test_what_is_made_of_the_sums_of_long_joined_rows_is_written() -> None:
+    rows = joined(-2, mul(FIRST, FIRST), mul(SECOND, SECOND))
+    graph = body([FIRST, SECOND, WEIGHTS], rows, mul(reduced("sum", rows), WEIGHTS))
+    kernel, given = emitted("row", graph), data(graph)
+    assert kernel.schedule.parts > 1
+    (got,) = run_all([kernel], [given])
+    for ours, wanted in zip(got, evaluate(graph, given), strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=2e-6)
 
 
 @pytest.mark.slow

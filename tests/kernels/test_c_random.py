@@ -48,7 +48,11 @@ class Stages(Drawing):
             whole = [v for v in values if v.shape == self.whole] or [self.input(self.whole, self.dtype)]
             reduced += [node(str(self.pick(ops)), (self.pick(whole),), (self.axes,))]
             values = self.grow([*values, *[n for n in reduced if n.dtype == self.dtype]], int(self.rng.integers(1, 5)))
-        outputs = tuple(dict.fromkeys([reduced[-1], values[-1]]))
+        last = values[-1]
+        if self.rng.random() < 0.3:  # something of each row is made of its reduction, beside what is reduced
+            last = node("maximum", (reduced[-1], self.input(reduced[-1].shape, reduced[-1].dtype)))
+            reduced[-1] = reduced[-1].args[0]
+        outputs = tuple(dict.fromkeys([reduced[-1], last]))
         inputs = sorted((n for n in Graph((), outputs).nodes if n.op == "input"), key=lambda n: n.attr("name"))
         return Graph(tuple(inputs), outputs)
 

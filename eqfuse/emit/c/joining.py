@@ -43,8 +43,8 @@ class Joining(Elements):
         lines: list[str] = []
         for n in self.schedule.reductions:
             self._finish(n, lines)
-        outputs = self.form.body.outputs
-        joined = [j for j, o in enumerate(outputs) if o.shape != self.schedule.space]
+        outputs = self.form.body.outputs  # each of the whole space, where arrays are joined of pieces
+        joined = [j for j, o in enumerate(self.schedule.body.outputs) if o.shape != self.schedule.space]
         self._compute(self._needed([outputs[j] for j in joined]), lines)
         return [*lines, *[self.stored(j, "unit") for j in joined]]
 
