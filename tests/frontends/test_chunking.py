@@ -339,3 +339,17 @@ def test_the_rows_of_a_loop_come_from_where_all_of_them_lie() -> None:
 
     report = ef.compile(total, rows, target=compiled_device(CPU)).report
     assert report.predicted_seconds >= 64 * 500_000 * 4 / CPU.memory_bytes_per_second
+
+
+def test_what_depends_on_no_input_is_computed_in_no_loop() -> None:
+    def loss(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        centred = x - x.sum(1, keepdims=True) / x.shape[1]
+        return np.concatenate([centred[7:], y[:7]]).sum() * 2.0
+
+    x, y = RNG.normal(size=(2, 17, 3001))
+    gradient = ef.grad(loss, argnums=(0, 1))
+    for graph in chunked(ef.trace(gradient, x, y)):
+        assert all(n.args for n in graph.nodes if n.op in LOOPS)
+    dx, dy = ef.compile(gradient, x, y, target="numpy")(x, y)
+    np.testing.assert_allclose(dx, 0, atol=1e-12)
+    np.testing.assert_array_equal(dy, np.where(np.arange(17) < 7, 2.0, 0)[:, None] + np.zeros_like(y))

@@ -18,7 +18,7 @@ from eqfuse.ops import Role, row
 
 
 class Users:
-    """Who reads each node of a graph."""
+    """Who reads each node of a graph; `varying`: the nodes that depend on an input."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -26,6 +26,10 @@ class Users:
         for n in graph.nodes:
             for a in dict.fromkeys(n.args):
                 self.readers[a].append(n)
+        self.varying = {*graph.inputs}
+        for n in graph.nodes:
+            if not self.varying.isdisjoint(n.args):
+                self.varying.add(n)
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,8 @@ def flops_of(n: Node) -> int:
 def region(users: Users, seed: Node, axis: int, large: int) -> Region | None:
     """What is computed block by block so that values of more than `large` bytes, with `seed`, are not held whole."""
     axes, how = _spread(users, seed, axis)
-    blocked = [n for n in users.graph.nodes if n in axes and n in how and how[n].out is not None]
+    cut = {n for n, split in how.items() if n in axes and split.out is not None}
+    blocked = [n for n in users.graph.nodes if n in cut and n in users.varying]
     big = {n for n in blocked if n.type.nbytes > large and not is_view(n)}
     if seed not in big:
         return None
