@@ -19,7 +19,7 @@ from eqfuse.cost.targets import device_for
 from eqfuse.emit.numpy.calibrate import cpu_name
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import flatten
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 Clock = Callable[[], float]
 PAUSE = 0.15  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
@@ -133,7 +133,7 @@ def _batch(run: Callable[[], Any]) -> int:
 
 def uses_blas(graph: Graph) -> bool:
     """Does a program start threads of BLAS, so that its versions are to be timed `rested`?"""
-    return any(row(n.op).role in (Role.CONTRACTION, Role.LIBRARY) for n in graph.nodes)
+    return any(n.row.role in (Role.CONTRACTION, Role.LIBRARY) for n in graph.nodes)
 
 
 def with_temporaries(run: Callable[[], Any]) -> tuple[Any, int]:

@@ -31,7 +31,6 @@ from eqfuse.frontends.signature_text import read_signature, write_signature
 from eqfuse.ir.graph import Graph, Node, attr_text, checked_graph, input_node
 from eqfuse.ir.text import attr, parse
 from eqfuse.machine.files import users_file, write_users_file
-from eqfuse.ops import row
 from eqfuse.ops.literal import literal_from_text
 from eqfuse.ops.types import TensorType, tensor_type
 from eqfuse.rewrites import book, numerics_named
@@ -278,7 +277,7 @@ def _segment_from(data: dict[str, Any], classes: tuple[EClass, ...]) -> Segment:
 def _holds(eclass: EClass, n: Node, origin: dict[Node, int]) -> bool:
     """Is `n` among the nodes of its class? Of ``x + y`` and ``y + x`` a class keeps one."""
     args = tuple(origin.get(a, -1) for a in n.args)
-    swapped = args[::-1] if row(n.op).commutes else args
+    swapped = args[::-1] if n.row.commutes else args
     own = (ENode(n.op, args, n.attrs), ENode(n.op, swapped, n.attrs))
     return eclass.type == n.type and any(e in eclass.nodes for e in own)
 

@@ -12,7 +12,6 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from eqfuse.ir.correspondence import NO_EXTENTS
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import row
 
 FEWEST_ALIKE = 4  # of a family: fewer are searched one by one
 SMALL = 48  # extents up to this are one to the price: launches decide
@@ -49,7 +48,7 @@ def look(n: Node) -> Hashable:
     shape = tuple([min(extent, 2) for extent in n.shape])
     if n.op == "const":
         return n.op, n.dtype, shape
-    named = zip(row(n.op).attrs, n.attrs, strict=True)
+    named = zip(n.row.attrs, n.attrs, strict=True)
     return n.op, n.dtype, shape, tuple([a if name in NO_EXTENTS else _without_numbers(a) for name, a in named])
 
 

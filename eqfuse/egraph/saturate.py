@@ -275,7 +275,7 @@ def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node,
         return (op, len(args), _digest(op, attrs), tuple(labels[a] for a in args))
 
     original = {
-        (of_node[n], n.op, n.attrs, tuple(of_node[a] for a in n.args)) for n in graph.nodes if row(n.op).commutes
+        (of_node[n], n.op, n.attrs, tuple(of_node[a] for a in n.args)) for n in graph.nodes if n.row.commutes
     }
     number: dict[Any, int] = {}
     ordered: list[tuple[Any, list[tuple[str, tuple, tuple]]]] = []

@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise, takewhile
 from eqfuse.egraph.alike import FEWEST_ALIKE, look, operators, repetitions
 from eqfuse.egraph.canonical import canonical_piece, slice_of
 from eqfuse.ir.graph import Graph, Node, constants, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.rewrites.procedures.shared_operands import SharedProducts, shared_products
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
@@ -149,7 +149,7 @@ class _OrderedOperators:
         nodes = self.nodes = [n for n in _scheduled(graph, gathered) if n not in self.constants]
         self.source: dict[Node, Node] = {}
         for n in nodes:
-            self.source[n] = self.source[n.args[0]] if row(n.op).role is Role.VIEW else n
+            self.source[n] = self.source[n.args[0]] if n.row.role is Role.VIEW else n
         self.operators = [n for n in nodes if self.source[n] is n and n.op != "input"]
         self.position = {n: i for i, n in enumerate(self.operators)}
         self.reads = {
@@ -287,7 +287,7 @@ class _OrderedOperators:
         loose: Counter[int] = Counter()  # how many values must not cross a cut before each position
         open_ = 0
         for position, n in enumerate(self.operators[start:], start):
-            role = row(n.op).role
+            role = n.row.role
             if role in _PRODUCTS or any(a in multiplied for a in self.reads[n]):
                 multiplied.add(n)
             if role is not Role.ELEMENTWISE or any(a in heavy for a in self.reads[n]):
@@ -312,7 +312,7 @@ class _OrderedOperators:
         readers, position = self.readers[n], self.position[n]
         apart = [r for r in readers if _is_apart(n, r)]
         late = [r for r in readers if self._later[r] >> position & 1]
-        called = any(row(r.op).role in _CALLS for r in (n, *apart))
+        called = any(r.row.role in _CALLS for r in (n, *apart))
         stored = called or n in self.results or (heavy and bool(late))
         if not stored and multiplied:  # two products may be one kernel, as in attention, with `n` between them
             apart = [r for r in apart if not (r.op == "matmul" and self.source.get(r.args[0]) is n)]
@@ -340,10 +340,10 @@ class _OrderedOperators:
             later[n] = 0
             for a in reads:
                 if a in above:
-                    called = row(a.op).role in _PRODUCTS | _CALLS
+                    called = a.row.role in _PRODUCTS | _CALLS
                     later[n] |= later[a] | (above[a] ^ (1 << self.position[a]) if called else 0)
         for n in reversed(self.operators):
-            if row(n.op).role is Role.ELEMENTWISE and n not in self.results and self.readers[n]:
+            if n.row.role is Role.ELEMENTWISE and n not in self.results and self.readers[n]:
                 common = -1
                 for r in self.readers[n]:
                     common &= later[r]
@@ -378,19 +378,19 @@ def _is_apart(n: Node, reader: Node) -> bool:
     if _replaces(reader):
         base, *values = reader.args
         return _replaces(n) and base is n and 2 * sum([v.type.size for v in values]) > n.type.size
-    role = row(reader.op).role
+    role = reader.row.role
     return role in _PRODUCTS | _CALLS or (role is Role.ELEMENTWISE and _replaces(n) and n not in reader.args)
 
 
 def _replaces(n: Node) -> bool:
-    return row(n.op).role is Role.UPDATE and row(n.op).pieces is not None
+    return n.row.role is Role.UPDATE and n.row.pieces is not None
 
 
 def _alike(a: Node, b: Node) -> bool:
     """Could one kernel compute both readers of a value, read once?"""
-    if row(a.op).role in _POINTWISE and row(b.op).role in _POINTWISE:
+    if a.row.role in _POINTWISE and b.row.role in _POINTWISE:
         return max(a.type.size, *(x.type.size for x in a.args)) == max(b.type.size, *(x.type.size for x in b.args))
-    return a.op == b.op and row(a.op).role is Role.CONTRACTION and a.args[0] is b.args[0]
+    return a.op == b.op and a.row.role is Role.CONTRACTION and a.args[0] is b.args[0]
 
 
 def _scheduled(graph: Graph, gathered: Sequence[SharedProducts]) -> list[Node]:

@@ -16,7 +16,7 @@ from eqfuse.frontends.numpy.tracing import current, differentiated
 from eqfuse.gradients.call import ResultTree, own_arrays
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ir.pytree import flatten
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 Policy = Callable[[Node], bool]  # may the value be kept?
 
@@ -37,7 +37,7 @@ class checkpoint_policies:
     @staticmethod
     def dots_saveable(value: Node) -> bool:
         """Those of products and convolutions."""
-        return row(value.op).role is Role.CONTRACTION
+        return value.row.role is Role.CONTRACTION
 
 
 _POLICIES: dict[str, Policy] = {

@@ -295,7 +295,7 @@ class Body:
 
     @cached_property
     def flops(self) -> int:
-        return sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in self.graph.nodes)
+        return sum(n.row.flops([a.type for a in n.args], n.type, n.attrs) for n in self.graph.nodes)
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         """The outputs of the graph, as its evaluator finds them."""
@@ -317,7 +317,7 @@ def values_of(graph: Graph, values: dict[Node, np.ndarray]) -> dict[Node, np.nda
     """`values`, those of the inputs, and those of all other nodes of `graph`: one NumPy call per node."""
     for n in graph.nodes:
         if n not in values:
-            values[n] = asarray(row(n.op).meaning(*(values[a] for a in n.args), *n.attrs))
+            values[n] = asarray(n.row.meaning(*(values[a] for a in n.args), *n.attrs))
     return values
 
 
@@ -327,7 +327,7 @@ def checked_graph(graph: Graph) -> Graph:
     for n in graph.nodes:
         if n.op == "input" and n not in declared:
             raise ShapeError(f"the graph reads {n.attr('name')!r}, which is not among its inputs")
-        derived = row(n.op).type([a.type for a in n.args], n.attrs)
+        derived = n.row.type([a.type for a in n.args], n.attrs)
         if derived != n.type:
             raise ShapeError(f"{n.op}: the node says {n.type}, its arguments give {derived}")
     return graph

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from eqfuse.ir.graph import Node, node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges
 
@@ -53,7 +53,7 @@ def _arguments(group: Pieces, axis: int) -> list[Node | Pieces]:
     where there is no such operator."""
     first = group[0]
     same = all((n.op, n.attrs, len(n.args)) == (first.op, first.attrs, len(first.args)) for n in group)
-    if row(first.op).role is not Role.ELEMENTWISE or not same:
+    if first.row.role is not Role.ELEMENTWISE or not same:
         return []
     extents, arguments = [n.shape[axis] for n in group], list[Node | Pieces]()
     for args in zip(*[n.args for n in group], strict=True):

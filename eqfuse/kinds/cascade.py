@@ -16,7 +16,7 @@ import numpy as np
 
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute, topological
 from eqfuse.kinds.softmax import EXPONENTIALS, made_alike
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
 
 Factors = tuple[Node, ...]  # factors, in the order of the body
@@ -73,7 +73,7 @@ def cascade_of(body: Graph) -> Cascade | None:
 
 
 def _is_reduction(n: Node) -> bool:
-    return row(n.op).role is Role.REDUCTION
+    return n.row.role is Role.REDUCTION
 
 
 def _number(n: Node) -> float | None:

@@ -25,7 +25,7 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
 from eqfuse.ir.graph import Graph, Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
 
 
@@ -131,7 +131,7 @@ def narrowed(node: Node, device: Device) -> tuple[Node, Node]:
 def _unwidened(n: Node) -> Node | None:
     """What `n`, or what it is a view of, is widened from, as `n` has it."""
     views = []
-    while row(n.op).role is Role.VIEW:
+    while n.row.role is Role.VIEW:
         views.append(n)
         (n,) = n.args
     if not (n.args and widened(n.op, n.args[0].dtype, n.dtype)):
@@ -206,7 +206,7 @@ def widened_product(body: Graph, device: Device) -> Node | None:
     kept = operands[0].dtype
     if kept == node.dtype or output.dtype not in (kept, node.dtype):
         return None
-    read = all(row(n.op).role is Role.VIEW or n in body.inputs for n in topological(operands))
+    read = all(n.row.role is Role.VIEW or n in body.inputs for n in topological(operands))
     return node if read else None
 
 
@@ -224,7 +224,7 @@ def is_tiled(body: Graph, device: Device) -> bool:
         return has_template(product, device) and seconds(product, device) <= library_seconds(product, device)
     working = body.computations
     lone = working[0]
-    if not all(has_form(n.dtype.name) for n in working if row(n.op).role is Role.CONTRACTION):
+    if not all(has_form(n.dtype.name) for n in working if n.row.role is Role.CONTRACTION):
         return False
     if len(working) > 1 or lone not in body.outputs:
         return True

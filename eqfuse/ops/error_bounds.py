@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ops import TABLE, row
+from eqfuse.ops import TABLE
 from eqfuse.ops.approximation import Approximation, Operation
 from eqfuse.ops.row import Role
 
@@ -27,7 +27,7 @@ PRODUCTS = frozenset(("multiply", "divide", "square", "power", "exp", "exp2"))
 
 def error_bound(s: Operation) -> Any:
     """The error of the result, but for its own rounding."""
-    return (RULES.get(s.node.op) or (_smooth if row(s.node.op).role is Role.ELEMENTWISE else _untouched))(s)
+    return (RULES.get(s.node.op) or (_smooth if s.node.row.role is Role.ELEMENTWISE else _untouched))(s)
 
 
 # functions of elements -----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from html import escape
 
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import KINDS
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running
 from eqfuse.summary import quantity
@@ -61,7 +61,7 @@ def draw_graph(graph: Graph) -> str:
         name = n.attr("name") if n.op == "input" else n.op
         above = dict.fromkeys(number[a] for a in n.args if a in number)
         number[n] = len(boxes)
-        boxes.append(Box((name, str(n.type)) if not n.args else (name,), KIND_OF_ROLE[row(n.op).role], tuple(above)))
+        boxes.append(Box((name, str(n.type)) if not n.args else (name,), KIND_OF_ROLE[n.row.role], tuple(above)))
     return draw(boxes)
 
 

@@ -25,7 +25,7 @@ from eqfuse.gradients.partition import POLICIES, Cost, never
 from eqfuse.gradients.products import backward_of, of_cotangents
 from eqfuse.ir.graph import Body, Node
 from eqfuse.ir.pytree import flatten
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.types import TensorType
 from eqfuse.options import refuse_unknown
@@ -126,7 +126,7 @@ def _costs(partition: str, device: Device) -> tuple[Cost, Cost]:
         return (1 if n.op == "input" else 2) * n.type.nbytes / device.memory_bytes_per_second
 
     def again(n: Node) -> float:
-        if n.op in LOOPS or row(n.op).role is Role.LIBRARY:
+        if n.op in LOOPS or n.row.role is Role.LIBRARY:
             return never(n)
         done = work(n.op, n.attrs, n.type, [a.type for a in n.args], device)
         return done.seconds + done.whole

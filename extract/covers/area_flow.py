@@ -15,7 +15,6 @@ from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.ops import row
 
 # Classes, up to which there is a pass without reference counts besides those with some; none where no calls pay for it.
 FEW = 300
@@ -160,7 +159,7 @@ def _numbers(program: Segment, segment: Segment) -> dict[int, int]:
             number[i] = segment.origin[n]
         elif all(program.origin[a] in number for a in n.args):
             args = tuple(number[program.origin[a]] for a in n.args)
-            orders = (args, args[::-1]) if row(n.op).commutes else (args,)
+            orders = (args, args[::-1]) if n.row.commutes else (args,)
             eclass = next((owner[e] for order in orders if (e := ENode(n.op, order, n.attrs)) in owner), None)
             if eclass is not None:
                 number[i] = eclass

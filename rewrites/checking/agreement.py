@@ -17,7 +17,7 @@ from eqfuse.dtypes import epsilon, kind, real_parts
 from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.running_errors import errors_of_values
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.approximation import Approximation, ErrorModel, full_range, pairwise, safe_range
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
@@ -243,9 +243,9 @@ def _along_memory(case: LawCase, arrays: Arrays) -> list[tuple[np.ndarray, np.nd
         if n in values:
             continue
         args = [values[a] for a in n.args]
-        if row(n.op).role == Role.ELEMENTWISE:
+        if n.row.role == Role.ELEMENTWISE:
             args = [np.array(np.broadcast_to(a, n.shape), order="C") for a in args]
-        values[n] = np.asarray(row(n.op).meaning(*args, *n.attrs))
+        values[n] = np.asarray(n.row.meaning(*args, *n.attrs))
     return [(values[a], values[b]) for a, b in case.sides]
 
 

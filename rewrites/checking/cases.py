@@ -100,7 +100,7 @@ class LawCase:
     def read_bits(self, values: Mapping[Node, np.ndarray]) -> Iterator[np.ndarray]:
         """What is read bit by bit: nobody promises the bits of a NaN there, its sign included."""
         for n in self.graph.nodes:
-            if row(n.op).reads_bits and kind(n.args[-1].dtype) in "fc":
+            if n.row.reads_bits and kind(n.args[-1].dtype) in "fc":
                 yield values[n.args[-1]]
 
     @cached_property

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any
 
 from eqfuse.ir.graph import Node, in_dtype, node
-from eqfuse.ops import TABLE, Role, row
+from eqfuse.ops import TABLE, Role
 from eqfuse.ops.index_map import Ranges
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.rewrites.language.law import APPROXIMATE, REASSOCIATES, Law, Term, apply, attrs, computed, tensors
@@ -190,7 +190,7 @@ def _pairs(body: Node, axis: int) -> int:
 def _shares_work(body: Node, axis: int) -> bool:
     """Is something computed once for all slices?"""
     pairs = _pairs(body, axis)
-    return any(n.type.size == pairs and row(n.op).role is Role.ELEMENTWISE for n in _large([body], pairs))
+    return any(n.type.size == pairs and n.row.role is Role.ELEMENTWISE for n in _large([body], pairs))
 
 
 def _large(bodies: Sequence[Node], size: int) -> Iterator[Node]:
@@ -206,7 +206,7 @@ def _large(bodies: Sequence[Node], size: int) -> Iterator[Node]:
 
 
 def _is_elementwise(n: Node) -> bool:
-    operator = row(n.op)
+    operator = n.row
     if operator.role is Role.REDUCTION:
         axis = _own(n.args[0].type, n.attr("axes"))
         return n.op in JOINED and axis is not None and n.args[0].type.extent(axis) <= SHORT
@@ -236,7 +236,7 @@ class AxisSlices:
         return self.cache[key]
 
     def _sliced(self, n: Node, axis: int, i: int) -> Node:
-        if row(n.op).role is Role.ELEMENTWISE and n.type.size >= self.size:
+        if n.row.role is Role.ELEMENTWISE and n.type.size >= self.size:
             return n.over([self.sliced(a, axis, i) for a in n.args])
         part = _THROUGH[n.op](self, n, axis, i) if n.op in _THROUGH else None
         return part or _of_array(n, axis, i)

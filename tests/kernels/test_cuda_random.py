@@ -20,7 +20,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import State, classify
 from eqfuse.machine import nvrtc
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
@@ -150,7 +150,7 @@ def kernels(rng: np.random.Generator, count: int) -> Iterator[tuple[str, Graph, 
         state = classify(body, H100)
         gathers = any(n.op == "take" for n in body.nodes)
         if not (isinstance(state, State) and state.kind in CUDA_FUNCTIONS):
-            reduces = any(row(n.op).role is Role.REDUCTION for n in body.nodes)
+            reduces = any(n.row.role is Role.REDUCTION for n in body.nodes)
             if not gathers or reduces or len({o.shape for o in body.outputs}) > 1:
                 continue
             kind = "map"

@@ -20,7 +20,6 @@ from eqfuse.errors import LawError, OptionError
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import batch_norm, conv, max_pool, relu, softmax
 from eqfuse.ir.graph import Graph, input_node, node
-from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, select, tensors
 from tests.programs.geometry import quaternions
@@ -127,7 +126,7 @@ def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
                 array = n.attr("value").array
                 value = array.astype(np.float64) if array.dtype.kind == "f" else array
             else:
-                value = row(n.op).meaning(*(values[a] for a in n.args), *n.attrs)
+                value = n.row.meaning(*(values[a] for a in n.args), *n.attrs)
             assert value.shape == segment.classes[eclass].type.shape
             np.testing.assert_allclose(values.setdefault(eclass, value), value, rtol=1e-4, atol=1e-5, err_msg=str(n))
         assert len(later) < len(waiting)

@@ -16,7 +16,7 @@ from eqfuse.egraph.space import Space
 from eqfuse.extract import choose
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites import admitted, select
 from eqfuse.show.attribution import rests_on
@@ -133,8 +133,8 @@ def taken(n: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
         return values[n]
     if n.op == "const":
         return n.literal.array
-    assert row(n.op).role is Role.VIEW
-    return row(n.op).meaning(taken(n.args[0], values), *n.attrs)
+    assert n.row.role is Role.VIEW
+    return n.row.meaning(taken(n.args[0], values), *n.attrs)
 
 
 def random_arrays(graph: Graph) -> list[np.ndarray]:

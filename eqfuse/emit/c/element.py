@@ -24,7 +24,6 @@ from eqfuse.emit.c.table import Counts, Table
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import row
 from eqfuse.ops.row import Rounding
 
 APART = 16  # elements between the rows of a block that is copied
@@ -135,7 +134,7 @@ class Elements:
         return ops.rounded(n.dtype, text) if self._rounded(n) else text
 
     def _rounded(self, n: Node) -> bool:
-        return self.rounds and row(n.op).rounding is not Rounding.NEVER
+        return self.rounds and n.row.rounding is not Rounding.NEVER
 
     def element(self, n: Node, place: str = "") -> tuple[str, str]:
         """An element of the array that `n` stands for, its value, or its bits: see `enter`; of an array that is

@@ -87,7 +87,7 @@ def emit_calls(body: Graph, schedule: CallsSchedule, in_place: bool = False) -> 
             out = places[n].pop(0) if places[n] else None
             arguments = [names[a] for a in n.args]
             names[n] = out or f"t{len(lines)}"
-            if row(n.op).role is Role.UPDATE and n not in schedule.host:
+            if n.row.role is Role.UPDATE and n not in schedule.host:
                 begun = f"{out}[...] = {arguments[0]}" if out else f"{names[n]} = {arguments[0]}.copy()"
                 lines += [begun] * (not in_place) + _updates(n, arguments, names[n])
             elif out and n in schedule.placed:
@@ -138,7 +138,7 @@ def _call(n: Node, arguments: list[str], host: bool) -> str:
     template = ON_HOST if host else _template(n)
     if template is None:
         raise UnsupportedOp(f"the cuda target has no library call for {n.op}: add its row to eqfuse/emit/cuda/calls.py")
-    called = row(n.op).role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN)
+    called = n.row.role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN)
     if called and template != ON_HOST:  # few of CuPy's know bfloat16
         small = [a.dtype == BFLOAT16 for a in n.args]
         arguments = [f"{a}.astype('float32')" if s else a for a, s in zip(arguments, small, strict=True)]
@@ -152,7 +152,7 @@ def _template(n: Node) -> str | None:
 
 
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:
-    attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+    attrs = dict(zip(n.row.attrs, n.attrs, strict=True))
     values = ", ".join(map(repr, n.attrs))
     return template.format(*arguments, all=", ".join(arguments), out=out, op=n.op, values=values, **attrs)
 

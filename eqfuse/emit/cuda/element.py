@@ -18,7 +18,7 @@ from eqfuse.emit.cuda.neighbours import neighbouring
 from eqfuse.emit.cuda.pieces import first_choice, pieces_at
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.row import Rounding
@@ -167,11 +167,11 @@ class Elements:
 
     def stored(self, n: Node, index: Index) -> str:
         """`n[index]` as an array keeps it: what is only stored is rounded once, and what is copied not at all."""
-        while (variable := self._variable(n, index)) is None and row(n.op).role is Role.VIEW:
+        while (variable := self._variable(n, index)) is None and n.row.role is Role.VIEW:
             n, index = n.args[0], self._source(n, index)
         if variable is None and (array := self.parameters.pointer(n)) is not None:
             return self._element(array, self.indices.join(index, n.shape))
-        if variable is None and ops.computed(n.dtype) != ops.stored(n.dtype) and row(n.op).role is Role.ELEMENTWISE:
+        if variable is None and ops.computed(n.dtype) != ops.stored(n.dtype) and n.row.role is Role.ELEMENTWISE:
             values = [self.value(a, aligned(index, a.shape)) for a in n.args]
             if n.op == "cast":
                 return ops.stored_cast(n.args[0].dtype, n.dtype, values[0])
@@ -218,7 +218,7 @@ class Elements:
         if array is not None:
             element = self._element(array, self.indices.join(index, n.shape))
             return self.name(n, index, ops.load(n.dtype, element))
-        role = row(n.op).role
+        role = n.row.role
         if role is Role.ELEMENTWISE:
             values = []
             for a in n.args:
@@ -226,7 +226,7 @@ class Elements:
             return self.name(n, index, self._applied(n, values))
         if role is Role.VIEW:
             return (yield self._value(n.args[0], self._source(n, index)))
-        if row(n.op).pieces is not None:
+        if n.row.pieces is not None:
             return (yield self._piece(n, index))
         if role is Role.GATHER:
             value = yield self._value(n.args[0], (yield self._gathered(n, index)))
@@ -244,7 +244,7 @@ class Elements:
 
     def rounded(self, n: Node, text: str) -> str:
         """`text`, a value of `n`, as exact as the program has it."""
-        exact = row(n.op).rounding is Rounding.NEVER
+        exact = n.row.rounding is Rounding.NEVER
         return ops.rounded(n.dtype, text) if self.parameters.rounds and not exact else text
 
     def _element(self, array: str, flat: str) -> str:
@@ -303,7 +303,7 @@ class Elements:
 
     def _behind(self, n: Node, index: Index) -> tuple[Node, Index]:
         """What the views that end in `n` look at, and where it has the element `index` of `n`."""
-        while row(n.op).role is Role.VIEW:
+        while n.row.role is Role.VIEW:
             n, index = n.args[0], self._source(n, index)
         return n, index
 
@@ -335,7 +335,7 @@ class Elements:
         """Where in its argument `take` or `take_along_axis` finds its element `index`."""
         source, indices = n.args
         axis = source.type.rank + n.attr("axis")
-        whole = row(n.op).by_element
+        whole = n.row.by_element
         end = axis + (1 if whole else indices.type.rank)
         place = yield self._value(indices, index if whole else index[axis:end])
         integer = self.parameters.integer

@@ -17,7 +17,7 @@ from eqfuse.emit.cuda.launches import BoundLaunches
 from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.errors import EqfuseError
 from eqfuse.machine.gpu import Gpu
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.plan.plan import Plan
 
@@ -40,7 +40,7 @@ def refuse_capture(plan: Plan, functions: Sequence[Emitted | None]) -> None:
             for n in k.body.operators:
                 if n in hosts:
                     raise EqfuseError(f"{n.op} (kernel {i}) runs on the host, which no CUDA graph does: {ADVICE}")
-                if n.op not in CAPTURED and row(n.op).role is not Role.VIEW:
+                if n.op not in CAPTURED and n.row.role is not Role.VIEW:
                     raise EqfuseError(
                         f"{n.op} (kernel {i}) is a call of CuPy's that may wait for the device or copy from the host, "
                         f"which no CUDA graph does: {ADVICE}"

@@ -12,7 +12,7 @@ from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 
 class RowElements(Elements):
@@ -93,7 +93,7 @@ class RowElements(Elements):
         self.outer_memo = {key: name for key, name in self.outer_memo.items() if key[0] not in below}
 
     def earlier(self, n: Node, index: Index) -> str | None:
-        if row(n.op).role is Role.REDUCTION:
+        if n.row.role is Role.REDUCTION:
             name, reduced_index = self.results[n]
             if reduced_index != index:
                 raise UnsupportedOp(f"the cuda target cannot read {n.op} of another row")

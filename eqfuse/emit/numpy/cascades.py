@@ -14,7 +14,7 @@ from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.ir.views import computes
 from eqfuse.kinds.cascade import Cascade, cascade_of
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
 SHORTEST = 8  # a part has an eighth of the elements that a tile has room for, at least
@@ -37,7 +37,7 @@ def in_parts(body: Graph, most: int) -> Parts | None:
         return None
     extent, shape = reductions[0].args[0].shape[-1], reductions[0].shape
     length = _length(extent, most)
-    roles = {row(n.op).role for n in body.computations}
+    roles = {n.row.role for n in body.computations}
     if not length or roles != {Role.REDUCTION, Role.ELEMENTWISE} or any(o.shape != shape for o in body.outputs):
         return None
     cascade = cascade_of(body)
@@ -56,7 +56,7 @@ def of_whole_rows(body: Graph) -> Parts | None:
         for a in n.args:
             readers[a].append(n)
     for n in reversed(body.computations):
-        small = n.shape == shape and row(n.op).role in (Role.ELEMENTWISE, Role.GATHER)
+        small = n.shape == shape and n.row.role in (Role.ELEMENTWISE, Role.GATHER)
         if small and all(a.shape == shape or not computes(a) for a in n.args) and later.issuperset(readers[n]):
             later.add(n)
     if not later:

@@ -16,7 +16,7 @@ from eqfuse.emit.numpy.ops import JOINS, ONE_RUN, into
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape
 
@@ -34,7 +34,7 @@ def column_calls(
 
     `axes`: those reduced; `shape`: that of a value where it lies, which may be a tile's.
     """
-    reduces = row(n.op).role is Role.REDUCTION
+    reduces = n.row.role is Role.REDUCTION
     extents = shape(read[0] if reduces else n)
     if len(extents) < 2 or extents[-1] < 2 or math.prod(extents[:-1]) < LEAST_ROWS:
         return 0
@@ -65,7 +65,7 @@ def by_columns(
     width = column_calls(n, read, axes, shape)
     if not width:
         return None
-    if row(n.op).role is not Role.REDUCTION:
+    if n.row.role is not Role.REDUCTION:
         extents = shape(n)
         columns = [_column(name, shape(a), len(extents)) for a, name in zip(read, args, strict=True)]
         return [f"for q in range({width}):", "    " + into(n, columns, f"{out}[..., q]")]

@@ -18,7 +18,7 @@ from eqfuse.emit.numpy.transpose_copy import block_count, copy_transposed
 from eqfuse.emit.numpy.where import choose
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
-from eqfuse.ops import TABLE, row
+from eqfuse.ops import TABLE
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import uncovered
 
@@ -53,7 +53,7 @@ def filled_template(n: Node, template: str | None, args: Sequence[str], **names:
     """`template`, of the row of `n`, with the names of its arguments and its attributes; `names` go before those."""
     if template is None:
         raise UnsupportedOp(f"the NumPy table (eqfuse/emit/numpy/table.py) has no such statement for {n.op!r}")
-    attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+    attrs = dict(zip(n.row.attrs, n.attrs, strict=True))
     return template.format(*args, all=", ".join(args), **(attrs | names))
 
 

@@ -16,7 +16,7 @@ from eqfuse.emit.numpy.ops import folded, one_product
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 UFUNC_BUFFER = 512  # elements of an operand that a ufunc gathers at a time, where `np.setbufsize` was told so
 GATHERED_FROM = 4096  # results from which on it is told so: 0.9 us, of the 10 to 100 that it saves
@@ -33,7 +33,7 @@ def buffers(n: Node, elements: int, gaps: Callable[[Node], bool]) -> int:
     """Bytes in which the ufunc of `n`, for `elements` results, gathers what does not lie in one run: operands that are
     repeated, and those (or the result) that have `gaps`. NumPy 2.4 gathers rows as long as half a buffer, which are two
     times as fast where they lie: its own buffer has 8,192 elements."""
-    if row(n.op).role is not Role.ELEMENTWISE:
+    if n.row.role is not Role.ELEMENTWISE:
         return 0
     operands = [a for a in n.args if a.type.size > 1 and (a.shape != n.shape or gaps(a))]
     operands += [n] * gaps(n)
@@ -43,7 +43,7 @@ def buffers(n: Node, elements: int, gaps: Callable[[Node], bool]) -> int:
 
 def lies_apart(n: Node) -> bool:
     """Is `n` a leaf behind views that leave gaps, or another order?"""
-    if row(n.op).role not in (Role.LEAF, Role.VIEW):
+    if n.row.role not in (Role.LEAF, Role.VIEW):
         return False
     leaf, chain = leaf_chain(n)
     return strides_after(leaf.type, chain) not in (None, contiguous(n.shape))

@@ -25,7 +25,7 @@ from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
 SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
@@ -156,12 +156,12 @@ def _operands(
     regular = [(o.shape, lying.get(o, contiguous(o.shape))) for o in body.outputs]
     right = []
     apart = ("matmul", "take")
-    used = {a for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op not in apart}
+    used = {a for n in body.nodes if n.row.role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op not in apart}
     used |= {n.args[0] for n in body.nodes if n.op == "matmul"} | set(body.outputs)
     places = [places_in_panel(n) for n in body.nodes if n.op == "take"]
     used |= set(places)
     for n in (*body.nodes, *places):
-        if row(n.op).role not in (Role.LEAF, Role.VIEW):
+        if n.row.role not in (Role.LEAF, Role.VIEW):
             continue
         leaf, chain = leaf_chain(n)
         strides = strides_after(leaf.type, chain)
@@ -275,7 +275,7 @@ def alive(body: Graph) -> int:
     """How many arrays of full size are needed at once, results written over operands that are done."""
     besides = aside(body)
     full = max(n.type.size for n in body.nodes if n not in besides)
-    held = {n for n in body.nodes if n.type.size == full and n not in besides and row(n.op).role is not Role.VIEW}
+    held = {n for n in body.nodes if n.type.size == full and n not in besides and n.row.role is not Role.VIEW}
     order = [n for n in evaluation_order(body) if computes(n)]
     reads = {n: held & {leaf_chain(a)[0] for a in n.args} for n in order}
     last = {a: n for n in order for a in reads[n]} | dict.fromkeys(leaf_chain(o)[0] for o in body.outputs)
@@ -338,7 +338,7 @@ def read_across(body: Graph) -> list[TensorType]:
 
 def is_lone_reduction(body: Graph) -> bool:
     """Is it a reduction alone? That takes the axes in the order in which they lie, and its tiles need no cache."""
-    return [row(n.op).role for n in body.computations] == [Role.REDUCTION]
+    return [n.row.role for n in body.computations] == [Role.REDUCTION]
 
 
 def work_of(n: Node, device: Device, steps: Jumps = NO_JUMPS) -> Work:

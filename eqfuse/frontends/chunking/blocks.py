@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.ir.loops import loop_results
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.loops import INDEX_TYPE
 from eqfuse.ops.types import TensorType
 
@@ -85,7 +85,7 @@ class BlockLoops:
         stack = [self.new[a] for a, axis in read if axis is None]
         while stack:
             n = stack.pop()
-            if n not in views and row(n.op).role is Role.VIEW:
+            if n not in views and n.row.role is Role.VIEW:
                 views.add(n)
                 stack += n.args
         return views

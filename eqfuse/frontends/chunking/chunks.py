@@ -15,7 +15,7 @@ from eqfuse.frontends.chunking.blocks import BlockLoops
 from eqfuse.frontends.chunking.regions import Region, Users, flops_of, is_view, region, terms_region
 from eqfuse.frontends.chunking.splits import splits
 from eqfuse.ir.graph import Body, Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS
 from eqfuse.summary import count
 
@@ -103,7 +103,7 @@ def _terms_in_blocks(graph: Graph) -> Graph:
 def _copies_more(n: Node) -> bool:
     """Is the result of the contraction `n` small beside its operands, one of which its kernel may copy into an array
     larger than both? Convolutions as products copy each window."""
-    if row(n.op).role is not Role.CONTRACTION:
+    if n.row.role is not Role.CONTRACTION:
         return False
     argument_bytes = sum(a.type.nbytes for a in n.args)
     read = [(n.shape[s.out], s.args) for s in splits(n) if s.out is not None]

@@ -11,7 +11,7 @@ from typing import Any
 
 from eqfuse.frontends.numpy.bodies import CONSTANT_BYTES
 from eqfuse.ir.graph import Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 FEWEST_STEPS = 16  # steps of a loop
 DEPTH = 4  # operators above a node that decide what it looks like: the first steps may look otherwise
@@ -47,7 +47,7 @@ def _groups(nodes: Sequence[Node]) -> list[list[int]]:
         }
     groups: dict[int, list[int]] = defaultdict(list)
     for place, n in enumerate(nodes):
-        if n.args and row(n.op).role is not Role.VIEW:
+        if n.args and n.row.role is not Role.VIEW:
             groups[looks[n]].append(place)
     return [members for members in groups.values() if len(members) >= FEWEST_STEPS - DEPTH]
 

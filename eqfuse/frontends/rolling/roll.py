@@ -20,7 +20,7 @@ from eqfuse.frontends.rolling.chains import FEWEST_STEPS, chains
 from eqfuse.frontends.rolling.families import as_reduction, made_together
 from eqfuse.frontends.rolling.loops import Steps, steps_of
 from eqfuse.ir.graph import Graph, Node, substitute
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS
 from eqfuse.summary import count
 
@@ -98,7 +98,7 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
 def _is_pointwise(steps: Steps) -> bool:
     """Is a step pointwise work on its carries, all of one shape, and reads nothing of its own?"""
     shapes = {t.shape for t in steps.carries}
-    pointwise = (row(n.op).role is Role.ELEMENTWISE and n.shape in shapes for n in steps.body().nodes if n.args)
+    pointwise = (n.row.role is Role.ELEMENTWISE and n.shape in shapes for n in steps.body().nodes if n.args)
     return len(shapes) == 1 and not steps.aligned.reads_arrays and all(pointwise)
 
 

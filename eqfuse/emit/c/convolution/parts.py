@@ -21,7 +21,7 @@ from eqfuse.emit.c.sliding.axes import Axis
 from eqfuse.emit.c.sliding.parts import Windows, computed_part, ordered, refuse_others, windows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 MOST = 16  # phases, each with a function of its own
@@ -120,7 +120,7 @@ class Convolution:
 def convolution_of(body: Graph) -> Convolution:
     """UnsupportedOp where kernels of this target do not hold it."""
     (conv,) = body.of_role(Role.CONTRACTION)
-    refuse_others(body, [n for n in body.nodes if n is conv or row(n.op).role is Role.WINDOW])
+    refuse_others(body, [n for n in body.nodes if n is conv or n.row.role is Role.WINDOW])
     if sums_dtype(conv.dtype) is None:
         raise UnsupportedOp(f"convolutions of {conv.dtype} are NumPy's")
     image, filters = conv.args

@@ -22,7 +22,7 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, substitute, topological
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 
@@ -136,8 +136,8 @@ def _check(body: Graph, products: Sequence[Node]) -> None:
     if (len(products) == 2 and not _reads(last.args[0], products[0])) or _reads(last.args[1], products[0]):
         raise UnsupportedOp("two products in a kernel are a chain: the second multiplies what is made of the first")
     for n in body.nodes:
-        computes = row(n.op).role in (Role.ELEMENTWISE, Role.REDUCTION)
-        if not computes and n not in products and row(n.op).role not in (Role.LEAF, Role.VIEW):
+        computes = n.row.role in (Role.ELEMENTWISE, Role.REDUCTION)
+        if not computes and n not in products and n.row.role not in (Role.LEAF, Role.VIEW):
             raise UnsupportedOp(f"no product of our own in C holds {n.op}")
         if computes and not emits(n.op, [a.dtype for a in n.args], n.dtype):
             raise UnsupportedOp(f"C has no form of {n.op} on {n.args[0].dtype}")

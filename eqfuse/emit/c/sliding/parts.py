@@ -19,7 +19,7 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 MOST = 64  # elements of windows down, and across, that are written one by one
@@ -82,7 +82,7 @@ def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
 def refuse_others(body: Graph, sliding: Sequence[Node]) -> None:
     """Refuses what no kernel with windows holds."""
     for n in body.nodes:
-        role = row(n.op).role
+        role = n.row.role
         if not n.type.size:
             raise UnsupportedOp("kernels with windows have elements")
         if n in sliding:

@@ -26,7 +26,7 @@ from eqfuse.kinds.product import (
     product_of_node,
     widened_product,
 )
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 
 INTO = ("matmul", "concat", "take", *UFUNCS)  # on the device, CuPy writes their results where they are wanted
@@ -76,7 +76,7 @@ class CallsSchedule(CudaSchedule):
 @unless_empty
 def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
     """One call for each operator; a gather that is too large for them is a map."""
-    if any(row(n.op).role is Role.GATHER and uncounted(n) for n in body.nodes):
+    if any(n.row.role is Role.GATHER and uncounted(n) for n in body.nodes):
         return map_schedule(body, device)
     if node := widened_product(body, device):
         operands = narrowed(node, device)
@@ -99,14 +99,14 @@ def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
 
 
 def _is_placed(n: Node) -> bool:
-    return n.op in INTO or row(n.op).role is Role.UPDATE
+    return n.op in INTO or n.row.role is Role.UPDATE
 
 
 def launches(n: Node) -> int:
     """What the call of `n` starts on the device, or those that the emitter writes for it; more inside of CuPy
     and of the libraries below it is their own."""
     called = _launches(n)
-    if row(n.op).role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN):  # few of CuPy's know bfloat16
+    if n.row.role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN):  # few of CuPy's know bfloat16
         small = sum(a.dtype == BFLOAT16 for a in n.args)
         called += small + (n.dtype == BFLOAT16 and small > 0)
     return called
@@ -138,8 +138,8 @@ def _unrolled(n: Node, device: Device) -> int:
 
 def _read(body: Graph, working: list[Node]) -> tuple[int, ...]:
     """Bytes read of every input. Of what a gather or an update looks into, those that it touches."""
-    copied = [o for o in body.outputs if row(o.op).role in (Role.VIEW, Role.LEAF)]
+    copied = [o for o in body.outputs if o.row.role in (Role.VIEW, Role.LEAF)]
     sizes = bytes_read(body, [*(a for n in working for a in n.args), *copied])
     most = {n.args[0]: touches(n.op, n.attrs, n.args[0].type, n.type) for n in working
-            if row(n.op).role in (Role.GATHER, Role.UPDATE) and n.args[0] not in n.args[1:]}  # fmt: skip
+            if n.row.role in (Role.GATHER, Role.UPDATE) and n.args[0] not in n.args[1:]}  # fmt: skip
     return tuple(min(nbytes, most.get(n, nbytes)) for n, nbytes in zip(body.inputs, sizes, strict=True))

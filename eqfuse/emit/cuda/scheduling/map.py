@@ -17,7 +17,7 @@ from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 THREADS = 256  # of a block
@@ -107,9 +107,9 @@ def _edges(body: Graph, shape: Shape) -> Iterator[Node]:
     seen, stack = set(body.outputs), list(body.outputs)
     while stack:
         n = stack.pop()
-        if row(n.op).role is Role.VIEW and n.type.rank > 1 and n.shape == shape[-n.type.rank :]:
+        if n.row.role is Role.VIEW and n.type.rank > 1 and n.shape == shape[-n.type.rank :]:
             yield n
-        elif row(n.op).role is Role.ELEMENTWISE:
+        elif n.row.role is Role.ELEMENTWISE:
             new = [a for a in dict.fromkeys(n.args) if a not in seen]
             seen.update(new)
             stack += new

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.dtypes import BFLOAT16
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.row import PriceClass
 
 # Threads of a multiprocessor, and how many registers of each of them, beside those of places and functions, are enough:
@@ -34,10 +34,10 @@ def resident(body: Graph, threads: int, width: int) -> int:
     work = body.of_role(Role.ELEMENTWISE)
     if any(n.dtype not in NARROW for n in (*body.inputs, *body.outputs, *work)):
         return 1
-    if width not in QUICK or not all(row(n.op).price in QUICK[width] or n.op in ALSO_QUICK for n in work):
+    if width not in QUICK or not all(n.row.price in QUICK[width] or n.op in ALSO_QUICK for n in work):
         return 1
-    read = dict.fromkeys(a for n in work for a in n.args if row(a.op).role is not Role.ELEMENTWISE and a.type.size > 1)
-    if any(row(a.op).role not in (Role.LEAF, Role.VIEW) for a in read):
+    read = dict.fromkeys(a for n in work for a in n.args if a.row.role is not Role.ELEMENTWISE and a.type.size > 1)
+    if any(a.row.role not in (Role.LEAF, Role.VIEW) for a in read):
         return 1
     vectors = sum(-(-width * n.dtype.itemsize // 4) for n in (*read, *body.outputs))
     wanted = vectors + _alive(work)

@@ -25,7 +25,7 @@ from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks, rows_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 SHARING = 512  # threads of a block that shares a row with others
 SHARED_BYTES = 160  # that such a thread keeps in registers, at most
@@ -89,7 +89,7 @@ def ways(body: Graph) -> list[ScansSchedule]:
     """A block for each row, and rows shared by blocks, as far as threads hold their elements."""
     reductions = levels(body)
     every = tuple(chain(*reductions))
-    scans = tuple(n for n in every if row(n.op).role is Role.SCAN)
+    scans = tuple(n for n in every if n.row.role is Role.SCAN)
     space = space_of(every)
     for n in scans:
         ops.scan(n)

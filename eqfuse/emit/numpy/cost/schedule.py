@@ -20,7 +20,7 @@ from eqfuse.emit.numpy.tiling import copy_work, work_of
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 if TYPE_CHECKING:
     from eqfuse.emit.numpy.schedule import NumpySchedule, ReplacedSlices
@@ -86,7 +86,7 @@ def _steps(n: Node, reader: Node) -> Jumps:
     if not steps:
         return NO_JUMPS
     far = n.type.size if steps[-1] * n.dtype.itemsize >= LINE else 0
-    if row(reader.op).role is not Role.ELEMENTWISE:
+    if reader.row.role is not Role.ELEMENTWISE:
         return Jumps(far)
     rows = rows_apart(n.shape, strides) if strides and n.shape == reader.shape else 0
     return Jumps(far, gaps(steps[-1], n.type, reader.type), rows)
