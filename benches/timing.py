@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 from eqfuse.cost.targets import device_for
 from eqfuse.emit.numpy.calibrate import cpu_name
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.ops import Role
 
 Clock = Callable[[], float]
@@ -144,7 +144,7 @@ def with_temporaries(run: Callable[[], Any]) -> tuple[Any, int]:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return result, max(0, peak - sum(a.nbytes for a in flatten(result)[0]))
+    return result, max(0, peak - sum(a.nbytes for a in tree_leaves(result)[0]))
 
 
 def machine() -> str:

@@ -18,7 +18,7 @@ from eqfuse.egraph.saturate import saturated
 from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
-from eqfuse.extract import Limit, choose
+from eqfuse.extract import Limit, chosen_plan
 from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.chunking.chunks import chunked, in_blocks
@@ -74,7 +74,7 @@ def compile_graph(
         looped = before_search(graph, device, numerics, chosen)
         meanwhile = None if wait else runs_meanwhile(device)
         if meanwhile and not disk_cache.find(
-            disk_cache.key(looped, device, numerics, chosen, extractor, meter.budget, limit), looped
+            disk_cache.plan_key(looped, device, numerics, chosen, extractor, meter.budget, limit), looped
         ):
             compiled = partial(
                 compile_graph, graph, numerics=numerics, laws=laws, extractor=extractor, budget=budget,
@@ -174,13 +174,13 @@ def _compiled(
     limit: int | None, part: bool = False, uncut: bool = False,
 ) -> Program:  # fmt: skip
     """`part`: of a larger program, with which it shares the budget. `uncut`: without cutting it into segments."""
-    key = disk_cache.key(graph, device, numerics, chosen, extractor, meter.budget, limit, uncut)
+    key = disk_cache.plan_key(graph, device, numerics, chosen, extractor, meter.budget, limit, uncut)
     started = time.perf_counter()
     entry = disk_cache.find(key, graph)
     if entry is None:
         program = _build(checked_graph(graph), device, numerics, chosen, extractor, meter, limit, uncut)
         if not (part and meter.cut):
-            disk_cache.keep(key, program.plan, program.report)
+            disk_cache.keep_plan(key, program.plan, program.report)
     else:
         plan, report = entry
         program = emit(replace(plan, graph=graph), meter)
@@ -202,7 +202,7 @@ def extract(
     meter = Meter(budget_of(budget))
     device = device_for(target, space.numerics)
     plan_of = _StepPlanner(device, space.numerics, usable("all", space.numerics), extractor, meter)
-    plan = choose(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), meter=meter)
+    plan = chosen_plan(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), meter=meter)
     return with_inner(plan, plan_of)
 
 
@@ -267,7 +267,7 @@ def _build(
     inner = _StepPlanner(device, numerics, laws, extractor, meter)
     limit = _limit(memory_limit, inner)
     try:
-        plan = choose(space, device, extractor, limit=limit, meter=own.within(EXTRACTION))
+        plan = chosen_plan(space, device, extractor, limit=limit, meter=own.within(EXTRACTION))
     except MemoryLimitError as error:
         error.unlimited = _exceeding(limit, inner)
         raise
@@ -276,7 +276,7 @@ def _build(
     exceeding = _exceeding(limit, inner)
     lap("steps")
     debug.show_plan(plan)
-    unfused = with_inner(choose(space, device, "unfused", proved=False), inner.unfused)
+    unfused = with_inner(chosen_plan(space, device, "unfused", proved=False), inner.unfused)
     meter.say("emitting")
     program = emit(plan, meter)
     lap("emit")

@@ -41,10 +41,10 @@ DAMAGE = (
 )  # fmt: skip
 
 
-def save(space: Space, path: str | Path, target: str | Device) -> None:
+def save_space(space: Space, path: str | Path, target: str | Device) -> None:
     """Write `space` to `path`, in one step, its nodes priced for `target`."""
     users_file(path)
-    write_users_file(path, write(space, device_for(target)).encode())
+    write_users_file(path, space_text(space, device_for(target)).encode())
 
 
 def load_space(path: str | Path) -> Space:
@@ -54,7 +54,7 @@ def load_space(path: str | Path) -> Space:
     except (OSError, UnicodeDecodeError) as error:
         raise EqfuseError(f"the space {str(path)!r} cannot be read: {error}") from error
     try:
-        return read(text)
+        return space_of_text(text)
     except EqfuseError as error:
         error.args = (f"{path} cannot be loaded: {error}",)
         raise
@@ -63,7 +63,7 @@ def load_space(path: str | Path) -> Space:
 # ---- writing
 
 
-def write(space: Space, device: Device) -> str:
+def space_text(space: Space, device: Device) -> str:
     """`space` as JSON text."""
     nodes: dict[str, Any] = {}
     class_data: dict[str, Any] = {}
@@ -155,8 +155,8 @@ class _NodeCosts:
 # ---- reading
 
 
-def read(text: str) -> Space:
-    """The space that `write` wrote."""
+def space_of_text(text: str) -> Space:
+    """The space that `space_text` wrote."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -119,7 +119,7 @@ DEVICES: dict[str, Device] = {name: _gpu(name, USUAL) for name in SHEETS} | {
 }
 
 
-def device(name: str) -> Device:
+def profile(name: str) -> Device:
     """The profile in the table under `name`, in any case."""
     try:
         return DEVICES[name.lower()]

@@ -78,7 +78,7 @@ def rows_apart(shape: Shape, strides: Sequence[int]) -> int:
     return 0
 
 
-def total(works: Iterable[Work], reduced: int = -1) -> Work:
+def total_work(works: Iterable[Work], reduced: int = -1) -> Work:
     """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
     flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
     for w in works:

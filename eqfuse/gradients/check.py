@@ -14,7 +14,7 @@ from eqfuse.dtypes import epsilon, kind
 from eqfuse.errors import GradientError, UnsupportedOp
 from eqfuse.gradients.call import name_of
 from eqfuse.gradients.products import jvp, vjp
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ir.signature import input_names, parameters_of
 
 STEPS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of the sixth order
@@ -32,8 +32,8 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
     where an error is above `rtol` (by default what rounding in the arguments' dtypes explains): the function may have a
     kink nearby.
     """
-    leaves, structure = flatten(args)
-    names = input_names(parameters_of(fun), flatten((args, {}))[1])
+    leaves, structure = tree_leaves(args)
+    names = input_names(parameters_of(fun), tree_leaves((args, {}))[1])
     places = [i for i, leaf in enumerate(leaves) if kind(np.asarray(leaf).dtype) in "fc"]
     if not places:
         raise GradientError(f"ef.check_grad: no argument of {name_of(fun)} is a float or an array of floats")
@@ -42,7 +42,7 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
 
     def of_leaves(*values: Any) -> tuple[Any, ...]:
         filled = dict(enumerate(leaves)) | dict(zip(places, values, strict=True))
-        results = flatten(fun(*unflatten(structure, list(filled.values()))))[0]
+        results = tree_leaves(fun(*unflatten(structure, list(filled.values()))))[0]
         return tuple([r for r in results if kind(getattr(r, "dtype", np.dtype(bool))) in "fc"])
 
     of_leaves.__name__ = name_of(fun)

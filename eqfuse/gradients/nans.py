@@ -20,7 +20,7 @@ from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Body, Graph, Node, values_of
 from eqfuse.ir.loops import result_number
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ops.loops import LOOPS
 
 _active: ContextVar[bool] = ContextVar("_active", default=False)
@@ -53,7 +53,7 @@ def nan_checked(
     token = _active.set(False)
     try:
         result = call(*args, **kwargs)
-        if any(_is_nan(x) for x in flatten((result, args, kwargs))[0]):
+        if any(_is_nan(x) for x in tree_leaves((result, args, kwargs))[0]):
             _blame(fn, static, *before)
     finally:
         _active.reset(token)
@@ -61,7 +61,7 @@ def nan_checked(
 
 
 def _copied(tree: Any) -> Any:
-    leaves, structure = flatten(tree)
+    leaves, structure = tree_leaves(tree)
     return unflatten(structure, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves])
 
 

@@ -20,7 +20,7 @@ from eqfuse.gradients.expr import (
     transpose,
     where,
 )
-from eqfuse.gradients.row import DerivativeRow, constant, joint
+from eqfuse.gradients.row import DerivativeRow, joint, zero_derivative
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.types import Shape, TensorType
 
@@ -148,5 +148,5 @@ ROWS: dict[str, DerivativeRow] = {
     "pad": joint({0: _inside, 1: _border}),
     "take": joint({0: _untaken}, (0,)),
     "take_along_axis": joint({0: _untaken_along}, (0,)),
-    "bitcast": constant(),
+    "bitcast": zero_derivative(),
 }

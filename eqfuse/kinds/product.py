@@ -85,7 +85,7 @@ class Product:
 
     def again(self, size: int, device: Device) -> float:
         """How often a prologue on an operand of `size` elements is computed for each of them."""
-        return self.loads(tile_for(self, device)) / max(size, 1)
+        return self.loads(fastest_tile(self, device)) / max(size, 1)
 
     def loads(self, tile: Tile) -> int:
         """Elements loaded of the operand that may have a prologue: the windows, or the left one of two matrices."""
@@ -155,11 +155,11 @@ def has_template(product: Product, device: Device) -> bool:
     """Does the template compute it, in one launch?"""
     if not has_form(product.dtype):
         return False
-    tile = tile_for(product, device)
+    tile = fastest_tile(product, device)
     return product.batch * -(-product.rows // tile.rows) * -(-product.columns // tile.columns) <= MOST_BLOCKS
 
 
-def tile_for(product: Product, device: Device) -> Tile:
+def fastest_tile(product: Product, device: Device) -> Tile:
     """The tile that takes the least time; the largest where all take the same."""
     return min(_tiles(product, device), key=lambda tile: _seconds(product, tile, device))
 

@@ -56,10 +56,10 @@ def unpacked(packed: Any, results: Sequence[TensorType]) -> list[Any]:
     """The `results` in `packed`, as views of it; on any device."""
     if len(results) == 1:
         return [packed]
-    return [part(packed, start, t) for start, t in zip(places(results), results, strict=False)]
+    return [packed_part(packed, start, t) for start, t in zip(places(results), results, strict=False)]
 
 
-def part(packed: Any, begin: int, t: TensorType) -> Any:
+def packed_part(packed: Any, begin: int, t: TensorType) -> Any:
     """The result of type `t` that begins at the byte `begin`."""
     return packed[begin : begin + t.nbytes].view(t.dtype).reshape(t.shape)
 
@@ -184,7 +184,7 @@ def _do_choice(condition: np.ndarray, *operands: Any) -> np.ndarray:
 
 
 def _do_result(packed: np.ndarray, offset: int, result: str) -> np.ndarray:
-    return part(packed, offset, tensor_type(result))
+    return packed_part(packed, offset, tensor_type(result))
 
 
 # ---- rows

@@ -29,7 +29,7 @@ def apart(a: Ranges, b: Ranges) -> bool:
     )
 
 
-def runs_of(ranges: Ranges, shape: Shape) -> int:
+def slice_runs(ranges: Ranges, shape: Shape) -> int:
     """The loops of constant step in which the slice `ranges` of an array of `shape` is read or written."""
     extents = [len(range(*r)) for r in ranges]
     run, goes_on = 1, True
@@ -43,7 +43,7 @@ def runs_of(ranges: Ranges, shape: Shape) -> int:
 
 def is_narrow(slices: Sequence[Ranges], shape: Shape) -> bool:
     """Does it take longer to begin the runs of `slices` of an array of `shape` than to copy all of it?"""
-    return sum(runs_of(ranges, shape) for ranges in slices) * _SHORT_RUN > math.prod(shape)
+    return sum(slice_runs(ranges, shape) for ranges in slices) * _SHORT_RUN > math.prod(shape)
 
 
 def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:

@@ -23,7 +23,7 @@ from eqfuse.ops.loops import LOOPS
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
 from eqfuse.rewrites import Law
-from eqfuse.runtime.save import save
+from eqfuse.runtime.save import save_program
 from eqfuse.runtime.timing import in_turn
 from eqfuse.show.attribution import NeededLaws, rests_on
 from eqfuse.show.draw import draw_plan
@@ -159,7 +159,7 @@ class Program(SummarisedValue):
 
     def save(self, path: str | Path) -> None:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""
-        save(self.plan, self.report if self._is_reported else None, self.laws, path)
+        save_program(self.plan, self.report if self._is_reported else None, self.laws, path)
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the program to the file `path` as an ONNX model in which every kernel is a local function."""

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.rewrites import FAMILIES, Law, book, law_usage, select
+from eqfuse.rewrites import FAMILIES, Law, book, law_usage, laws_named
 from eqfuse.rewrites.checking import checked
 from eqfuse.rewrites.checking.checked import FALSE, HOLDS, PROVED, UNTESTED, Verdict, refuted
 from eqfuse.show.progress import progress
@@ -118,7 +118,7 @@ def _chosen(names: Sequence[str]) -> tuple[Law, ...]:
         elif name in false:
             laws[name] = false[name][0]
         else:
-            laws |= {law.name: law for law in select(name)}
+            laws |= {law.name: law for law in laws_named(name)}
     return tuple(laws.values())
 
 

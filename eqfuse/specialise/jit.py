@@ -21,7 +21,7 @@ from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import NUMBER_KINDS
-from eqfuse.ir.pytree import LEAF, flatten, told_apart, unflatten
+from eqfuse.ir.pytree import LEAF, told_apart, tree_leaves, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.options import one_size, refuse_unknown
 from eqfuse.show.progress import patiently
@@ -123,7 +123,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
     def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version, list[Any]]:
         """The version for these arguments, compiled when needed, and the arrays to run it on."""
         arguments, fixed = split_static(self._parameters, self._static, args, kwargs)
-        leaves, structure = flatten(arguments)
+        leaves, structure = tree_leaves(arguments)
         key = CallKey(
             structure,
             tuple([_leaf_key(leaf) for leaf in leaves]),

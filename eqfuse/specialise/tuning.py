@@ -136,7 +136,7 @@ def _path(graph: Graph, options: dict[str, Any]) -> Path | None:
     """Where it is kept which program was fastest; None where plans are not kept either."""
     numerics, limit = options["numerics"], limit_of(options["memory_limit"])
     laws, device = usable(options["laws"], numerics), device_for(options["target"], numerics)
-    key = disk_cache.key(graph, device, numerics, laws, options["extractor"], budget_of(options["budget"]), limit)
+    key = disk_cache.plan_key(graph, device, numerics, laws, options["extractor"], budget_of(options["budget"]), limit)
     return None if key.path is None else key.path.with_suffix(SUFFIX)
 
 

@@ -175,7 +175,7 @@ def _kernels(code: str) -> list[str]:
     return _KERNEL.findall(_COMMENT.sub(" ", code))
 
 
-def available() -> str:
+def cudasim_missing() -> str:
     """Empty when kernels can be run here, else the reason why not."""
     if sys.platform != "linux":
         return "the CUDA emulator needs Linux (ELF sections, POSIX signals)"
@@ -199,7 +199,7 @@ def _compiler_version() -> str:
 
 @functools.cache
 def _load(code: str, counted: bool = False) -> ctypes.CDLL:
-    if reason := available():
+    if reason := cudasim_missing():
         raise TargetUnavailable(reason)
     more, cache = COUNTED if counted else (), cache_directory()
     header = _precompiled(cache, counted)

@@ -147,7 +147,7 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
 def _proof(law: Law) -> smt.Proof | None:
     if not is_pointwise(law):
         return None
-    if not smt.available():
+    if not smt.has_z3():
         return smt.Proof(False, why="not tried: pip install 'eqfuse[smt]'")
     return smt.prove_over_reals(law)
 

@@ -60,7 +60,7 @@ def verdicts(laws: Iterable[Law]) -> Iterator[Verdict]:
             judgements.append(verdict)
             yield verdict
     finally:  # even where it was interrupted
-        keep(judgements)
+        keep_verdicts(judgements)
 
 
 def _in_processes(names: list[str], workers: int) -> Iterator[Verdict]:
@@ -91,7 +91,7 @@ def stored_verdicts() -> dict[str, Verdict]:
     return {name: stored[key] for name, key in now.items() if key is not None and key in stored}
 
 
-def keep(new: Iterable[Verdict]) -> None:
+def keep_verdicts(new: Iterable[Verdict]) -> None:
     """Store verdicts beside those that are there; what no law of the book has any more is forgotten."""
     verdicts = {**stored_verdicts(), **{v.law: v for v in new}}
     content = {law_digest(_named(name)): asdict(verdict) for name, verdict in verdicts.items()}
@@ -124,7 +124,7 @@ def law_digest(law: Law) -> str | None:
     text = fingerprint(law)
     if text is None:
         return None
-    return hashlib.blake2b(repr((text, _judges(), smt.available())).encode(), digest_size=20).hexdigest()
+    return hashlib.blake2b(repr((text, _judges(), smt.has_z3())).encode(), digest_size=20).hexdigest()
 
 
 @cache

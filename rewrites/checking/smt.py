@@ -39,7 +39,7 @@ class NoTranslation(Exception):
     """An operator without a row here, or a law that is not about real numbers."""
 
 
-def available() -> bool:
+def has_z3() -> bool:
     """Is z3 installed?"""
     try:
         import z3  # noqa: F401

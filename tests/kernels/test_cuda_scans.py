@@ -9,7 +9,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.scans import SCANS
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.calls import CudaCalls
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling import scan
@@ -23,9 +23,9 @@ from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.gpu import program_on
 from tests.support.kernels import add, body, data, kernel, mul, number, read, reduced
 
-H100 = device("h100")
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+H100 = profile("h100")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
 
 def scanned(op: str, x: Node, axis: int = -1) -> Node:

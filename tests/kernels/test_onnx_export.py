@@ -287,7 +287,7 @@ def test_a_random_plan_runs_elsewhere_and_comes_back(seed: int) -> None:
     there_and_back(graph, ef.extract(ef.saturate(graph, budget=SHORT)), arrays)
 
 
-@pytest.mark.parametrize("example", programs.small(), ids=lambda e: e.name)
+@pytest.mark.parametrize("example", programs.small_programs(), ids=lambda e: e.name)
 def test_a_demo_program_runs_elsewhere_and_comes_back(example: Any, tmp_path: Path) -> None:
     function, arguments = example.build(np.float32)
     program = ef.compile(function, *arguments, budget=SHORT)

@@ -11,7 +11,7 @@ import pytest
 from eqfuse.budget import Budget
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
-from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites import admitted, laws_named
 
 F = np.float32
 S, R = F(0.05), F(0.02)  # steps of activations and weights
@@ -22,7 +22,7 @@ def meet(left: Callable, right: Callable, *types: tuple, numerics: str = "reasso
         return left(*args), right(*args)
 
     graph = trace(both, *(spec(shape, dtype) for shape, dtype in types))
-    roots = saturate_segment(graph, admitted(select("all"), numerics), Budget(seconds=30)).roots
+    roots = saturate_segment(graph, admitted(laws_named("all"), numerics), Budget(seconds=30)).roots
     return roots[0] == roots[1]
 
 

@@ -28,8 +28,8 @@ from eqfuse.egraph import saturate as stop
 from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST
 from eqfuse.extract.memory.timeline import SegmentMemory, TimelineStep
-from eqfuse.ir.pytree import flatten
-from eqfuse.rewrites import select
+from eqfuse.ir.pytree import tree_leaves
+from eqfuse.rewrites import laws_named
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 from eqfuse.runtime import disk_cache
 from eqfuse.show import progress
@@ -78,8 +78,8 @@ def arguments(graph: ef.Graph) -> list[np.ndarray]:
 
 def right(program: ef.Program, graph: ef.Graph) -> bool:
     given = arguments(graph)
-    wanted = flatten(ef.meaning(graph, *given))[0]
-    got = flatten(program(*given))[0]
+    wanted = tree_leaves(ef.meaning(graph, *given))[0]
+    got = tree_leaves(program(*given))[0]
     return all(np.allclose(a, b, rtol=1e-6, atol=1e-9) for a, b in zip(got, wanted, strict=True))
 
 
@@ -187,14 +187,14 @@ def test_the_memory_of_this_process_is_known() -> None:
     assert before > 1 << 20 and after - before > (64 << 20) // 2
 
 
-@pytest.mark.parametrize("program", examples.small(), ids=lambda program: program.name)
+@pytest.mark.parametrize("program", examples.small_programs(), ids=lambda program: program.name)
 @pytest.mark.parametrize("target", ["numpy", "cuda:a100"])
 def test_the_least_budget_gives_right_programs(program: Any, target: str) -> None:
     function, given = program.build(np.float32)
     compiled = ef.compile(function, *given, target=target, budget=Budget(seconds=0.0))
     assert compiled.report.stop_reason == "seconds"
     if target == "numpy":
-        for a, b in zip(flatten(compiled(*given))[0], flatten(function(*given))[0], strict=True):
+        for a, b in zip(tree_leaves(compiled(*given))[0], tree_leaves(function(*given))[0], strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3)
 
 
@@ -299,7 +299,7 @@ def test_segments_that_run_most_often_are_searched_first(monkeypatch: pytest.Mon
 
 def test_cheap_laws_are_laws_of_a_simplifier(clock: Clock) -> None:
     graph = ef.trace(lambda x: (x * 1).T.T + np.log(np.exp(x) * np.exp(x)), ef.spec((8, 8)))
-    segment = stop.saturate_segment(graph, select("all"), Budget(), level=CHEAP_LAWS)
+    segment = stop.saturate_segment(graph, laws_named("all"), Budget(), level=CHEAP_LAWS)
     assert segment.laws_fired and set(segment.laws_fired) <= SIMPLIFIER
 
 

@@ -15,7 +15,7 @@ import eqfuse as ef
 from eqfuse.emit.cuda import executable, graphs
 from eqfuse.errors import OptionError
 from eqfuse.ir.accepted import ARRAY_TYPES
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.machine.gpu import CupyGpu
 from eqfuse.plan.plan import Plan
 from eqfuse.runtime.program import Program
@@ -23,7 +23,7 @@ from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import LAUNCHES, DeviceArray, EmulatedGpu
 from tests.support.gpu import program_on
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 
 ROWS = np.random.default_rng(1).normal(size=(12, 40)).astype(np.float32)
 
@@ -98,9 +98,9 @@ def test_a_program_gives_the_same_bits_with_graphs():
     for f, given in ((products, (ROWS,)), (steps, (ROWS,)), (two_results, (ROWS, ROWS + 3))):
         plan = plan_of(f, *given)
         program = with_graphs(plan)
-        wanted = flatten(program_on(plan, GPU)(*given))[0]
+        wanted = tree_leaves(program_on(plan, GPU)(*given))[0]
         for _ in range(4):
-            results = flatten(program(*given))[0]
+            results = tree_leaves(program(*given))[0]
             for got, want in zip(results, wanted, strict=True):
                 np.testing.assert_array_equal(got, want)
 

@@ -13,7 +13,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse import dtypes
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda import calls as cuda_calls
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule, calls_schedule
@@ -42,11 +42,11 @@ def calls(*outputs: Node) -> Plan:
     graph = Graph(inputs, outputs)
     types = tuple(n.type for n in (*inputs, *outputs))
     reads, writes = tuple(range(len(inputs))), tuple(range(len(inputs), len(types)))
-    return Plan(graph, device("a100"), types, reads, (), (), (Kernel("library", graph, reads, writes, PRICE),), writes)
+    return Plan(graph, profile("a100"), types, reads, (), (), (Kernel("library", graph, reads, writes, PRICE),), writes)
 
 
 def calls_of(output: Node) -> CudaCalls:
-    (kernel,), h100 = calls(output).kernels, device("h100")
+    (kernel,), h100 = calls(output).kernels, profile("h100")
     schedule = calls_schedule(kernel.body, h100)
     assert isinstance(schedule, CallsSchedule)
     return emit_calls(kernel.body, schedule)

@@ -14,7 +14,7 @@ from functools import cache
 
 from eqfuse.emit.c import division
 from eqfuse.emit.c.product import tile
-from eqfuse.emit.c.vector_math import ARGUMENTS, function, texts
+from eqfuse.emit.c.vector_math import ARGUMENTS, definition_text, texts
 
 # suffix: type, unsigned type, signed type that floats are converted to, bits
 _INTEGERS = {
@@ -197,7 +197,7 @@ def _lines(name: str, suffix: str) -> int:
 
 def _enter(text: str, elementary: dict[tuple[str, str], None], sources: dict[str, str]) -> None:
     for name, suffix in dict.fromkeys(_CALL.findall(text)):
-        if function(name, _DTYPES.get(suffix, "")) is not None:
+        if definition_text(name, _DTYPES.get(suffix, "")) is not None:
             elementary[name, _DTYPES[suffix]] = None
         elif f"{name}_{suffix}" not in sources:
             source = _source(name, suffix)

@@ -17,20 +17,19 @@ import numpy as np
 from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import CallsSchedule, numpy_side
-from eqfuse.emit.c.convolution import writer as convolution_writer
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
+from eqfuse.emit.c.convolution.writer import convolution_text
 from eqfuse.emit.c.division import DIVISOR
 from eqfuse.emit.c.functions import with_functions
-from eqfuse.emit.c.product import writer as product_writer
 from eqfuse.emit.c.product.schedule import ProductSchedule
-from eqfuse.emit.c.scatter import writer as scatter_writer
+from eqfuse.emit.c.product.writer import panels_function, product_text
 from eqfuse.emit.c.scatter.schedule import ScatterSchedule
+from eqfuse.emit.c.scatter.writer import scatter_text
 from eqfuse.emit.c.schedule import LoopsSchedule, spread_schedule
-from eqfuse.emit.c.sliding import writer as sliding_writer
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
-from eqfuse.emit.c.totals import TotalsSchedule
-from eqfuse.emit.c.totals import write as write_totals
-from eqfuse.emit.c.writer import Text, write
+from eqfuse.emit.c.sliding.writer import windows_text
+from eqfuse.emit.c.totals import TotalsSchedule, totals_text
+from eqfuse.emit.c.writer import Text, loops_text
 from eqfuse.emit.executable import function_name, in_order
 from eqfuse.emit.numpy import kernels as numpy_kernels
 from eqfuse.emit.numpy.kernels import NumpyKernel
@@ -81,7 +80,7 @@ class CKernel:
     @cached_property
     def refusal(self) -> Callable[..., None]:
         """What raises the error of a place that its arrays do not have."""
-        return partial(refuse, self.text.parameters.body)
+        return partial(raise_index_error, self.text.parameters.body)
 
     def with_constants(self, constants: Collection[int], rounds: bool) -> CKernel:
         """Where the inputs of these numbers are constants: the kernel that finds its right operands copied."""
@@ -89,7 +88,7 @@ class CKernel:
         if not isinstance(s, ProductSchedule) or not s.workspaces or not s.copied <= set(constants):
             return self
         name = f"{self.name}_once"
-        return CKernel(name, product_writer.write(s, name, rounds, once=True), s, product_writer.panels_function(name))
+        return CKernel(name, product_text(s, name, rounds, once=True), s, panels_function(name))
 
     def copied(self, function: Any, constants: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """What `function`, that of `panels`, makes of `constants`, by number of input."""
@@ -139,17 +138,17 @@ def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -
         case CallsSchedule():
             return numpy_kernels.source_of(body, schedule.by_numpy)
         case ScatterSchedule():
-            return CKernel(name, scatter_writer.write(schedule, name, rounds), schedule)
+            return CKernel(name, scatter_text(schedule, name, rounds), schedule)
         case LoopsSchedule():
-            return CKernel(name, write(schedule, name, rounds), schedule)
+            return CKernel(name, loops_text(schedule, name, rounds), schedule)
         case TotalsSchedule():
-            return CKernel(name, write_totals(schedule, name, rounds), schedule)
+            return CKernel(name, totals_text(schedule, name, rounds), schedule)
         case ProductSchedule():
-            return CKernel(name, product_writer.write(schedule, name, rounds), schedule)
+            return CKernel(name, product_text(schedule, name, rounds), schedule)
         case ConvolutionSchedule():
-            return CKernel(name, convolution_writer.write(schedule, name, rounds), schedule)
+            return CKernel(name, convolution_text(schedule, name, rounds), schedule)
         case WindowsSchedule():
-            return CKernel(name, sliding_writer.write(schedule, name, rounds), schedule)
+            return CKernel(name, windows_text(schedule, name, rounds), schedule)
         case _ if not schedule.calls:
             return nothing(body)
     raise TypeError(f"no emitter for a {type(schedule).__name__} of {body}")
@@ -186,7 +185,7 @@ def emit_spread(kernel: Kernel, device: Device, rounds: bool, strides: Sequence[
     """The map `kernel` where its results have gaps between their elements, which lie with these `strides`."""
     name = "_".join([function_name(kernel), *("_".join(map(str, lie)) for lie in strides)])
     schedule = spread_schedule(kernel.body, device, strides)
-    return CKernel(name, write(schedule, name, rounds), schedule)
+    return CKernel(name, loops_text(schedule, name, rounds), schedule)
 
 
 def module_text(kernels: Collection[CKernel]) -> str:
@@ -240,7 +239,7 @@ def loaded(texts: Sequence[Module]) -> dict[str, Any]:
     return functions
 
 
-def refuse(body: Graph, *arrays: np.ndarray) -> None:
+def raise_index_error(body: Graph, *arrays: np.ndarray) -> None:
     """Raise what `body` means for `arrays`, of which it takes places that they do not have: IndexError."""
     with np.errstate(all="ignore"):
         evaluate(body, arrays)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import FAR, loop
+from eqfuse.emit.c.element import FAR, braced
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, held_elements
 from eqfuse.emit.c.nest import AXES, Access
@@ -36,7 +36,7 @@ class Lines(Reductions):
 
     def held_lines(self) -> list[str]:
         """The arrays of values that are kept between passes."""
-        return [f"{ops.computed(n.dtype)} {h}[{held_elements(self.nest)}];" for n, h in self.held.items()]
+        return [f"{ops.computing_type(n.dtype)} {h}[{held_elements(self.nest)}];" for n, h in self.held.items()]
 
     def of_pass(self, number: int) -> list[str]:
         """The lines of pass `number` for a cell of a unit; of a kernel by rows, for one element."""
@@ -66,7 +66,7 @@ class Lines(Reductions):
         lines = [*blocks, *places["unit"], *rows]
         if places["column"]:
             head = self.simd([], places["column"])
-            lines += [head, *loop(self.loop_head(self.nest.vector), places["column"])]
+            lines += [head, *braced(self.loop_head(self.nest.vector), places["column"])]
         if self.schedule.is_by_rows:
             lines += [*places["mid"], *places["inner"]]
         elif strips:
@@ -93,14 +93,14 @@ class Lines(Reductions):
         name = self.counts.name("v")
         self.strips |= dict.fromkeys(strip.shifts, (name, strip))
         inner.append(f"{self._in_strip(strip.value, unit)} = {self.names[strip.value, 'inner']};")
-        kind, over = ops.computed(strip.value.dtype), self._over_strip(inner, strip.before, strip.ahead)
+        kind, over = ops.computing_type(strip.value.dtype), self._over_strip(inner, strip.before, strip.ahead)
         if not strip.rows:
             return [f"{kind} {name}[{strip.width}];", *over]
         self._forget()
         self.top += [f"{kind} {name}[{(strip.rows + 1) * strip.width}];", f"long {name}_next = 0;"]
         row = AXES[self.nest.counted[0]]
         head = f"for (long ahead = {name}_next > {row} ? {name}_next : {row}; ahead <= {row} + {strip.rows}; ahead++)"
-        return [*loop(head, [f"const long {row} = ahead;", *unit, *over]), f"{name}_next = {row} + {strip.rows + 1};"]
+        return [*braced(head, [f"const long {row} = ahead;", *unit, *over]), f"{name}_next = {row} + {strip.rows + 1};"]
 
     def _is_known(self, n: Node, own: str) -> bool:
         """Has `n` a name where it is known to all loops of a unit?"""
@@ -117,7 +117,7 @@ class Lines(Reductions):
         if strip.rows:
             row, start = AXES[self.nest.counted[0]], f"{name}_{rows}"
             place = f"({row} + {rows}) % {strip.rows + 1} * {strip.width}"
-            line = f"{ops.computed(n.dtype)} *const {start} = {name} + {place};"
+            line = f"{ops.computing_type(n.dtype)} *const {start} = {name} + {place};"
             unit += [line] * (line not in unit)
             name = start
         terms = [AXES[self.nest.vector], f" - {self._strip_ends[0]}", f" + {strip.before + along}"]
@@ -133,7 +133,7 @@ class Lines(Reductions):
     def _over_strip(self, inner: list[str], before: int = 0, ahead: int = 0) -> list[str]:
         name, (first, last) = AXES[self.nest.vector], self._strip_ends
         begin, end = f"{first}{f' - {before}' * bool(before)}", f"{last}{f' + {ahead}' * bool(ahead)}"
-        return [self.simd([], inner), *loop(f"for (long {name} = {begin}; {name} < {end}; {name}++)", inner)]
+        return [self.simd([], inner), *braced(f"for (long {name} = {begin}; {name} < {end}; {name}++)", inner)]
 
     def _by_strips(self, lines: list[str]) -> list[str]:
         """A loop over the strips of a row, each of which runs `lines`."""
@@ -142,7 +142,7 @@ class Lines(Reductions):
             return lines
         end = f"strip + {length} < {last} ? strip + {length} : {last}"
         head = f"for (long strip = {first}; strip < {last}; strip += {length})"
-        return loop(head, [f"const long end = {end};", *lines])
+        return braced(head, [f"const long end = {end};", *lines])
 
     def _read_at(self, p: Pass, place: str) -> set[Node]:
         """What lines of a pass at `place` read."""
@@ -178,7 +178,7 @@ class Lines(Reductions):
     def _keep_column(self, n: Node, number: int, column: list[str]) -> None:
         if n not in self.columns:
             name = self.counts.name("c")
-            declared = f"{ops.computed(n.dtype)} {name}[{self.nest.runs.block}];"
+            declared = f"{ops.computing_type(n.dtype)} {name}[{self.nest.runs.block}];"
             self._declared.setdefault(number, []).append(declared)
             self.columns[n] = f"{name}[{self.column()}]"
         column.append(f"{self.columns[n]} = {self.names[n, 'column']};")
@@ -200,7 +200,7 @@ class Lines(Reductions):
     def _loops(self, p: Pass, mid: list[str], inner: list[str], number: int) -> list[str]:
         lines = [*mid, *self._rows_ahead(p), *self._vector_loop(p, inner, number)]
         for d in reversed(self.nest.inside):
-            lines = loop(self.loop_head(d), lines)
+            lines = braced(self.loop_head(d), lines)
         return lines
 
     def _rows_ahead(self, p: Pass) -> list[str]:
@@ -217,7 +217,7 @@ class Lines(Reductions):
             width, step = nest.runs.block * size, nest.dims[nest.inside[-1]].step(access)
             if leaf.type.nbytes >= FAR_BYTES and nest.runs.step(access) == 1 and width <= NARROW:
                 place = f"{self._index(nest.steps(access), offset, [])} + {step * (NEAR // width)}"
-                lines += loop(f"{head}{AHEAD // size})", [f"__builtin_prefetch(&{array}[{place}], {writes:d}, 2);"])
+                lines += braced(f"{head}{AHEAD // size})", [f"__builtin_prefetch(&{array}[{place}], {writes:d}, 2);"])
         return lines
 
     def _rows_of(self, p: Pass) -> Iterator[tuple[str, Access, int | str, Node, bool]]:

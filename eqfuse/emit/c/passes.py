@@ -70,7 +70,7 @@ def is_scan(n: Node) -> bool:
 
 def scanned(n: Node) -> int:
     """The axis along which `n` scans, from the end. UnsupportedOp where that has one element, or `n` has no row."""
-    ops.scan(n)
+    ops.scanned_reduction(n)
     axis: int = n.attr("axis")
     if n.shape[axis] == 1:
         raise UnsupportedOp("a c kernel scans no axis of one element")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqfuse.emit.cuda.back_to_back_parts import BackToBackParts, on_cores, on_tensor_cores
+from eqfuse.emit.cuda.back_to_back_parts import BackToBackParts, parts_on_cores, parts_on_tensor_cores
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.back_to_back import BackToBackSchedule
@@ -22,7 +22,7 @@ AtHand = dict[Node, tuple[str, str]]  # what a value is called, and its text whe
 INFINITY = "__int_as_float(0x7f800000)"
 
 
-def emit(schedule: BackToBackSchedule, parameters: Parameters) -> list[str]:
+def back_to_back_lines(schedule: BackToBackSchedule, parameters: Parameters) -> list[str]:
     """The inside of the function."""
     return _Writer(parameters, schedule).write()
 
@@ -34,7 +34,9 @@ class _Writer:
         self.product, self.tiles = schedule.first.product, schedule.tiles
         self.q, self.k, self.v = self.first.left(), self.first.right(), self.second.right()
         transposed = {"q": self.q.fast != "k", "k": self.k.fast == "k", "v": self.v.fast == "k"}
-        self.parts: BackToBackParts = on_tensor_cores(schedule, transposed) if schedule.tensor else on_cores(schedule)
+        self.parts: BackToBackParts = (
+            parts_on_tensor_cores(schedule, transposed) if schedule.tensor else parts_on_cores(schedule)
+        )
         self.elements = Sums(parameters, {schedule.first.node: "sum"})
 
     def write(self) -> list[str]:

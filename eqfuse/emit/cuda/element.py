@@ -74,7 +74,7 @@ class Parameters:
         for i, literal in enumerate(self.constants):
             dtype = literal.array.dtype
             array = f"const {ops.stored(dtype)}* __restrict__ k{i}"
-            texts.append(f"{ops.computed(dtype)} k{i}" if literal.array.size == 1 else array)
+            texts.append(f"{ops.computing_type(dtype)} k{i}" if literal.array.size == 1 else array)
         return texts + [f"{ops.stored(n.dtype)}* __restrict__ w{i}" for i, n in enumerate(self.body.outputs)]
 
     def constant_argument(self, literal: Literal) -> np.generic | np.ndarray:
@@ -82,7 +82,7 @@ class Parameters:
         array = literal.array
         if array.size != 1:
             return array
-        return (array.astype(np.float32) if ops.computed(array.dtype) == "float" else array).reshape(())[()]
+        return (array.astype(np.float32) if ops.computing_type(array.dtype) == "float" else array).reshape(())[()]
 
 
 def _padding(n: Node) -> int:
@@ -171,12 +171,12 @@ class Elements:
             n, index = n.args[0], self._source(n, index)
         if variable is None and (array := self.parameters.pointer(n)) is not None:
             return self._element(array, self.indices.join(index, n.shape))
-        if variable is None and ops.computed(n.dtype) != ops.stored(n.dtype) and n.row.role is Role.ELEMENTWISE:
+        if variable is None and ops.computing_type(n.dtype) != ops.stored(n.dtype) and n.row.role is Role.ELEMENTWISE:
             values = [self.value(a, aligned(index, a.shape)) for a in n.args]
             if n.op == "cast":
                 return ops.stored_cast(n.args[0].dtype, n.dtype, values[0])
-            return ops.store(n.dtype, self.expression(n, values))
-        return ops.store(n.dtype, variable or self.value(n, index))
+            return ops.value_kept(n.dtype, self.expression(n, values))
+        return ops.value_kept(n.dtype, variable or self.value(n, index))
 
     def _variable(self, n: Node, index: Index) -> str | None:
         return self.outer_memo.get((n, index)) or self.inner_memo.get((n, index)) or self.earlier(n, index)
@@ -195,7 +195,7 @@ class Elements:
         """A new variable for `n[index]`, in the outermost place where `text` is known."""
         varies = self.changes.search(text) is not None
         name = self.new_name(varies)
-        self.define(ops.computed(n.dtype), name, text, varies)
+        self.define(ops.computing_type(n.dtype), name, text, varies)
         (self.inner_memo if varies else self.outer_memo)[n, index] = name
         return name
 
@@ -217,7 +217,7 @@ class Elements:
         array = self.parameters.pointer(n)
         if array is not None:
             element = self._element(array, self.indices.join(index, n.shape))
-            return self.name(n, index, ops.load(n.dtype, element))
+            return self.name(n, index, ops.value_read(n.dtype, element))
         role = n.row.role
         if role is Role.ELEMENTWISE:
             values = []
@@ -322,7 +322,7 @@ class Elements:
         """A variable for `n[index]`, which each of the branches (condition, lines, value) computes."""
         varies = any(self.changes.search(" ".join((condition, *lines, value))) for condition, lines, value in branches)
         name = self.new_name(varies)
-        text = self.declared(ops.computed(n.dtype), name, varies)
+        text = self.declared(ops.computing_type(n.dtype), name, varies)
         for i, (condition, lines, value) in enumerate(branches):
             test = f"if ({condition}) " if condition else ""
             text.append(f"{'} else ' if i else ''}{test}{{")

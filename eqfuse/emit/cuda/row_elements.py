@@ -106,13 +106,13 @@ class RowElements(Elements):
             lines.append(f"h{len(self.held) - 1}[{self.place}] = {name};")
         name = f"t{self.count}"
         self.count += 1
-        self.inner.append(f"{ops.computed(n.dtype)} {name} = {self.held[n, index]}[{self.place}];")
+        self.inner.append(f"{ops.computing_type(n.dtype)} {name} = {self.held[n, index]}[{self.place}];")
         self.inner_memo[n, index] = name
         return name
 
     def expression(self, n: Node, values: list[str]) -> str:
         """A row is divided by one number by way of its reciprocal, which takes a third of the instructions."""
-        divides = n.op == "divide" and ops.computed(n.dtype) == "float"
+        divides = n.op == "divide" and ops.computing_type(n.dtype) == "float"
         if not divides or self.changes.search(values[1]) or not self.changes.search(values[0]):
             return super().expression(n, values)
         if values[1] not in self.reciprocals:

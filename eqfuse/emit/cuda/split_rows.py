@@ -101,7 +101,7 @@ class SplitRows:
             if number is None:
                 text = ops.expression(n.op, [a.dtype for a in n.args], [names[a] for a in n.args])
                 number = f"u{len(lines)}"
-                lines.append(f"const {ops.computed(n.dtype)} {number} = {text};")
+                lines.append(f"const {ops.computing_type(n.dtype)} {number} = {text};")
             names[n] = number
         return lines, names[root]
 
@@ -109,7 +109,7 @@ class SplitRows:
         """The number of elements of a row in a part."""
         part, splits = self.schedule.per_split, self.schedule.splits
         last = self.schedule.rows.columns - part * (splits - 1)
-        return f"({ops.computed(cascade.count.dtype)})({split} < {splits - 1} ? {part} : {last})"
+        return f"({ops.computing_type(cascade.count.dtype)})({split} < {splits - 1} ? {part} : {last})"
 
     def _part(self, n: Node) -> str:
         return f"p{self.numbers[n]}"

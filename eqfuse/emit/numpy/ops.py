@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.emit.numpy.erf import erf as fast_erf
 from eqfuse.emit.numpy.table import INSIDE, NUMBERS, VIEWS, NumpyRow
 from eqfuse.emit.numpy.transpose_copy import block_count, copy_transposed
-from eqfuse.emit.numpy.where import choose
+from eqfuse.emit.numpy.where import choose_between
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops import TABLE
@@ -30,7 +30,7 @@ WINDOWED = tuple(op for op, r in INSIDE.items() if r.by_meaning)  # small ones r
 ONE_RUN = frozenset(op for op, r in INSIDE.items() if r.one_run)
 
 NAMES: dict[str, Any] = {
-    "fast_erf": fast_erf, "choose": choose, "copy_transposed": copy_transposed, "blocks_of": block_count,
+    "fast_erf": fast_erf, "choose": choose_between, "copy_transposed": copy_transposed, "blocks_of": block_count,
     "clip": np._core.umath.clip, "einsum": np._core.multiarray.c_einsum,  # type: ignore[attr-defined]
     "vecdot": np.vecdot, "dot": np.dot, "copyto": np.copyto, "empty": np.empty,
     "ascontiguousarray": np.ascontiguousarray, "divmod": divmod, "min": min,

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
-from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, rows_apart, total
+from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, rows_apart, total_work
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import transposed_read, work_of_gaps
 from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, PAIRS_OVER_TILES, PAIRS_OVER_TRAFFIC, SHORTER
@@ -259,7 +259,7 @@ def _lasting(body: Graph, besides: Collection[Node], device: Device) -> int:
     if device.threads == 1:
         return 0
     working = [n for n in body.computations if n.type.size > 1]
-    seconds = sum(work_of(n, device).seconds * device.threads for n in working)
+    seconds = sum(node_work(n, device).seconds * device.threads for n in working)
     elements = sum(max(a.type.size for a in (n, *n.args) if a not in besides) for n in working)
     return int(device.lasting_seconds * elements / seconds) if seconds else 0
 
@@ -295,7 +295,7 @@ def grain(body: Graph) -> int:
 
 def whole_seconds(body: Graph, device: Device) -> float:
     """What one NumPy call after another on whole arrays takes."""
-    return sum(work_of(n, device).whole for n in body.computations)
+    return sum(node_work(n, device).whole for n in body.computations)
 
 
 def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
@@ -306,7 +306,7 @@ def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     if is_lone_reduction(body) and read_across(body):
         return False
     copied = copy_work(body, device)
-    done = total([*(work_of(n, device) for n in body.computations), *copied])
+    done = total_work([*(node_work(n, device) for n in body.computations), *copied])
     return tiles_pay(replace(done, whole=whole + sum(c.whole for c in copied)), moved, device)
 
 
@@ -341,7 +341,7 @@ def is_lone_reduction(body: Graph) -> bool:
     return [n.row.role for n in body.computations] == [Role.REDUCTION]
 
 
-def work_of(n: Node, device: Device, steps: Jumps = NO_JUMPS) -> Work:
+def node_work(n: Node, device: Device, steps: Jumps = NO_JUMPS) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
     costs = _works.setdefault(n, {})
     cost = costs.get((device, steps))

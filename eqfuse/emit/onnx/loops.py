@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqfuse.emit.onnx.body import I64, Builder, OnnxValue
-from eqfuse.emit.onnx.table import write
+from eqfuse.emit.onnx.table import onnx_value
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.loops import result_number, result_types
@@ -38,7 +38,7 @@ def write_all(b: Builder, graph: Graph, inputs: Sequence[OnnxValue]) -> list[lis
         elif n.op == "loop_result":
             values[n] = [values[n.args[0]][result_number(n)]]
         elif n not in values:
-            values[n] = [write(b, n, [values[a][0] for a in n.args])]
+            values[n] = [onnx_value(b, n, [values[a][0] for a in n.args])]
     return [values[o] for o in graph.outputs]
 
 

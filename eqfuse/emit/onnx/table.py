@@ -32,7 +32,7 @@ def writer_of(*names: str) -> Callable[[F], F]:
     return add
 
 
-def write(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
+def onnx_value(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """The value of `n` for `args`. UnsupportedOp names the operator that ONNX cannot express."""
     try:
         if any(t.dtype.kind == "c" for t in (*n.args, n)):

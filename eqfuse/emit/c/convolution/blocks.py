@@ -70,7 +70,7 @@ class ConvolutionBlocks:
         return self.image_elements(c) + self.filters * self.width
 
 
-def blocks_of(c: Convolution, device: Device) -> ConvolutionBlocks:
+def convolution_blocks(c: Convolution, device: Device) -> ConvolutionBlocks:
     """Those that take the fewest cycles. UnsupportedOp where the buffers of one row are too large."""
     limit = min(BUFFERS, int(LEVEL_2_SHARE * device.l2_bytes)) // c.dtype.itemsize
     for most in WIDE[:1] if c.windows else WIDE:
@@ -80,7 +80,7 @@ def blocks_of(c: Convolution, device: Device) -> ConvolutionBlocks:
     raise UnsupportedOp("what a row of windows holds exceeds the cache")
 
 
-def units(c: Convolution, b: ConvolutionBlocks) -> int:
+def convolution_units(c: Convolution, b: ConvolutionBlocks) -> int:
     *above, high, wide = c.blocked
     blocks = -(-high // b.results) * -(-wide // b.columns) * -(-c.filters_of_group // b.filters)
     return c.conv.shape[0] * c.groups * math.prod(above) * blocks
@@ -141,5 +141,5 @@ def around(c: Convolution, b: ConvolutionBlocks) -> float:
 
 def _together(c: Convolution, b: ConvolutionBlocks, device: Device) -> float:
     """Cycles until the threads have done all units."""
-    turns = -(-units(c, b) // device.threads)
+    turns = -(-convolution_units(c, b) // device.threads)
     return turns * (tile_cycles(c, b) + around(c, b))

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from eqfuse.emit.c.convolution.phases import Phase, phases, shift, taps
+from eqfuse.emit.c.convolution.phases import Phase, farthest_place, phases, taps
 from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import SHORT, Access, Dim, collapsed
 from eqfuse.emit.c.product.parts import BlockPart
@@ -100,7 +100,7 @@ class Convolution:
     def shifts(self) -> tuple[int, int]:
         """Rows and columns that a copy has beyond the places of windows."""
         down, across = self.axes[-2:]
-        return shift(down), shift(across)
+        return farthest_place(down), farthest_place(across)
 
     @property
     def window(self) -> int:
@@ -182,7 +182,7 @@ def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[PhaseCopy]:
     return copies
 
 
-def loops_over(
+def loops_over_rows(
     c: Convolution, part: BlockPart, rows: int, columns: int, written: Sequence[Access] | None = None
 ) -> Loops:
     """The loops over blocks of the rows and columns of images; over rows within columns where those are short."""

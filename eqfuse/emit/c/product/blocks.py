@@ -23,8 +23,8 @@ from eqfuse.emit.c.product.tile import (
     STREAM_ROWS,
     RegisterTile,
     dots_for,
+    register_tile,
     stream_for,
-    tile_for,
 )
 from eqfuse.emit.c.product.tile import terms as cycles_of
 from eqfuse.errors import UnsupportedOp
@@ -104,7 +104,7 @@ class ProductBlocks:
         return max([s.width for s in self.steps if s.apart], default=0)
 
 
-def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
+def product_blocks(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
     """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
     limit = min(BUFFERS, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
     most = max(1, min(math.ceil(seconds / UNIT), UNITS * device.threads)) if device.threads > 1 else 1
@@ -114,7 +114,7 @@ def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlo
         if blocks.elements > limit:
             continue
         first = first or blocks
-        if units(parts, blocks) >= most:
+        if product_units(parts, blocks) >= most:
             return _near(parts, blocks, device)
     if first is None:
         raise UnsupportedOp("the rows between two products, or that are reduced, exceed the cache")
@@ -133,7 +133,7 @@ def _near(parts: ProductParts, blocks: ProductBlocks, device: Device) -> Product
     return near if near.steps[0].tile == first.tile else blocks
 
 
-def units(parts: ProductParts, blocks: ProductBlocks) -> int:
+def product_units(parts: ProductParts, blocks: ProductBlocks) -> int:
     across = -(-parts.out[-1] // blocks.columns)
     return math.prod(dim.extent for dim in parts.outer) * -(-parts.height // blocks.rows) * across
 
@@ -217,7 +217,7 @@ def _way(
     blocks, (last, _) = heights(parts.height, rows), heights(parts.height, rows)[-1]
     place, access = _right_place(right, parts, device), right.array_access(parts.dtype)
     high = min(rows, last) if last * 2 > rows else rows
-    tile = tile_for(high, blocks, min(columns, across), vector_bytes(), size, place is not None)
+    tile = register_tile(high, blocks, min(columns, across), vector_bytes(), size, place is not None)
     short, deep = _even(terms, TERM_BYTES // size, 1), _even(terms, TERM_BYTES // size * (vector_bytes() // size), 1)
     if number and parts.online:
         return tile, short, place

@@ -11,7 +11,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.product.blocks import HIGH, heights
 from eqfuse.emit.c.product.schedule import COPIED, tile_rate
-from eqfuse.emit.c.product.tile import CALLED, MOST_DOTS, RegisterTile, dots_for, terms, tile_for
+from eqfuse.emit.c.product.tile import CALLED, MOST_DOTS, RegisterTile, dots_for, register_tile, terms
 from eqfuse.ops.types import TensorType
 
 
@@ -20,7 +20,7 @@ def product_seconds(out: TensorType, depth: int, dtype: np.dtype, device: Device
     size, (down, across) = dtype.itemsize, out.shape[-2:]
     high = min(down, HIGH)
     blocks = heights(down, high)
-    tiles = [tile_for(high, blocks, across, vector_bytes(), size, True)]
+    tiles = [register_tile(high, blocks, across, vector_bytes(), size, True)]
     if across <= MOST_DOTS:
         tiles.append(dots_for(high, blocks, across, vector_bytes(), size, False))
 

@@ -17,14 +17,14 @@ from eqfuse.emit.c.calls import numpy_side, tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.nest import SHORT, Access, Dim
-from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, blocks_of, heights, units
+from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, heights, product_blocks, product_units
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import CALLED, terms
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import CLEARLY, SPINNING
-from eqfuse.emit.numpy.tiling import work_of as call_work
+from eqfuse.emit.numpy.tiling import node_work as call_work
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.views import computes, leaf_chain
@@ -78,7 +78,7 @@ class ProductSchedule(CompiledSchedule):
 
     @property
     def units(self) -> int:
-        return units(self.parts, self.blocks)
+        return product_units(self.parts, self.blocks)
 
     def __str__(self) -> str:
         lines = [f"{self.units} blocks of {self.blocks.rows} x {self.blocks.columns}, {self.sharing}"]
@@ -146,7 +146,7 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     rough = max(rough, sum(device.single.memory_seconds(n.args[1].type.nbytes) for n in parts.products))
-    blocks = blocks_of(parts, device, rough)
+    blocks = product_blocks(parts, device, rough)
     steps = blocks.steps
     if parts.online is not None and not blocks.is_chained(1):
         raise UnsupportedOp("a row of one block is whole")

@@ -100,7 +100,7 @@ def terms(tile: RegisterTile, heights: Sequence[tuple[int, int]], columns: int) 
 
 
 @lru_cache(maxsize=1024)
-def tile_for(
+def register_tile(
     rows: int, heights: tuple[tuple[int, int], ...], columns: int, vector_bytes: int, itemsize: int, within: bool
 ) -> RegisterTile:
     """The tile, of `rows` at most, by which sums take the fewest cycles; of equals the largest. `within`: it has no

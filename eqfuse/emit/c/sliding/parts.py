@@ -117,7 +117,7 @@ def ordered(space: Shape) -> tuple[int, ...]:
     return tuple([0 if n == 1 else s for n, s in zip(space, contiguous(space), strict=True)])
 
 
-def loops_over(part: BlockPart, rows: int, columns: int, written: bool) -> Loops:
+def loops_over_blocks(part: BlockPart, rows: int, columns: int, written: bool) -> Loops:
     """The loops over blocks of the last two axes; over rows within columns where those are short. `written`: its
     outputs are results of the kernel."""
     *outer, high, wide = part.space

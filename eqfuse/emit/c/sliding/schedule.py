@@ -13,7 +13,7 @@ from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import SHORT
 from eqfuse.emit.c.rates import additions, traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
-from eqfuse.emit.c.sliding.parts import Windows, loops_over, windows_of
+from eqfuse.emit.c.sliding.parts import Windows, loops_over_blocks, windows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.elements import bytes_read
@@ -100,10 +100,10 @@ def schedule_in_blocks(body: Graph, windows: Windows, rows: int, columns: int) -
     before = None
     if windows.in_place is None:  # in blocks of what a unit reads, wherever that begins and ends
         high, wide = windows.image.space[-2:]
-        before = loops_over(windows.image, max(1, high - 1), max(1, wide - 1), False)
+        before = loops_over_blocks(windows.image, max(1, high - 1), max(1, wide - 1), False)
     return WindowsSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, windows=windows,
-        rows=rows, columns=columns, before=before, rest=loops_over(windows.rest, rows, columns, True),
+        rows=rows, columns=columns, before=before, rest=loops_over_blocks(windows.rest, rows, columns, True),
     )  # fmt: skip
 
 

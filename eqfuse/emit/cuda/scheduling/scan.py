@@ -92,7 +92,7 @@ def ways(body: Graph) -> list[ScansSchedule]:
     scans = tuple(n for n in every if n.row.role is Role.SCAN)
     space = space_of(every)
     for n in scans:
-        ops.scan(n)
+        ops.scanned_reduction(n)
     wide = (*body.inputs, *filter(space.is_full, body.outputs))
     access = ACCESS // max(n.dtype.itemsize for n in wide)
     if not scans or len(space.wide(True)) != 1 or 0 in space.shape:
