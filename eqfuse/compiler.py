@@ -41,9 +41,9 @@ from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
 from eqfuse.show.progress import patiently
 
-WHOLE = 400  # operators at most of a graph that is searched without cutting it
+UNCUT = 400  # operators at most of a graph that is searched without cutting it
 LOST = 0.1  # of the time, by reading arguments again: from there on they may be read once, block by block
-DEAR = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
+DEARER = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
 SMALLER = (4, 2)  # times as small as usual are tiles, each of which holds arrays of its own, where memory is scarce
 SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
@@ -125,7 +125,7 @@ def _least_costly(
 
     def is_enough() -> bool:
         seconds = unlimited[0][0]
-        return bool(programs) and (seconds is None or min(map(_predicted, programs)) <= DEAR * seconds)
+        return bool(programs) and (seconds is None or min(map(_predicted, programs)) <= DEARER * seconds)
 
     def first_of(graphs: Iterable[Graph], uncut: bool = False, smaller: int = 1) -> bool:
         """Compile the first of `graphs` that keeps the limit, and others until the best so far is good enough or one is
@@ -143,7 +143,7 @@ def _least_costly(
                 break
         return is_enough()
 
-    whole = [g for g in dict.fromkeys((flat, looped)) if len(g.operators) <= WHOLE and len(segments(g)[1]) > 1]
+    whole = [g for g in dict.fromkeys((flat, looped)) if len(g.operators) <= UNCUT and len(segments(g)[1]) > 1]
     if not (
         first_of(dict.fromkeys((looped, flat)))
         or any(first_of([looped], smaller=times) for times in tiles)

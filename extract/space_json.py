@@ -35,8 +35,8 @@ from eqfuse.ops.literal import literal_from_text
 from eqfuse.ops.types import TensorType, tensor_type
 from eqfuse.rewrites import book, numerics_named
 
-FORMAT = 3  # of the text: one that reads no older texts has the next number
-DAMAGE = (
+SPACE_FORMAT = 3  # of the text: one that reads no older texts has the next number
+TEXT_DAMAGE = (
     ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError, SyntaxError,
 )  # fmt: skip
 
@@ -80,7 +80,7 @@ def space_text(space: Space, device: Device) -> str:
                 }
     place = {n: i for i, n in enumerate(_all_nodes(space.graph))}
     own = {
-        "format": FORMAT,
+        "format": SPACE_FORMAT,
         "device": device.name,
         "numerics": space.numerics,
         "graph": str(space.graph),
@@ -169,7 +169,7 @@ def space_of_text(text: str) -> Space:
             "this e-graph was not written by eqfuse: without the types of its values (the key 'eqfuse', written by "
             "space.save) no kernel can be priced or emitted"
         )
-    if not isinstance(own, dict) or own.get("format") != FORMAT:
+    if not isinstance(own, dict) or own.get("format") != SPACE_FORMAT:
         raise EqfuseError("this space was saved by another version of eqfuse: saturate the program again and save it")
     graph = _read("the program", lambda: checked_graph(parse(own["graph"])))
     signature = _read("the signature", lambda: read_signature(own))
@@ -191,7 +191,7 @@ def _read(what: str, make: Callable[[], Any]) -> Any:
     except EqfuseError as error:
         error.args = (f"{what}: {error}",)
         raise
-    except DAMAGE as error:
+    except TEXT_DAMAGE as error:
         raise EqfuseError(f"{what}: {type(error).__name__}: {error}") from error
 
 

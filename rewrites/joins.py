@@ -35,7 +35,7 @@ Widths = tuple[tuple[int, int], ...]
 COMBINED = {name: op.joined_by for name, op in TABLE.items() if op.joined_by is not None}
 # one product may overflow, the other underflow
 PARTED = dict.fromkeys(("sum", "max", "min"), REASSOCIATES) | {"prod": APPROXIMATE, "any": EXACT, "all": EXACT}
-IDLE = {"sum": 0.0, "prod": 1.0, "any": False, "all": True}  # what a reduction does not see
+UNSEEN = {"sum": 0.0, "prod": 1.0, "any": False, "all": True}  # what a reduction does not see
 
 
 def concat(*parts: Term, along: Any = axis) -> Term:
@@ -185,5 +185,5 @@ LAWS = [
     *map(of_complex, _OF_REALS),
     *(Law(f"{op}_of_idle_padding", apply(op, pad(x, idle), attrs=(p,)),
           pad(apply(op, x, attrs=(p,)), idle, computed(_kept, widths, p)),
-          exactness=EXACT if op in ("any", "all") else REASSOCIATES) for op, idle in IDLE.items()),
+          exactness=EXACT if op in ("any", "all") else REASSOCIATES) for op, idle in UNSEEN.items()),
 ]  # fmt: skip

@@ -134,7 +134,7 @@ distance = x - mean
 prod, any_, all_, argmax, argmin = map(reduction_by, ("prod", "any", "all", "argmax", "argmin"))
 
 # NumPy's order of summation follows the layout
-REDUCTIONS = {
+REDUCTION_CLASSES = {
     op.name: REASSOCIATES if row(op.joined_by).rounding is Rounding.ONCE else EXACT
     for op in TABLE.values() if op.joined_by is not None
 }  # fmt: skip
@@ -146,7 +146,7 @@ def _laws_of_axes(op: str) -> list[Law]:
         Law(f"{op}_of_{op}", f(f(x, p), q), f(x, computed(_union, p, q)),
             exactness=APPROXIMATE if op == "prod" else REASSOCIATES if rounding else EXACT),
         Law(f"{op}_over_one", f(x), x, (single,), REASSOCIATES if op == "sum" else EXACT),
-        Law(f"{op}_over_unit_axes", f(x), f(x, computed(_wide, x, p)), exactness=REDUCTIONS[op]),
+        Law(f"{op}_over_unit_axes", f(x), f(x, computed(_wide, x, p)), exactness=REDUCTION_CLASSES[op]),
     ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ LEGEND = (
     "from a float64 run, relative to the largest value; greedy: the cheapest of four greedy fusers, without laws"
 )
 BUDGET = 10.0  # seconds of timing per program, at least three rounds
-ROUNDS = (3, 15)  # at least and at most
+TIMING_ROUNDS = (3, 15)  # at least and at most
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _medians(runs: list[Callable[[], Any]], say: Callable[[str], None]) -> list[
     """Median seconds of each, run in turn."""
     seconds: list[list[float]] = [[] for _ in runs]
     begun = time.perf_counter()
-    least, most = ROUNDS
+    least, most = TIMING_ROUNDS
     for i in range(most):
         if i >= least and time.perf_counter() - begun > BUDGET:
             break

@@ -18,7 +18,7 @@ import numpy as np
 from eqfuse.budget import (
     ALL_LAWS,
     CHEAP_LAWS,
-    SECONDS,
+    SECONDS_LIMIT,
     UNLIMITED,
     Allowance,
     Budget,
@@ -102,7 +102,7 @@ def saturate_segment(
         tuple(origin.get(n, -1) for n in graph.inputs),
         tuple(origin[n] for n in graph.outputs),
         origin,
-        run.reason if level == ALL_LAWS else allowance.spent() or SECONDS,
+        run.reason if level == ALL_LAWS else allowance.spent() or SECONDS_LIMIT,
         len(run.sizes) - 1,
         dict(sorted(run.fired.items())),
         dict(sorted(run.seconds.items())),

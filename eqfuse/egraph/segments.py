@@ -24,12 +24,12 @@ from eqfuse.ops import Role
 from eqfuse.rewrites.procedures.shared_operands import SharedProducts, shared_products
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
-MANY, LARGE = 150, 1500  # operators to be searched, from which on steps that differ in extents, or layers, are pieces
+CUT_OF_STEPS, CUT_OF_SIZES = 150, 1500  # operators, from which on steps that differ in extents, or layers, are pieces
 FEWER = 2  # times fewer operators are to be searched, for each such step to be a piece
 LONGEST_STEP, LONGEST_LAYER = 64, 200  # operators of a step on a few numbers, and of a layer
-SMALL_BYTES = 1024  # at most of each of its values
+SMALL_VALUES = 1024  # at most of each of its values
 CACHED_BYTES = 16 << 10  # at most of each value of steps that are cut two by two: a core's nearest cache holds them
-NEAR = 200  # operators apart that two readers of a value may be and still be computed together
+READERS_APART = 200  # operators apart that two readers of a value may be and still be computed together
 _PRODUCTS = {Role.CONTRACTION, Role.WINDOW}
 _CALLS = {Role.UPDATE, Role.LIBRARY}  # whose results are stored
 _POINTWISE = {Role.ELEMENTWISE, Role.REDUCTION}
@@ -57,14 +57,14 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
         if len(by_slices[0]) < len(partition[0]):
             partition, sliced = by_slices, True
         partition = _finer(order, pieces, partition, sliced)
-    return _by_steps(order, partition) if operators(partition[0]) > MANY else partition
+    return _by_steps(order, partition) if operators(partition[0]) > CUT_OF_STEPS else partition
 
 
 def _by_steps(order: _OrderedOperators, default: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
     """The steps of loops as pieces, where far fewer operators are to be searched then; else `default`."""
-    ways: list[Callable[[], list[int]]] = [order.ends_of_steps, partial(order.ends_of_small_steps, SMALL_BYTES)]
+    ways: list[Callable[[], list[int]]] = [order.ends_of_steps, partial(order.ends_of_small_steps, SMALL_VALUES)]
     ways += [partial(order.ends_of_small_steps, CACHED_BYTES, 2)]
-    for ends_of in ways + [order.ends_of_layers] * (operators(default[0]) > LARGE):
+    for ends_of in ways + [order.ends_of_layers] * (operators(default[0]) > CUT_OF_SIZES):
         ends = ends_of()
         by_steps = _distinct(order.pieces(ends), sliced=False) if ends else default
         if operators(by_steps[0]) <= operators(default[0]) // FEWER:
@@ -360,7 +360,7 @@ class _OrderedOperators:
                 continue
             for i, a in enumerate(readers):
                 for b in readers[i + 1 :]:
-                    if self.position[b] - self.position[a] > NEAR:
+                    if self.position[b] - self.position[a] > READERS_APART:
                         break
                     if _alike(a, b) and not above[b] >> self.position[a] & 1:
                         change[self.position[a]] += 1

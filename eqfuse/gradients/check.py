@@ -18,7 +18,7 @@ from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ir.signature import input_names, parameters_of
 
 STEPS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of the sixth order
-STEP = 1e-3  # in units of the direction
+CHANGE = 1e-3  # in units of the direction
 DIFFERENCE_ERROR = 1e-9  # of these, in double precision, and of results of about 1; of others in proportion
 ROUNDING_ERROR = 1e-11  # of these, beside the results they are taken of
 
@@ -96,9 +96,9 @@ def _differences(
     sizes: list[float] = []
     for times, weight in STEPS:
         for sign in (1, -1):
-            moved = [x + sign * times * STEP * _wide(step) if i == position else x for i, x in enumerate(wide)]
+            moved = [x + sign * times * CHANGE * _wide(step) if i == position else x for i, x in enumerate(wide)]
             results = [_wide(v) for v in fun(*moved)]
-            parts = [v * (sign * weight / STEP) for v in results]
+            parts = [v * (sign * weight / CHANGE) for v in results]
             differences = [a + b for a, b in zip(differences, parts, strict=True)] if differences else parts
             now = [float(np.abs(v).max(initial=0.0)) for v in results]
             sizes = [max(a, b) for a, b in zip(sizes, now, strict=True)] if sizes else now

@@ -12,15 +12,13 @@ from typing import Any, Union
 
 import numpy as np
 
-from eqfuse.dtypes import ADDED, kind
+from eqfuse.dtypes import FLOAT32, NARROW_FLOATS, kind
 from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.elementwise import UFUNCS, broadcast_shapes, loop_dtypes
 from eqfuse.ops.types import Shape, TensorType
 
 Operand = Union["Expr", float, int, complex, bool]
-NARROW_FLOATS = frozenset({np.dtype(np.float16), *ADDED})  # floats whose sums are taken in float32
-FLOAT32 = np.dtype(np.float32)
 
 
 class Expr:

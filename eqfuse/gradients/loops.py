@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqfuse.dtypes import FLOAT32, NARROW_FLOATS
 from eqfuse.frontends.numpy.origins import body_inputs
-from eqfuse.gradients.expr import FLOAT32, NARROW_FLOATS, Expr, cast, filled, zeros_like
+from eqfuse.gradients.expr import Expr, cast, filled, zeros_like
 from eqfuse.gradients.row import Changes, DerivativeRow, refused
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node, substitute, topological
 from eqfuse.ir.loops import loop_results, result_number

@@ -16,7 +16,7 @@ from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import Role
 
 Cost = Callable[[Node], float]
-CHEAP = (Role.ELEMENTWISE, Role.VIEW, Role.PIECES)  # what fuses into any reader
+CHEAP_ROLES = (Role.ELEMENTWISE, Role.VIEW, Role.PIECES)  # what fuses into any reader
 
 
 def nbytes(n: Node) -> float:
@@ -32,7 +32,7 @@ def free(_n: Node) -> float:
 
 
 def free_if_cheap(n: Node) -> float:
-    return 0.0 if n.row.role in CHEAP else math.inf
+    return 0.0 if n.row.role in CHEAP_ROLES else math.inf
 
 
 POLICIES: Mapping[str, tuple[Cost, Cost]] = {  # of keeping, of computing again: in bytes, the arguments' are there

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from eqfuse.dtypes import FLOAT32, NARROW_FLOATS
 from eqfuse.errors import OptionError, TraceError
 from eqfuse.frontends.numpy.carries import tree_text
 from eqfuse.gradients.call import parameters
-from eqfuse.gradients.expr import FLOAT32, NARROW_FLOATS
 from eqfuse.gradients.grad import value_and_grad
 from eqfuse.ir.pytree import tree_leaves, unflatten
 

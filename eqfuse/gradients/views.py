@@ -6,10 +6,9 @@ from itertools import accumulate
 
 import numpy as np
 
+from eqfuse.dtypes import FLOAT32, NARROW_FLOATS
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import (
-    FLOAT32,
-    NARROW_FLOATS,
     Expr,
     cast,
     filled,

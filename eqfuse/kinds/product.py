@@ -55,9 +55,9 @@ TILES = {
 }  # fmt: skip
 PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
 UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
-MOST_BLOCKS = 2**31 - 1  # of one launch
+LAUNCH_BLOCKS = 2**31 - 1  # of one launch
 WIDEST_ROWS = 128  # elements of the rows that a kernel of two products keeps on chip
-SMALL = ("float16", "bfloat16")
+HALF_DTYPES = ("float16", "bfloat16")
 TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes both 16-bit types
 
 
@@ -117,7 +117,7 @@ def product_of(
 
 def widened(op: str, source: np.dtype, result: np.dtype) -> str:
     """The 16-bit float type of an argument that `op` widens to float32, which also holds a product of two exactly."""
-    return source.name if op == "cast" and source.name in SMALL and result.name == "float32" else ""
+    return source.name if op == "cast" and source.name in HALF_DTYPES and result.name == "float32" else ""
 
 
 def narrowed(node: Node, device: Device) -> tuple[Node, Node]:
@@ -143,7 +143,7 @@ def _unwidened(n: Node) -> Node | None:
 
 
 def has_tensor_cores(dtype: str, device: Device) -> bool:
-    return dtype in SMALL and device.tiles_products and device.compute_capability >= TENSOR_CORES
+    return dtype in HALF_DTYPES and device.tiles_products and device.compute_capability >= TENSOR_CORES
 
 
 def has_form(dtype: str) -> bool:
@@ -156,7 +156,7 @@ def has_template(product: Product, device: Device) -> bool:
     if not has_form(product.dtype):
         return False
     tile = fastest_tile(product, device)
-    return product.batch * -(-product.rows // tile.rows) * -(-product.columns // tile.columns) <= MOST_BLOCKS
+    return product.batch * -(-product.rows // tile.rows) * -(-product.columns // tile.columns) <= LAUNCH_BLOCKS
 
 
 def fastest_tile(product: Product, device: Device) -> Tile:

@@ -22,7 +22,7 @@ from eqfuse.machine.threads import pool
 
 Chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_longlong)
 
-ALONE = """
+ONE_THREAD = """
 void eqfuse_run(void (*chunk)(void *, long long), void *args, long long chunks, long long threads) {
     for (long long i = 0; i < chunks; i++)
         chunk(args, i);
@@ -52,7 +52,7 @@ def run(kernel: int, args: int, chunks: int, threads: int) -> None:
 def runner() -> int:
     """The address of ``void run(void (*kernel)(void *, long long), void *args, long long chunks, long long threads)``,
     for C text that runs kernels itself. Any thread may call it, and a kernel may from its chunks."""
-    library = _library() or loaded_library(ALONE)
+    library = _library() or loaded_library(ONE_THREAD)
     address = ctypes.cast(library.eqfuse_run, ctypes.c_void_p).value
     assert address is not None
     return address

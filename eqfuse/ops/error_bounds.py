@@ -21,7 +21,7 @@ from eqfuse.ops.row import Role
 
 # their rules count the roundings; ldexp rounds only what becomes subnormal, which the limits of the dtype count
 WITH_ROUNDING = frozenset(("sum", "prod", "matmul", "conv", "window_sum", "cumsum", "ldexp"))
-SUMS = frozenset(("add", "subtract"))  # of subnormal numbers they are exact
+SUM_OPERATORS = frozenset(("add", "subtract"))  # of subnormal numbers they are exact
 PRODUCTS = frozenset(("multiply", "divide", "square", "power", "exp", "exp2"))
 
 

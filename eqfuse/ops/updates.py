@@ -11,7 +11,7 @@ import numpy as np
 
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.index_map import Piece, Ranges
-from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.row import INT64, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.views import extents_of
 
@@ -171,5 +171,5 @@ ROWS = [
     Op("slice_scatter", Role.UPDATE, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops, PriceClass.SIMPLE,
        Rounding.NEVER, pieces=_slice_pieces),
     Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work, PriceClass.ONE_BY_ONE,
-       own_dtypes=(None, WHOLE)),
+       own_dtypes=(None, INT64)),
 ]  # fmt: skip

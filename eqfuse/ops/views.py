@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from eqfuse.dtypes import moved
 from eqfuse.ops import index_map
 from eqfuse.ops.index_map import IndexMap
-from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.row import INT64, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
 
 
@@ -153,9 +153,9 @@ ROWS = [
     _view("flip", "axes", _flip, np.flip, index_map.flip_map),
     _view("sliding_window", "windows", _sliding_window, _do_sliding_window, index_map.window_map,
           partial=True, repeats=True),
-    _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE, own_dtypes=(None, WHOLE)),
+    _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE, own_dtypes=(None, INT64)),
     _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE,
-         own_dtypes=(None, WHOLE), by_element=True),
+         own_dtypes=(None, INT64), by_element=True),
     _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE,
          pieces=lru_cache(maxsize=4096)(index_map.concat_pieces)),
     _row("pad", Role.PIECES, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE,

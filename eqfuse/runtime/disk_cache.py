@@ -29,9 +29,9 @@ from eqfuse.plan.text import plan_of_text, plan_text, report_of_text, report_tex
 from eqfuse.rewrites import Law, admitted, book
 
 IN_MEMORY = 256  # plans
-ON_DISK, BYTES = 1024, 1 << 30  # files; the oldest go first
+PLANS_ON_DISK, PLANS_BYTES = 1024, 1 << 30  # files; the oldest go first
 LOOK = 20  # plans written between two looks at how many there are
-SUFFIX = ".plan"  # a digest, a line's end, and JSON
+PLAN_SUFFIX = ".plan"  # a digest, a line's end, and JSON
 
 _memory: dict[tuple, tuple[Plan, Report]] = {}
 _lock = threading.RLock()
@@ -59,7 +59,7 @@ def plan_key(
     ours = not kinds and device.target in OUR_TARGETS and set(laws) <= set(admitted(book(), numerics))
     if ours and not graph.calls_python:
         text = repr((_code(), graph.key, device.digest, numerics, names, extractor, budget, memory_limit, uncut))
-        path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
+        path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{PLAN_SUFFIX}"
     return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit, uncut), path, device)
 
 
@@ -101,7 +101,7 @@ def keep_plan(key: PlanKey, plan: Plan, report: Report) -> None:
     try:
         write_atomically(key.path, _sealed(key.path.stem, plan, report))
         if next(_written) % LOOK == 0:
-            prune(key.path.parent, SUFFIX, ON_DISK, BYTES)
+            prune(key.path.parent, PLAN_SUFFIX, PLANS_ON_DISK, PLANS_BYTES)
     except OSError as error:
         _warn_unwritable(str(error))
 

@@ -23,9 +23,9 @@ from eqfuse.ir.text import parse
 from eqfuse.plan.text import plan_of_text, report_of_text
 from eqfuse.rewrites import admitted, book
 from eqfuse.runtime.program import Program, emit
-from eqfuse.runtime.save import FORMAT
+from eqfuse.runtime.save import PROGRAM_FORMAT
 
-DAMAGE = (
+FILE_DAMAGE = (
     zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError, IndexError,
     AttributeError, RecursionError,
 )  # fmt: skip
@@ -38,7 +38,7 @@ def load(path: str | Path, graphs: bool = False) -> Program:
     try:
         with zipfile.ZipFile(path) as archive:
             header = json.loads(archive.read("program.json"))
-            if header["format"] != FORMAT:
+            if header["format"] != PROGRAM_FORMAT:
                 raise EqfuseError(
                     f"{path} was saved by another version of eqfuse: compile the program again and save it"
                 )
@@ -58,7 +58,7 @@ def load(path: str | Path, graphs: bool = False) -> Program:
         return program
     except EqfuseError:
         raise
-    except (*DAMAGE, OSError) as error:
+    except (*FILE_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of a place before the file's beginning
             raise
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error

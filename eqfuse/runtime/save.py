@@ -24,8 +24,8 @@ from eqfuse.plan.report import Report
 from eqfuse.plan.text import plan_text, report_text
 from eqfuse.rewrites import Law, admitted, book
 
-FORMAT = 7  # of the file: one that reads no older files has the next number
-SMALL_BYTES = 64  # constants up to this size are written into the graph's text
+PROGRAM_FORMAT = 7  # of the file: one that reads no older files has the next number
+CONSTANT_IN_TEXT = 64  # constants up to this size are written into the graph's text
 
 
 def save_program(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: str | Path) -> None:
@@ -41,7 +41,7 @@ def save_program(plan: Plan, report: Report | None, laws: Sequence[Law] | None, 
         )
     graph, large = _without_large_constants(plan.graph)
     header = {
-        "format": FORMAT,
+        "format": PROGRAM_FORMAT,
         "graph": str(graph),
         "large": len(large),
         "device": plan.device.to_json(),
@@ -73,7 +73,7 @@ def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:
     """`graph` with inputs in the places of its large constants, behind its own inputs."""
     large: dict[Node, Literal] = {}
     for n in graph.nodes:
-        if n.op == "const" and n.type.nbytes > SMALL_BYTES:
+        if n.op == "const" and n.type.nbytes > CONSTANT_IN_TEXT:
             large[n] = n.literal
     stands = {n: input_node(f"constant {i}", n.type, True) for i, n in enumerate(large)}
     return Graph((*graph.inputs, *stands.values()), substitute(graph.outputs, stands)), list(large.values())

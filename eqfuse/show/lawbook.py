@@ -19,8 +19,8 @@ from eqfuse.rewrites.checking import checked
 from eqfuse.rewrites.checking.checked import FALSE, HOLDS, PROVED, UNTESTED, Verdict, refuted
 from eqfuse.show.progress import progress
 
-STYLES = {FALSE: "bold red", HOLDS: "green", PROVED: "bold green", UNTESTED: "yellow"}
-LEGEND = (
+VERDICT_STYLES = {FALSE: "bold red", HOLDS: "green", PROVED: "bold green", UNTESTED: "yellow"}
+LAWS_LEGEND = (
     "checked: what the last `eqfuse laws check` found; proved: over the reals, by z3, and it holds on arrays; "
     "plans: benchmark programs whose plan rests on the law"
 )
@@ -43,7 +43,7 @@ def print_laws() -> int:
             shown.add_row(family, law.exactness.name.lower(), status, count, name)
         shown.add_section()
     console.print(shown)
-    console.print(Text(f"{len(book())} laws. {LEGEND}; {_idle(counts)}", style="dim"))
+    console.print(Text(f"{len(book())} laws. {LAWS_LEGEND}; {_idle(counts)}", style="dim"))
     return 0
 
 
@@ -54,7 +54,7 @@ def _idle(counts: dict[str, int] | None) -> str:
 
 
 def _status(verdict: Verdict | None) -> tuple[str, str]:
-    return ("", "") if verdict is None else (verdict.status, STYLES[verdict.status])
+    return ("", "") if verdict is None else (verdict.status, VERDICT_STYLES[verdict.status])
 
 
 def show(names: Sequence[str]) -> int:

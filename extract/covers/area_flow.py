@@ -17,7 +17,7 @@ from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
 
 # Classes, up to which there is a pass without reference counts besides those with some; none where no calls pay for it.
-FEW = 300
+UNCOUNTED_PASS = 300
 
 
 def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
@@ -28,7 +28,7 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
     """
     covers = list(starts)
     passes: list[dict[int, int] | None] = [None]  # the counts of the cover before
-    if not starts or (len(grammar.classes) <= FEW and not grammar.prices.goes_by_estimates):
+    if not starts or (len(grammar.classes) <= UNCOUNTED_PASS and not grammar.prices.goes_by_estimates):
         passes.insert(0, {})
     if starts:
         passes.insert(0, dict(min(starts, key=lambda c: c.cost).refs))

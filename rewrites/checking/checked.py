@@ -32,7 +32,7 @@ from eqfuse.rewrites.language.law import Law
 from eqfuse.rewrites.refuted import REFUTED
 
 FALSE, HOLDS, PROVED, UNTESTED = "false", "holds", "proved", "untested"
-AT_ONCE = 4  # laws that a process takes at a time
+LAWS_OF_A_PROCESS = 4  # laws that a process takes at a time
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def refuted() -> dict[str, tuple[Law, str]]:
 def verdicts(laws: Iterable[Law]) -> Iterator[Verdict]:
     """Check laws of the book or of `refuted`, in order, in as many processes as there are cores; keep what is found."""
     names = [law.name for law in laws]
-    workers = min(thread_count(), -(-len(names) // AT_ONCE))
+    workers = min(thread_count(), -(-len(names) // LAWS_OF_A_PROCESS))
     judgements = []
     try:
         for verdict in map(_verdict, names) if workers < 2 else _in_processes(names, workers):
@@ -65,7 +65,7 @@ def verdicts(laws: Iterable[Law]) -> Iterator[Verdict]:
 
 def _in_processes(names: list[str], workers: int) -> Iterator[Verdict]:
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        yield from pool.map(_verdict, names, chunksize=AT_ONCE)
+        yield from pool.map(_verdict, names, chunksize=LAWS_OF_A_PROCESS)
 
 
 def _verdict(name: str) -> Verdict:

@@ -20,7 +20,7 @@ from eqfuse import budget as limits
 from eqfuse import compiler
 from eqfuse.benches.corpus.random_graphs import irregular_graph
 from eqfuse.benches.scale import graph_of
-from eqfuse.budget import ALL_LAWS, AS_WRITTEN, CHEAP_LAWS, FUSION_ONLY, SECONDS, Allowance, Budget
+from eqfuse.budget import ALL_LAWS, AS_WRITTEN, CHEAP_LAWS, FUSION_ONLY, SECONDS_LIMIT, Allowance, Budget
 from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
@@ -95,7 +95,7 @@ def test_seconds_of_a_compiler_that_is_waited_for_count_and_those_of_another_pro
     with stage.waiting():
         used.now, passed.now = 0.25, 1.75
     assert meter.allowance.left == meter.anew().allowance.left == pytest.approx(limit - 1.75)
-    assert stage.allowance.spent() == SECONDS and meter.allowance.spent() is None
+    assert stage.allowance.spent() == SECONDS_LIMIT and meter.allowance.spent() is None
     passed.now += 100
     assert meter.allowance.left == pytest.approx(limit - 1.75)
 
@@ -117,7 +117,7 @@ def test_seconds_are_those_of_the_processor_however_long_it_was_waited_for(
     for clock.now in (0.0, 0.5, 0.999):
         assert not any(allowance.spent() for _ in range(100))
     clock.now = 1.0
-    assert SECONDS in [allowance.spent() for _ in range(100)]
+    assert SECONDS_LIMIT in [allowance.spent() for _ in range(100)]
 
 
 def test_without_any_time_operators_run_as_written(clock: Clock) -> None:
@@ -316,11 +316,11 @@ def until(happened: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("stage", ["trace", "rolled", "saturate_segment", "choose", "emit"])
+@pytest.mark.parametrize("stage", ["trace", "rolled", "saturate_segment", "chosen_plan", "emit"])
 def test_a_long_stage_of_a_compile_leaves_one_line_in_the_log_while_it_lasts(
     stage: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
     place = {"trace": of_functions, "saturate_segment": stop}.get(stage, compiler)
     whole = getattr(place, stage)
     during: list[str] = []

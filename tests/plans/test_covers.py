@@ -18,7 +18,7 @@ from eqfuse.extract import EXTRACTORS, chosen_plan, exact, flow, greedy
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.area_flow import area_flow, transplants
-from eqfuse.extract.covers.cover import WORTH, Cover
+from eqfuse.extract.covers.cover import ROUNDOFF, Cover
 from eqfuse.extract.moves.improve import improve
 from eqfuse.extract.moves.merge import merged_group
 from eqfuse.extract.programs.as_written import without_laws, without_laws_together
@@ -84,7 +84,7 @@ def test_a_move_is_refused_unmade_only_where_it_would_not_pay(seed: int) -> None
                     before = cover.cost
                     if cover._saves_nothing({eclass: cut}):
                         refused += 1
-                        assert not cover.move({eclass: cut}, candidates.cheapest) or cover.cost > before - 2 * WORTH
+                        assert not cover.move({eclass: cut}, candidates.cheapest) or cover.cost > before - 2 * ROUNDOFF
                         cover.undo()
                         cover.cost = before
     assert refused

@@ -160,10 +160,10 @@ def test_arrays_at_ever_new_addresses_are_copied_and_those_that_stay_are_not(mon
     copy = gpu.copy
     monkeypatch.setattr(gpu, "copy", lambda a, b: copied.append(gpu.address(b)) or copy(a, b), raising=False)
     y, kept = gpu.upload(ROWS + 3), []
-    for i in range(3 * graphs.KEPT):
+    for i in range(3 * graphs.GRAPHS_KEPT):
         x = gpu.upload(ROWS * i)
         kept.append((x, program(x, y)))
-    assert len(captured) == graphs.KEPT + 1
+    assert len(captured) == graphs.GRAPHS_KEPT + 1
     assert gpu.address(y) not in copied and gpu.address(kept[-1][0]) in copied
     plain = program_on(plan, gpu)
     for x, results in kept:
@@ -177,9 +177,9 @@ def test_a_program_with_no_more_kernels_than_copies_is_run_without_graphs():
     program, x = with_graphs(plan), GPU.upload(ROWS)
     kept = [program(x)]
     launched()
-    for _ in range(2 * graphs.KEPT):
+    for _ in range(2 * graphs.GRAPHS_KEPT):
         kept.append(program(x))
-    assert launched() == ["graph"] * graphs.KEPT
+    assert launched() == ["graph"] * graphs.GRAPHS_KEPT
     for result in kept:
         np.testing.assert_array_equal(np.asarray(result), np.asarray(kept[0]))
     assert len({r.ctypes.data for r in kept}) == len(kept)
@@ -191,9 +191,9 @@ def test_every_argument_may_have_other_addresses_in_turn():
     program, plain = with_graphs(plan), program_on(plan, GPU)
     kept = []
     y = GPU.upload(ROWS)
-    for i in range(5 * graphs.KEPT):
-        x = GPU.upload(ROWS * i) if i < 2 * graphs.KEPT else kept[-1][0]
-        y = y if i < 2 * graphs.KEPT else GPU.upload(ROWS + i)
+    for i in range(5 * graphs.GRAPHS_KEPT):
+        x = GPU.upload(ROWS * i) if i < 2 * graphs.GRAPHS_KEPT else kept[-1][0]
+        y = y if i < 2 * graphs.GRAPHS_KEPT else GPU.upload(ROWS + i)
         kept.append((x, y, program(x, y)))
     for x, y, results in kept:
         for got, want in zip(results, plain(x, y), strict=True):

@@ -299,7 +299,7 @@ def test_each_kernel_that_moves_data_can_be_timed():
 @emulated
 def test_a_large_arena_is_given_back_after_each_call(monkeypatch):
     plan, arguments = planned("library calls")
-    monkeypatch.setattr(executable, "KEPT_BYTES", 0)
+    monkeypatch.setattr(executable, "GPU_ARENA_KEPT", 0)
     program = program_on(plan, GPU)
     judge(program(*arguments), plan, arguments)
     assert program.peak_bytes > 0

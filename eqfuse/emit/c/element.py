@@ -26,10 +26,10 @@ from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.row import Rounding
 
-APART = 16  # elements between the rows of a block that is copied
+PADDING_OF_ROWS = 16  # elements between the rows of a block that is copied
 GROUP = 64  # elements from one that is read to the next, up to which gcc may know it
 MISSED = "missed"  # the variable that tells whether a place lies beyond its array
-FAR = "far"  # that tells whether an argument is too far for a quick function
+FAR_FLAG = "far"  # that tells whether an argument is too far for a quick function
 
 
 def indented(lines: Sequence[str]) -> list[str]:
@@ -51,7 +51,7 @@ def _known_number(n: Node) -> float | None:
 
 class Elements:
     """Names of values by node and place. Places, from the outermost: "top", "unit", "mid" (loops between), "column" (a
-    loop over results), "inner". `quick`: functions are called that hold unless `FAR`. `first`: the number
+    loop over results), "inner". `quick`: functions are called that hold unless `FAR_FLAG`. `first`: the number
     of the first result among those of the kernel. `columns`: values of a column that are kept for the innermost loop;
     `counts` numbers what all forms name; `top`: their lines before the loop over units."""
 
@@ -165,7 +165,7 @@ class Elements:
         """The same element in a copy of the unit's block: lines a power of two apart would drive one another out of
         the cache."""
         vector, (along,) = self.nest.vector, self.nest.inside
-        pitch = self.nest.dims[along].block + APART
+        pitch = self.nest.dims[along].block + PADDING_OF_ROWS
         place = f"{pitch} * {self._in_unit(vector)} + {self._in_unit(along)}"
         if text not in self.blocks:
             name = self.counts.name("b")

@@ -44,13 +44,13 @@ from eqfuse.machine.c_threads import compiling, runner
 from eqfuse.machine.thread_limit import thread_count
 from eqfuse.plan.plan import Kernel
 
-RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
+RUN_NAME = "eqf_run"  # what runs chunks on threads; set when the text is loaded
 # NumPy's array object, of which kernels read where its memory is; the size of its head is that of any Python object.
 HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} Array;
-void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
+void (*{RUN_NAME})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
 {c_calls.TEXT}#define inline inline __attribute__((always_inline)) /* else the loops of large texts are no vectors */
 """
-TOGETHER = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
+TEXT_LENGTHS = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
 BRIEF = 2e-6  # predicted seconds of a kernel, below which its text is compiled in little time: a call takes longer
 PACE, QUICK_PACE = 2.5e-5, 1.5e-5  # seconds of gcc for a character of a kernel, with all optimisations and with fewer
 TEXTS = 8  # from how many on texts are longer: each takes a compiler's start
@@ -213,7 +213,7 @@ def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[
     """Texts that together have every kernel once; those named `in_haste` stand with the quick ones. Texts are compiled
     side by side, so each has a few kernels only."""
     each = {k.name: k for k in kernels}.values()
-    short, long = TOGETHER
+    short, long = TEXT_LENGTHS
     least = min(max(short, sum(len(k.text.source) for k in each) // TEXTS), long)
     texts: list[Module] = []
     for is_quick in (True, False):
@@ -234,7 +234,7 @@ def loaded(texts: Sequence[Module]) -> dict[str, Any]:
     with compiling():
         libraries = load_all([m.text for m in texts], quick=[m.text for m in texts if m.is_quick])
     for library, module in zip(libraries, texts, strict=True):
-        ctypes.c_void_p.in_dll(library, RUN).value = runner()
+        ctypes.c_void_p.in_dll(library, RUN_NAME).value = runner()
         functions |= c_calls.library_functions(library, [f for k in module.kernels for f in k.functions])
     return functions
 

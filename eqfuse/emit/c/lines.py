@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import FAR, braced
+from eqfuse.emit.c.element import FAR_FLAG, braced
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, held_elements
 from eqfuse.emit.c.nest import AXES, Access
@@ -20,8 +20,8 @@ from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node
 
 FAR_BYTES = 4 << 20  # of an array of which rows are fetched ahead, at least: shorter ones lie near
-NARROW = 1024  # bytes of a row of such a block at most: CPUs fetch longer rows ahead by themselves
-NEAR = 4096  # bytes of a block that are fetched before it needs them
+FETCHED_ROW = 1024  # bytes of a row of such a block at most: CPUs fetch longer rows ahead by themselves
+FETCHED_AHEAD = 4096  # bytes of a block that are fetched before it needs them
 
 
 class Lines(Reductions):
@@ -171,8 +171,8 @@ class Lines(Reductions):
         if is_scan(n):
             self.scan(n, places[own])
             return
-        if self.quick and n.op in ops.QUICK:
-            places[own].append(f"{FAR} |= eqf_far_{ops.suffix(n.dtype)}({self.value(n.args[0], own)});")
+        if self.quick and n.op in ops.QUICK_FUNCTIONS:
+            places[own].append(f"{FAR_FLAG} |= eqf_far_{ops.suffix(n.dtype)}({self.value(n.args[0], own)});")
         self.enter(n, own, places[own], *self.computed(n, own))
 
     def _keep_column(self, n: Node, number: int, column: list[str]) -> None:
@@ -215,8 +215,8 @@ class Lines(Reductions):
         for array, access, offset, leaf, writes in self._rows_of(p):
             size = leaf.dtype.itemsize
             width, step = nest.runs.block * size, nest.dims[nest.inside[-1]].step(access)
-            if leaf.type.nbytes >= FAR_BYTES and nest.runs.step(access) == 1 and width <= NARROW:
-                place = f"{self._index(nest.steps(access), offset, [])} + {step * (NEAR // width)}"
+            if leaf.type.nbytes >= FAR_BYTES and nest.runs.step(access) == 1 and width <= FETCHED_ROW:
+                place = f"{self._index(nest.steps(access), offset, [])} + {step * (FETCHED_AHEAD // width)}"
                 lines += braced(f"{head}{AHEAD // size})", [f"__builtin_prefetch(&{array}[{place}], {writes:d}, 2);"])
         return lines
 

@@ -57,7 +57,7 @@ _ELEMENTARY = (  # of one float, functions of `vector_math`
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
-QUICK = ("sin", "cos", "tan")  # of which there is a function for arguments that are not far
+QUICK_FUNCTIONS = ("sin", "cos", "tan")  # of which there is a function for arguments that are not far
 # {f} is "f" for float and "" for double; {l} is "ll" for 64 bits; {s} ends names of functions; {T} is the computing
 # type, {U} an unsigned one
 _FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in _ELEMENTARY} | {
@@ -113,7 +113,7 @@ _BY_ONE = {
     "floor_divide": "eqf_quotient_{s}({0}, {1})", "remainder": "eqf_rest_{s}({0}, {1})",
     "fmod": "eqf_left_over_{s}({0}, {1})",
 }  # fmt: skip
-SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
+SUMS_WAITING = 64  # sums of sums that wait to be added, one for each binary digit of their number
 SCANS = {"cumsum": "sum", "cumprod": "prod", "maximum": "max", "minimum": "min"}  # by operator, or ufunc
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
@@ -212,7 +212,7 @@ def clamped(op: str, dtype: np.dtype, arguments: Sequence[str], bounds: Sequence
 
 def quick(op: str, text: str) -> str:
     """`text`, an expression of `op`, with its quick function if it has one."""
-    return text.replace(f"eqf_{op}_", f"eqf_{op}_quick_", 1) if op in QUICK else text
+    return text.replace(f"eqf_{op}_", f"eqf_{op}_quick_", 1) if op in QUICK_FUNCTIONS else text
 
 
 def is_prepared(op: str, dtype: np.dtype) -> bool:

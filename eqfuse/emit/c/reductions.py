@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import FAR, MISSED, braced
+from eqfuse.emit.c.element import FAR_FLAG, MISSED, braced
 from eqfuse.emit.c.fission import fission
 from eqfuse.emit.c.loops import partial_dtype
 from eqfuse.emit.c.nest import AXES
@@ -88,7 +88,7 @@ class Reductions(Scans):
                 before.append(f"{kind} {name}[{self.nest.runs.block}];")
                 before.append(f"{self.loop_head(self.nest.vector, whole=True)} {accumulator} = {how.identity};")
             elif self._is_paired(how):
-                before.append(f"{kind} {name}_sums[{ops.SUMS}];")
+                before.append(f"{kind} {name}_sums[{ops.SUMS_WAITING}];")
                 after.append(f"{kind} {name} = eqf_total_{self.suffix(n)}({name}_sums, runs{number});")
             else:
                 before.append(f"{kind} {name} = {how.identity};")
@@ -142,7 +142,7 @@ class Reductions(Scans):
 
     def simd(self, reduced: list[tuple[str, str]], lines: list[str]) -> str:
         """What lets the loop over `lines` be one of vectors, with variables that are `reduced`, by operator."""
-        flags = [flag for flag in (MISSED, FAR) if any(line.lstrip().startswith(f"{flag} ") for line in lines)]
+        flags = [flag for flag in (MISSED, FAR_FLAG) if any(line.lstrip().startswith(f"{flag} ") for line in lines)]
         variables = [*reduced, *[("|", flag) for flag in flags]]
         return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in variables]])
 

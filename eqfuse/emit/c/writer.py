@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import FAR, MISSED, braced, indented
+from eqfuse.emit.c.element import FAR_FLAG, MISSED, braced, indented
 from eqfuse.emit.c.joining import Joining
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.nest import AXES
@@ -20,8 +20,8 @@ from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.table import Counts
 
-WIDTH = 100  # of lists
-CHUNK = "void *const *arrays, long long chunk"  # the parameters of a function that runs one
+LIST_WIDTH = 100  # of lists
+CHUNK_PARAMETERS = "void *const *arrays, long long chunk"  # the parameters of a function that runs one
 RELEASED = 5e-6  # seconds from which a kernel lets other threads of Python work
 
 
@@ -59,12 +59,12 @@ def functions_of(schedule: LoopsSchedule, name: str, rounds: bool) -> Functions:
     kernel = writer.kernel()
     joining = Joining(schedule, rounds, parameters).lines() if schedule.split is not None else []
     source, lines = "", writer.chunk(kernel)
-    if any(n.op in ops.QUICK for n in schedule.body.nodes):
+    if any(n.op in ops.QUICK_FUNCTIONS for n in schedule.body.nodes):
         quick = Writer(schedule, rounds, parameters, quick=True)
-        inside = [f"int {FAR} = 0;", *quick.chunk(quick.kernel()), f"return {FAR};"]
-        source = definition(f"static int {name}_quick({CHUNK})", inside)
+        inside = [f"int {FAR_FLAG} = 0;", *quick.chunk(quick.kernel()), f"return {FAR_FLAG};"]
+        source = definition(f"static int {name}_quick({CHUNK_PARAMETERS})", inside)
         lines = [f"if ({_apart(parameters)} && !{name}_quick(arrays, chunk)) return;", *lines]
-    source += definition(f"static void {name}_chunk({CHUNK})", lines)
+    source += definition(f"static void {name}_chunk({CHUNK_PARAMETERS})", lines)
     if joining:
         fetched = used(parameters.fetched(), joining)
         source += definition(f"static void {name}_joined(void *const *arrays)", [*fetched, *joining])
@@ -104,7 +104,7 @@ def on_lines(texts: Sequence[object]) -> str:
     """`texts` with commas between, on as many lines as they need."""
     lines = [""]
     for text in texts:
-        if len(lines[-1]) + len(str(text)) > WIDTH:
+        if len(lines[-1]) + len(str(text)) > LIST_WIDTH:
             lines.append("")
         lines[-1] += f"{text}, "
     return "\n        ".join(line.rstrip() for line in lines).removesuffix(",")
@@ -132,7 +132,7 @@ def definition(head: str, lines: Sequence[str]) -> str:
 
 class Writer:
     """Writes one kernel, pass after pass. `top`: what comes before the loop over units. `quick`: by functions that do
-    not hold where `FAR` is true at the end."""
+    not hold where `FAR_FLAG` is true at the end."""
 
     LINES = Lines
 

@@ -19,7 +19,7 @@ from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neigh
 from eqfuse.ir.graph import Node
 
 AtHand = dict[Node, tuple[str, str]]  # what a value is called, and its text where that is not yet at hand
-INFINITY = "__int_as_float(0x7f800000)"
+CUDA_INFINITY = "__int_as_float(0x7f800000)"
 
 
 def back_to_back_lines(schedule: BackToBackSchedule, parameters: Parameters) -> list[str]:
@@ -144,7 +144,7 @@ class _Writer:
         return [
             f"float top[{high}], total[{high}] = {{}};",
             "#pragma unroll",
-            f"for (int a = 0; a < {high}; a++) top[a] = -{INFINITY};",
+            f"for (int a = 0; a < {high}; a++) top[a] = -{CUDA_INFINITY};",
         ]
 
     def _between(self) -> list[str]:
@@ -158,7 +158,7 @@ class _Writer:
         else:
             assert rows.scores is not None and rows.shift is not None and rows.terms is not None
             lines.append("float best = top[a];")
-            kept = [(f"{parts.one} = {{}};", rows.scores, f"-{INFINITY}")]
+            kept = [(f"{parts.one} = {{}};", rows.scores, f"-{CUDA_INFINITY}")]
             lines += self._each({first: ("sum", rounded)}, kept, f"best = eqf_max<float>(best, {parts.one});")
             at_hand: AtHand = {rows.scores: ("score", parts.one), rows.shift: ("shift", "")}
             wanted = [("total[a] += {};", rows.terms, "0.0f"), (f"{parts.one} = {{}};", rows.weights, "0.0f")]
@@ -210,7 +210,8 @@ class _Writer:
         return [
             across.strip(),
             *e.inner,
-            f"const float shift = {after} == -{INFINITY} ? 0.0f : {after};  // nothing is left of a row of -infinity",
+            f"const float shift = {after} == -{CUDA_INFINITY} ? 0.0f : {after};"
+            "  // nothing is left of a row of -infinity",
             f"const float rescale = {rows.function}f({distance});",
             "top[a] = best;",
             "total[a] *= rescale;",

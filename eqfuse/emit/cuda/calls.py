@@ -22,7 +22,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 
 # {0}, {1}: arguments; {all}: every argument; {out}: what is written into; attributes by their names in the row.
-CALLS = {
+CUPY_CALLS = {
     "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')", "bitcast": "{0}.view('{dtype}')",
     "real": "{0}.real", "imag": "{0}.imag", "complex": "complex_array({0}, {1})",
     "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
@@ -103,7 +103,7 @@ def _updates(n: Node, arguments: list[str], out: str) -> list[str]:
     """The lines that write what the update `n` changes into `out`, which holds the array."""
     _, *values = arguments
     if n.op == "scatter":
-        return [_filled(CALLS[n.op], n, arguments, out)]
+        return [_filled(CUPY_CALLS[n.op], n, arguments, out)]
     return [f"{_cut(out, ranges) or f'{out}[...]'} = {v}" for ranges, v in zip(n.attr("slices"), values, strict=True)]
 
 
@@ -148,7 +148,7 @@ def _call(n: Node, arguments: list[str], host: bool) -> str:
 
 def _template(n: Node) -> str | None:
     """The call of `n` on the device."""
-    return f"{UFUNC_NAMES[n.op]}({{all}})" if n.op in UFUNCS else CALLS.get(n.op)
+    return f"{UFUNC_NAMES[n.op]}({{all}})" if n.op in UFUNCS else CUPY_CALLS.get(n.op)
 
 
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:

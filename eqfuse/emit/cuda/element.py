@@ -28,9 +28,9 @@ Index = tuple[str, ...]
 Recursion = Generator["Recursion", Any, Any]  # yields the steps that it needs the result of
 
 BEYOND = 1 << 27  # how far past the last element an index may run: a turn of the whole grid, a tile, a row's threads
-NAME = re.compile(r"\b[a-z]\w*(?:\[v\])?")  # of a variable
-LONG = 60  # characters of index arithmetic that are not written twice
-LONGEST = 4_000  # characters of index arithmetic, written out, that are searched for neighbours
+VARIABLE_NAME = re.compile(r"\b[a-z]\w*(?:\[v\])?")  # of a variable
+LONG_INDEX = 60  # characters of index arithmetic that are not written twice
+LONGEST_INDEX = 4_000  # characters of index arithmetic, written out, that are searched for neighbours
 
 
 @dataclass
@@ -263,9 +263,9 @@ class Elements:
         names = {name: text for text, name in self.shortened.items()}
         names |= {"i": self.flat} if self.flat != "i" else {}
         whole, before = flat, ""
-        while whole != before and len(whole) < LONGEST:
-            whole, before = re.sub(NAME, lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
-        if len(whole) >= LONGEST or not neighbouring(whole, self.fast, self.vector_width):
+        while whole != before and len(whole) < LONGEST_INDEX:
+            whole, before = re.sub(VARIABLE_NAME, lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
+        if len(whole) >= LONGEST_INDEX or not neighbouring(whole, self.fast, self.vector_width):
             return None
         return "i_" if flat == "i" else re.sub(rf"\b{self.fast}\b", f"{self.fast}_", whole)
 
@@ -343,7 +343,7 @@ class Elements:
 
     def _short(self, text: str) -> str:
         """`text`, index arithmetic, or a variable that holds it: what is split into axes is written once for each."""
-        if len(text) <= LONG:
+        if len(text) <= LONG_INDEX:
             return text
         varies = self.changes.search(text) is not None
         name = self.shortened.setdefault(text, self.new_name(varies))

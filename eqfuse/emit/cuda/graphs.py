@@ -21,7 +21,7 @@ from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.plan.plan import Plan
 
-KEPT = 16  # graphs of one program on one stream
+GRAPHS_KEPT = 16  # graphs of one program on one stream
 # library calls, beside elementwise ones and views, that neither wait for the device nor copy from the host
 CAPTURED = {"where", "cast", "bitcast", "real", "imag", "matmul", "sum", "prod", "max", "min", "any", "all"} | {*UFUNCS}
 ADVICE = "leave out graphs=True"
@@ -85,7 +85,7 @@ class Graphs:
         """A new graph for arrays at these addresses. Where there are too many, those that changed most are copied from
         now on."""
         graphs, own = self._graphs, self._own
-        if len(graphs) >= KEPT:
+        if len(graphs) >= GRAPHS_KEPT:
             still = [i for i in range(len(arrays)) if i not in own]
             counts = [len(set(column)) for column in zip(*graphs, strict=True)]
             moved = [i for i, count in zip(still, counts, strict=True) if count == max(counts)]

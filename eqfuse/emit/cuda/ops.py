@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import ml_dtypes
 import numpy as np
 
+from eqfuse.dtypes import BFLOAT16
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops import row
 from eqfuse.ops.reductions import PLACES
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _STORED: dict[np.dtype, str] = {
     np.dtype(np.bool_): "bool", np.dtype(np.int8): "signed char", np.dtype(np.uint8): "unsigned char",
     np.dtype(np.int16): "short", np.dtype(np.uint16): "unsigned short", np.dtype(np.int32): "int",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from eqfuse.dtypes import BFLOAT16
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks
@@ -118,5 +119,5 @@ class RowElements(Elements):
         if values[1] not in self.reciprocals:
             self.reciprocals[values[1]] = self.new_name(False)
             self.define("const float", self.reciprocals[values[1]], f"1.0f / {values[1]}", False)
-        quotient = "eqf_quotient" if n.dtype != ops.BFLOAT16 else "eqf_short_quotient"
+        quotient = "eqf_quotient" if n.dtype != BFLOAT16 else "eqf_short_quotient"
         return f"{quotient}({values[0]}, {values[1]}, {self.reciprocals[values[1]]})"

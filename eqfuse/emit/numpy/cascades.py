@@ -17,7 +17,7 @@ from eqfuse.kinds.cascade import Cascade, cascade_of
 from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
-SHORTEST = 8  # a part has an eighth of the elements that a tile has room for, at least
+SHORTEST_PART = 8  # a part has an eighth of the elements that a tile has room for, at least
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def of_whole_rows(body: Graph) -> Parts | None:
 def _length(extent: int, most: int) -> int:
     """The longest part of a row, as long as the others; 0 where there is none that is long enough."""
     longest = next((length for length in range(min(most, extent // 2), 0, -1) if extent % length == 0), 0)
-    return longest if longest * SHORTEST >= most else 0
+    return longest if longest * SHORTEST_PART >= most else 0
 
 
 def _parts(body: Graph, reductions: Sequence[Node], cascade: Cascade, length: int) -> Parts:

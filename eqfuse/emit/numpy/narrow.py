@@ -21,7 +21,7 @@ from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape
 
 LEAST_ROWS = 256  # from which on columns pay, each of which is a call
-FEW, FEW_FROM = 3, 8 << 20  # the same for arrays of so many bytes: every column passes through the cache
+FEW_FAR, FEW_FROM = 3, 8 << 20  # the same for arrays of so many bytes: every column passes through the cache
 
 
 def column_calls(
@@ -39,7 +39,7 @@ def column_calls(
     if len(extents) < 2 or extents[-1] < 2 or math.prod(extents[:-1]) < LEAST_ROWS:
         return 0
     width, size = extents[-1], math.prod(extents) * n.dtype.itemsize
-    most = FEW if size > FEW_FROM else NARROW if not reduces else NARROW_SUM if n.op == "sum" else NARROW_EXTREME
+    most = FEW_FAR if size > FEW_FROM else NARROW if not reduces else NARROW_SUM if n.op == "sum" else NARROW_EXTREME
     if width > most:
         return 0
     if not reduces:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy.erf import erf as fast_erf
-from eqfuse.emit.numpy.table import INSIDE, NUMBERS, VIEWS, NumpyRow
+from eqfuse.emit.numpy.table import INSIDE, NUMBERS, NUMPY_VIEWS, NumpyRow
 from eqfuse.emit.numpy.transpose_copy import block_count, copy_transposed
 from eqfuse.emit.numpy.where import choose_between
 from eqfuse.errors import UnsupportedOp
@@ -36,7 +36,7 @@ NAMES: dict[str, Any] = {
     "ascontiguousarray": np.ascontiguousarray, "divmod": divmod, "min": min,
     "slice": slice, "range": range, "iter": iter, "every": slice(None),
 }  # fmt: skip
-for _row in (*VIEWS.values(), *INSIDE.values()):
+for _row in (*NUMPY_VIEWS.values(), *INSIDE.values()):
     NAMES |= _row.names
 
 CHOOSE_FROM = 2048  # elements; below, a masked copy is faster than looking at the condition first
@@ -145,7 +145,7 @@ def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:
             continue
         view = chain[position]
         ranges = index_text(view.attr("ranges")) if view.op == "slice" else ""
-        name = filled_template(view, VIEWS[view.op].new, [name], ranges=ranges)
+        name = filled_template(view, NUMPY_VIEWS[view.op].new, [name], ranges=ranges)
         position += 1
     return f"{name}[()]" if number else name
 

@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Node, node
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role
 
-COPIED = ("where", "take_along_axis")  # into an array that exists, by a copy beside their own call
+BY_COPY = ("where", "take_along_axis")  # into an array that exists, by a copy beside their own call
 
 @dataclass(frozen=True)
 class Statement:
@@ -77,7 +77,7 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
     if n.op == "where" and n.type.size >= CHOOSE_FROM and bits_dtype(n.dtype) and n.shape in [a.shape for a in n.args]:
         return Statement(read, "choose", 1)
     if placed or over is not None or (inline and n.op not in WINDOWED):
-        calls = 2 if n.op in (*COPIED, *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
+        calls = 2 if n.op in (*BY_COPY, *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
         return Statement(read, "into", calls, over)
     return Statement(read, "fresh", 1)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from eqfuse.emit.numpy.cholesky import BLOCK
+from eqfuse.emit.numpy.cholesky import FACTOR_ROWS
 from eqfuse.emit.numpy.inverses import FACTORED_ORDER, LAPACK_ORDER, NUMPY_ORDER
 from eqfuse.emit.numpy.ops import folded, one_product
 from eqfuse.ir.graph import Node, node
@@ -170,9 +170,9 @@ def _cholesky_cotangent(n: Node) -> int:
     """By the formula three products and two sums; else the parts, of which a quarter is updated at a time, some blocks,
     and conjugates of numbers that have any."""
     order, conjugates = n.shape[-1], n.dtype.kind == "c"
-    if order <= BLOCK:
+    if order <= FACTOR_ROWS:
         return (5 + conjugates) * n.type.nbytes
-    return n.type.nbytes * (5 + 8 * conjugates) // 4 + 6 * (n.type.nbytes // order**2) * BLOCK**2
+    return n.type.nbytes * (5 + 8 * conjugates) // 4 + 6 * (n.type.nbytes // order**2) * FACTOR_ROWS**2
 
 
 def _inv_slogdet(n: Node) -> int:

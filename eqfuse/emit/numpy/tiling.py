@@ -28,8 +28,8 @@ from eqfuse.ir.views import computes, leaf_chain, strides_after
 from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
-SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
-NARROW = 64  # elements along the innermost axis; less wastes cache lines
+ROW_OF_COLUMNS = 24  # elements of a row, up to which a tile holds its rows as columns
+NARROW_AXIS = 64  # elements along the innermost axis; less wastes cache lines
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Panel:
 
     def short_rows(self) -> bool:
         """Many rows of a few elements: NumPy spends its time between rows."""
-        return self.whole == (False, True) and self.extents[1] <= SHORT and self.extents[0] >= NARROW
+        return self.whole == (False, True) and self.extents[1] <= ROW_OF_COLUMNS and self.extents[0] >= NARROW_AXIS
 
     def kept(self, axes: Sequence[int]) -> tuple[int, ...]:
         """The merged axes that hold the original `axes` (negative)."""
@@ -209,7 +209,7 @@ def tiling_for(
     volume, position = max(row_elements, 1), len(axes) - 1
     least = max(1, fewest)
     if not fewest and axes[-1] == len(panel.extents) - 1:
-        least = NARROW
+        least = NARROW_AXIS
     while position > 0 and volume * panel.extents[axes[position]] <= target:
         volume *= panel.extents[axes[position]]
         least, position = 1, position - 1
@@ -222,8 +222,8 @@ def tiling_for(
     elif outer == 1 and blocks % threads:
         blocks = min(blocks + threads - blocks % threads, extent)
     block = math.ceil(extent / blocks)
-    if axis == len(panel.extents) - 1 and block > NARROW:
-        block = -(-block // NARROW) * NARROW
+    if axis == len(panel.extents) - 1 and block > NARROW_AXIS:
+        block = -(-block // NARROW_AXIS) * NARROW_AXIS
     block = min(extent, -(-block // grain) * grain)
     blocks = math.ceil(extent / block)
     return Tiling(tuple(axes[:position]), axis, block, blocks, blocks * outer)

@@ -32,7 +32,7 @@ STEP_OPERATORS = 64  # at most in one step that is made of several
 FEWEST_TURNS = 4  # of a loop whose steps are made of several
 FELT = 0.05  # of what a step takes
 HARDLY = 0.02  # of it
-MOST = 64  # loops of one graph
+MOST_LOOPS = 64  # loops of one graph
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def rolled(graph: Graph, costs: Costs, exactly: bool = False) -> Graph:
     if graph.rolled is not None:
         return graph
     said: list[str] = []
-    while len(said) < MOST and (replacement := _once(graph, costs, exactly)):
+    while len(said) < MOST_LOOPS and (replacement := _once(graph, costs, exactly)):
         graph, text = replacement
         said.append(text)
     graph, more = made_together(graph)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from eqfuse.emit.c.element import braced
 
-LOWEST = "-__builtin_inff()"
+C_LOWEST = "-__builtin_inff()"
 
 
 def begun(rows: str, computed: str, sums: str, masked: bool) -> list[str]:
     """Before the first block. `sums`: the buffer of the second product."""
     return [
-        *braced(f"for (long row = 0; row < {rows}; row++)", [f"carried0[row] = {LOWEST};", "carried1[row] = 0;"]),
+        *braced(f"for (long row = 0; row < {rows}; row++)", [f"carried0[row] = {C_LOWEST};", "carried1[row] = 0;"]),
         f"__builtin_memset({sums}, 0, sizeof {sums});",
         *([f"const {computed} zero = 0;", "__builtin_memset(nothing, 0, sizeof nothing);"] if masked else []),
     ]
@@ -55,7 +55,7 @@ def ended(rows: str, buffer: tuple[str, int], masked: bool) -> list[str]:
     column = f"for (long column = 0; column < {width}; column++)"
     undefined = ['carried1[row] = __builtin_nanf("");']
     undefined += braced(column, [f"{sums}[row * {width} + column] = carried1[row];"])
-    lines = braced(f"if (carried0[row] == {LOWEST})", undefined)
+    lines = braced(f"if (carried0[row] == {C_LOWEST})", undefined)
     if masked:
         lines += braced(column, [f"{sums}[row * {width} + column] += nothing[column];"])
     return braced(f"for (long row = 0; row < {rows}; row++)", lines)

@@ -11,7 +11,7 @@ from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass
 from eqfuse.emit.c.scatter.schedule import MODE_REDUCTIONS, ScatterSchedule, Update
-from eqfuse.emit.c.writer import CHUNK, Text, Writer, called, definition, run_line, used
+from eqfuse.emit.c.writer import CHUNK_PARAMETERS, Text, Writer, called, definition, run_line, used
 
 
 def scatter_text(schedule: ScatterSchedule, name: str, rounds: bool) -> Text:
@@ -21,7 +21,7 @@ def scatter_text(schedule: ScatterSchedule, name: str, rounds: bool) -> Text:
     writer = ScatterWriter(schedule, rounds, parameters)
     kernel, begun = [*writer.parts_begun(), *writer.kernel()], writer.begun()
     joined = writer.parts_joined() if schedule.in_parts else []
-    source = definition(f"static void {name}_chunk({CHUNK})", writer.chunk(kernel))
+    source = definition(f"static void {name}_chunk({CHUNK_PARAMETERS})", writer.chunk(kernel))
     for when, lines in (("begun", begun), ("joined", joined)):
         inside = [*used(parameters.fetched(), lines), *lines]
         source += definition(f"static void {name}_{when}(void *const *arrays)", inside) * bool(lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eqfuse.emit.c.forms import forms_of
 from eqfuse.emit.c.loops import Loops, pushed
-from eqfuse.emit.c.nest import SHORT, Access, Dim, aligned
+from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim, aligned
 from eqfuse.emit.c.ops import emits
 from eqfuse.emit.c.product.parts import BlockPart
 from eqfuse.emit.c.sliding.axes import Axis
@@ -22,7 +22,7 @@ from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
-MOST = 64  # elements of windows down, and across, that are written one by one
+WRITTEN_OUT = 64  # elements of windows down, and across, that are written one by one
 REDUCED_BY = {"window_max": "max", "window_sum": "sum"}
 
 
@@ -69,7 +69,7 @@ def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
     extents = image.shape[image.type.rank - len(sizes) :]
     numbers = zip(extents, places, sizes, strides, padding, strict=True)
     axes = [Axis(n, m, k, s, before) for n, m, k, s, (before, _) in numbers]
-    if sizes[-1] > MOST or math.prod(sizes[:-1]) > MOST:
+    if sizes[-1] > WRITTEN_OUT or math.prod(sizes[:-1]) > WRITTEN_OUT:
         raise UnsupportedOp(f"windows of {' x '.join(map(str, sizes))} elements are NumPy's")
     if len(axes) == 1:
         rows = window.shape[-2] if window.type.rank > 1 else 1
@@ -124,7 +124,7 @@ def loops_over_blocks(part: BlockPart, rows: int, columns: int, written: bool) -
     dims = [Dim((d,), n, False, n) for d, n in enumerate(outer)]
     d = len(outer)
     dims += [Dim((d,), high, False, min(rows, high)), Dim((d + 1,), wide, False, min(columns, wide))]
-    turned = wide < SHORT <= rows
+    turned = wide < SHORT_DIMENSION <= rows
     places = [Access(0, (0,) * len(part.space))] * len(part.body.outputs)
     if written:
         places = [_written(o, part.space) for o in part.body.outputs]

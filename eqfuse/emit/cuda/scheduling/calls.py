@@ -31,8 +31,8 @@ from eqfuse.ops.elementwise import UFUNCS
 
 INTO = ("matmul", "concat", "take", *UFUNCS)  # on the device, CuPy writes their results where they are wanted
 # CuPy's functions that one operator takes, where it is not one
-LAUNCHES = {"isin": 3, "digitize": 3, "pad": 2, "median": 23, "nanmedian": 22}
-SCATTERS = {"set": 9, "subtract": 3}  # by mode, the array in its place; the others take two
+CUPY_LAUNCHES = {"isin": 3, "digitize": 3, "pad": 2, "median": 23, "nanmedian": 22}
+SCATTER_LAUNCHES = {"set": 9, "subtract": 3}  # by mode, the array in its place; the others take two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ def launches(n: Node) -> int:
 def _launches(n: Node) -> int:
     if n.op == "scatter":
         mode, count = n.attr("mode"), n.args[1].type.size
-        return 1 + (min(count, 1) + 1 if mode == "set" and count < 2 else SCATTERS.get(mode, 2))
+        return 1 + (min(count, 1) + 1 if mode == "set" and count < 2 else SCATTER_LAUNCHES.get(mode, 2))
     if n.op in ("convolve", "correlate"):  # a product, a sum and its place for each element of the shorter one
         return 4 + 3 * min(a.type.size for a in n.args) + (n.op == "correlate" and n.dtype.kind == "c")
     if n.op == "slice_scatter":
@@ -124,7 +124,7 @@ def _launches(n: Node) -> int:
         return int(n.attr("groups")) + 2 + _padded(n.attr("padding"))
     if n.op in ("window_max", "window_sum"):
         return 1 + _padded(n.attr("padding"))
-    return LAUNCHES.get(n.op, 1)
+    return CUPY_LAUNCHES.get(n.op, 1)
 
 
 def _padded(widths: Any) -> bool:

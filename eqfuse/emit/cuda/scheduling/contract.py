@@ -29,7 +29,7 @@ from eqfuse.kinds.product import (
 )
 from eqfuse.ops import Role
 
-HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
+TILES_AT_A_TIME = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class ProductSchedule(CudaSchedule):
     left: Reading
     right: Reading
     width: int
-    high: int = HIGH
+    high: int = TILES_AT_A_TIME
 
     @property
     def blocks(self) -> float:

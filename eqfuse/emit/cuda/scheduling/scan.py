@@ -20,7 +20,7 @@ from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.scheduling.calls import calls_schedule
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import levels, passes_of, space_of
-from eqfuse.emit.cuda.scheduling.row import UNROLLED, RowsSchedule, held_bytes
+from eqfuse.emit.cuda.scheduling.row import ELEMENTS_UNROLLED, RowsSchedule, held_bytes
 from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks, rows_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.errors import UnsupportedOp
@@ -140,7 +140,7 @@ def _way(
     fitting = (passes for hold in ("values", "reads") for passes in (passes_of(body, space, reductions, hold),)
                if own + held_bytes((*scans, *passes.held), items) <= most)  # fmt: skip
     passes = next(fitting, None)
-    if passes is None or items > UNROLLED or splits > MOST_PARTS:
+    if passes is None or items > ELEMENTS_UNROLLED or splits > MOST_PARTS:
         return None
     parts = [(computed_dtype(n.dtype), splits * rows.rows) for n in scans] if splits > 1 else []
     marks = [(np.dtype(np.uint32), 1 + len(scans) * splits * rows.groups)] if splits > 1 else []
