@@ -149,8 +149,6 @@ LAWS = over_complex(
     **{f"{op}_commutes": None for op in COMMUTATIVE_FUNCTIONS},
 )  # fmt: skip
 
-x, y, z, s = tensors("x y z s")
-
 DISTRIBUTION = [
     # expanding: only by name
     Law("distribute_over_difference", x * (y - z), x * y - x * z, exactness=APPROXIMATE),

@@ -27,7 +27,7 @@ from eqfuse.rewrites.language.views import Ranges, before_transpose, moved_axis
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, of_complex, unary
 
 x, y, z, u, v, w = tensors("x y z u v w")
-p, r, s, t, d, axis, widths, more = attrs("p r s t d axis widths more")
+p, s, t, d, axis, widths, more = attrs("p s t d axis widths more")
 strides, padding, dilations, groups, window = attrs("strides padding dilations groups window")
 
 Widths = tuple[tuple[int, int], ...]

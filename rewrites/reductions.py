@@ -131,7 +131,7 @@ constant_along = guard("b is constant along the axes", one_along, b, p)
 axis_free = guard("s has extent 1 on the axis", lambda s, axis: s.extent(axis) == 1, s, axis)
 mean, mean_of_y = x.sum(p) / constant(n), y.sum(p) / constant(n)
 distance = x - mean
-prod, any_, all_, argmax, argmin = map(reduction_by, ("prod", "any", "all", "argmax", "argmin"))
+prod, any_, all_ = map(reduction_by, ("prod", "any", "all"))
 
 # NumPy's order of summation follows the layout
 REDUCTION_CLASSES = {
