@@ -27,7 +27,7 @@ from eqfuse.rewrites.language.law import (
     walk,
 )
 from eqfuse.rewrites.language.words import where
-from eqfuse.rewrites.reductions import REDUCTION_CLASSES
+from eqfuse.rewrites.reductions import REDUCTION_CLASSES, reduction_by
 
 x, y, c, w = tensors("x y c w")
 p, q, s, t, d = attrs("p q s t d")
@@ -117,9 +117,7 @@ def of_complex(law: Law) -> Law:
 
 
 def _laws_of_reduction(op: str) -> list[Law]:
-    def f(a: Term, axes: Any) -> Term:
-        return apply(op, a, attrs=(axes,))
-
+    f = reduction_by(op)
     return [
         Law(f"transpose_out_of_{op}", f(x.transpose(p), q), f(x, computed(views.moved_axes, p, q)).transpose(p),
             exactness=REDUCTION_CLASSES[op]),
@@ -134,9 +132,7 @@ def _laws_of_reduction(op: str) -> list[Law]:
 
 
 def _laws_of_places(op: str) -> list[Law]:
-    def f(a: Term, axes: Any) -> Term:
-        return apply(op, a, attrs=(axes,))
-
+    f = reduction_by(op)
     return [
         Law(f"transpose_out_of_{op}", f(x.transpose(p), q), f(x, computed(views.moved_axes, p, q)).transpose(p),
             exactness=EXACT),

@@ -157,6 +157,11 @@ def topological(outputs: Iterable[Node]) -> list[Node]:
     return order
 
 
+def depends_on(n: Node, part: Node) -> bool:
+    """Is `part` computed for `n`, or `n` itself?"""
+    return part in topological((n,))
+
+
 class CallArguments(NamedTuple):
     """The arguments of a call: one array per input of the graph, and the values of its Python numbers."""
 

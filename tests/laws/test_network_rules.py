@@ -13,6 +13,7 @@ from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import avg_pool, conv, layer_norm, log_softmax, max_pool, relu, rms_norm, softmax
 from eqfuse.rewrites import admitted, laws_named
+from tests.support.meeting import meet
 
 F = np.float32
 rng = np.random.default_rng(0)
@@ -27,15 +28,6 @@ FILTERS, NEXT, POINTS, MORE_POINTS = known(4, 3, 3, 3), known(5, 4, 3, 3), known
 PER_CHANNEL = known(3, 1, 1)
 A, B, IMAGE = (4, 6), (6, 5), (2, 3, 6, 6)
 T = np.transpose
-
-
-def meet(left: Callable, right: Callable, *shapes: tuple[int, ...], numerics: str = "reassociate") -> bool:
-    def both(*args: Any) -> tuple[Any, Any]:
-        return left(*args), right(*args)
-
-    graph = trace(both, *(spec(s, F) for s in shapes))
-    roots = saturate_segment(graph, admitted(laws_named("all"), numerics), Budget(seconds=30)).roots
-    return roots[0] == roots[1]
 
 
 def rows(*parts: Any) -> Any:

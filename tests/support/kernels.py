@@ -44,6 +44,15 @@ def reduced(op: str, x: Node, *axes: int) -> Node:
     return node(op, (x,), (axes or (-1,),))
 
 
+def scanned(op: str, x: Node, axis: int = -1) -> Node:
+    return node(op, (x,), (axis,)) if op.startswith("cum") else node("accumulate", (x,), (op, axis))
+
+
+def distribution(x: Node, axis: int) -> Node:
+    e = node("exp", (x,))
+    return node("divide", (scanned("cumsum", e, axis), reduced("sum", e, axis)))
+
+
 def cast(x: Node, dtype: Any) -> Node:
     return node("cast", (x,), (np.dtype(dtype),))
 
