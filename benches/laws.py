@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"\nprograms (of {len(usage)}) whose plan rests on a law, on either device, under either numerics:")
     for law, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count:4} {law}")
-    print("\nlaws that no plan rests on here, candidates to drop:")
+    print("\nlaws that no plan rests on here; they serve other programs, and cost little where they do not match:")
     for family, members in FAMILIES.items():
         idle = [law.name for law in members if law.name not in counts]
         print(f"  {family}, {len(idle)} of {len(members)}{' (opt-in)' if family in OPT_IN else ''}: {', '.join(idle)}")

@@ -217,9 +217,7 @@ class Graph(SummarisedValue):
 
     def with_inputs(self) -> Graph:
         """The graph of these outputs whose inputs are those that they need, as they are met."""
-        graph = Graph(tuple([n for n in self.nodes if n.op == "input"]), self.outputs)
-        vars(graph)["nodes"] = self.nodes
-        return graph
+        return Graph(tuple([n for n in self.nodes if n.op == "input"]), self.outputs)
 
     @cached_property
     def operators(self) -> tuple[Node, ...]:

@@ -50,7 +50,8 @@ def print_laws() -> int:
 def _idle(counts: dict[str, int] | None) -> str:
     if counts is None:
         return "not counted for this book (eqfuse bench laws --keep)"
-    return f"the {sum(not n for n in counts.values())} that no plan rests on are candidates to drop"
+    idle = sum(not n for n in counts.values())
+    return f"on {idle} no plan rests; they serve other programs, and cost little where they do not match"
 
 
 def _status(verdict: Verdict | None) -> tuple[str, str]:
