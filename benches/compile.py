@@ -77,13 +77,13 @@ def transformer(blocks: int) -> tuple[Callable[..., Any], Any, list]:
 def saturations() -> dict[str, dict[str, Any]]:
     """What saturating the deepest program takes under the laws of the default and under the whole book."""
     import eqfuse as ef
-    from eqfuse.rewrites import OPT_IN, book, select
+    from eqfuse.rewrites import OPT_IN, book, laws_named
 
     function, x, layers = transformer(DEPTHS[-1])
     graph = ef.trace(function, x, layers)
     table = {}
     for laws in (["all"], ["all", *sorted(OPT_IN)]):
-        count, whole = len(select(laws)), len(book())
+        count, whole = len(laws_named(laws)), len(book())
         started = time.perf_counter()
         space = ef.saturate(graph, laws=laws)
         table[f"{count} laws of {whole}: {' + '.join(laws)}"] = {

@@ -27,7 +27,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.gpu_cases import DRY, FULL, GpuCase, cases
 from eqfuse.benches.gpu_peers import GPU_PEERS, SLOW_PEERS, PeerRun, cupy_function, narrowed
 from eqfuse.emit.cuda.executable import CudaExecutable
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
 from eqfuse.plan.plan import Plan
 from eqfuse.runtime.program import Program
@@ -132,7 +132,7 @@ def _drawn(case: GpuCase, gpu: Any) -> list[Any]:
 
 
 def _results(gpu: Any, results: Any) -> list[np.ndarray]:
-    return [np.asarray(gpu.download(part), np.float64) for part in flatten(results)[0]]
+    return [np.asarray(gpu.download(part), np.float64) for part in tree_leaves(results)[0]]
 
 
 def _written(graph: Any) -> int:

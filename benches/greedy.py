@@ -29,7 +29,7 @@ from eqfuse.benches.shortfalls import verdict
 from eqfuse.benches.subjects import SUBJECTS, Subject
 from eqfuse.benches.timing import machine
 from eqfuse.cost.device import Device
-from eqfuse.cost.profiles import datasheet, device
+from eqfuse.cost.profiles import datasheet, profile
 from eqfuse.cost.targets import device_for
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import EqfuseError
@@ -71,7 +71,8 @@ class Prediction:
 
 
 def devices() -> dict[str, Device]:
-    return {TEXTBOOK: datasheet("a100"), "A100": device("a100"), "H200": device("h200"), "this CPU": device_for("cpu")}
+    gpus = {"A100": profile("a100"), "H200": profile("h200")}
+    return {TEXTBOOK: datasheet("a100"), **gpus, "this CPU": device_for("cpu")}
 
 
 def predictions(subject: Subject, on: dict[str, Device], quick: bool) -> Iterator[Prediction]:

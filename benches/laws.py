@@ -15,12 +15,12 @@ import numpy as np
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.benches.redundant_laws import redundant
 from eqfuse.compiler import extract
-from eqfuse.cost.profiles import device
-from eqfuse.demo.programs import small
+from eqfuse.cost.profiles import profile
+from eqfuse.demo.programs import small_programs
 from eqfuse.egraph.saturate import saturate
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.ir.graph import Graph
-from eqfuse.rewrites import FAMILIES, OPT_IN, admitted, law_usage, select
+from eqfuse.rewrites import FAMILIES, OPT_IN, admitted, law_usage, laws_named
 from eqfuse.show.attribution import rests_on
 from eqfuse.show.progress import progress
 
@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"\nprograms (of {len(usage)}) whose plan rests on a law, on either device, under either numerics:")
     for law, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count:4} {law}")
-    print("\nlaws that no plan rests on here, candidates to drop:")
+    print("\nlaws that no plan rests on here; they serve other programs, and cost little where they do not match:")
     for family, members in FAMILIES.items():
         idle = [law.name for law in members if law.name not in counts]
         print(f"  {family}, {len(idle)} of {len(members)}{' (opt-in)' if family in OPT_IN else ''}: {', '.join(idle)}")
     if options.keep:
-        law_usage.keep(usage)
+        law_usage.keep_usage(usage)
 
 
 def usage_of_programs() -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -66,10 +66,10 @@ def usage_of(graph: Graph, each_numerics: Sequence[str] = NUMERICS) -> dict[str,
     """The laws that the plans of `graph` rest on, by circumstances."""
     usage = {}
     for numerics in each_numerics:
-        laws = admitted(select("all"), numerics)
+        laws = admitted(laws_named("all"), numerics)
         space = saturate(graph, laws=list(laws), numerics=numerics)
         for target in DEVICES:
-            rests = rests_on(extract(space, target=device(target)), laws, SECONDS)
+            rests = rests_on(extract(space, target=profile(target)), laws, SECONDS)
             if rests.doubt:
                 raise RuntimeError(f"on {target}: {rests.doubt}")
             usage[f"{target}, {numerics}"] = rests.laws
@@ -82,7 +82,7 @@ def programs() -> dict[str, Graph]:
     for id, case in GRAPHS.items():
         function, types = case.program(small=False)
         graphs[id] = trace(function, *[spec(t.shape, t.dtype) for t in types])
-    for example in small():
+    for example in small_programs():
         function, arguments = example.build(np.float32)
         graphs[example.name] = trace(function, *arguments)
     return graphs
@@ -90,7 +90,7 @@ def programs() -> dict[str, Graph]:
 
 def _redundant() -> None:
     """Print the laws of the default book that the others derive. Those on which plans rest are asked about last."""
-    laws, used = select("all"), law_usage.counts() or {}
+    laws, used = laws_named("all"), law_usage.counts() or {}
     for law in redundant(laws, sorted(laws, key=lambda law: (used.get(law.name, 0), -laws.index(law)))):
         print(f"{law.family}: {law}", flush=True)
 

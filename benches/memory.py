@@ -26,7 +26,7 @@ from eqfuse.benches.corpus.training_steps import TrainingStep, attention_block, 
 from eqfuse.benches.timing import machine, medians, with_temporaries
 from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.benches.training import loss_of
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.runtime.program import Program
 from eqfuse.show.progress import progress
 
@@ -118,7 +118,7 @@ def partitions_of(training: Training, seconds: float) -> list[str]:
 
 
 def _check(name: str, got: object, wanted: object) -> None:
-    for g, w in zip(flatten(got)[0], flatten(wanted)[0], strict=True):
+    for g, w in zip(tree_leaves(got)[0], tree_leaves(wanted)[0], strict=True):
         if np.abs(g - w).max() > TOLERANCE * np.abs(w).max():
             raise SystemExit(f"{name}: the results are not NumPy's")
 

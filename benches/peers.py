@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.benches.corpus.workloads import Workload, workload_in
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 
 PeerCall = Callable[[], Any]
 _NUMBER = re.compile(r"(?<![\w.])\d+\.\d+")
@@ -126,4 +126,4 @@ def results(returned: Any) -> list[np.ndarray]:
     """As NumPy arrays, in order."""
     if hasattr(returned, "numpy"):
         return [returned.numpy()]
-    return [np.asarray(part) for part in flatten(returned)[0]]
+    return [np.asarray(part) for part in tree_leaves(returned)[0]]

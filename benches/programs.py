@@ -19,7 +19,7 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.benches.corpus.checkout import checkout_programs
 from eqfuse.benches.timing import medians
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.show.progress import progress
 
 SLACK, CALL = 1.05, 20e-6  # how much slower than plain NumPy a program may be, and what one call may cost beside that
@@ -69,7 +69,7 @@ def measure(program: Any, seconds: float) -> ProgramRow:
     begun = time.perf_counter()
     got, after = _call(jitted, args, kwargs)
     first_call = time.perf_counter() - begun
-    error = _error(flatten((got, after))[0], flatten((wanted, expected))[0])
+    error = _error(tree_leaves((got, after))[0], tree_leaves((wanted, expected))[0])
     if not error < 1e-3:
         raise SystemExit(f"{program.name}: differs from plain NumPy by {error:.1e} of the largest value")
     with np.errstate(all="ignore"):

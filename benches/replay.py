@@ -28,8 +28,8 @@ import eqfuse as ef
 from eqfuse.benches.corpus.checkout import checkout_programs
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.suite import GRAPHS, Case
-from eqfuse.cost.profiles import device
-from eqfuse.demo.programs import small
+from eqfuse.cost.profiles import profile
+from eqfuse.demo.programs import small_programs
 from eqfuse.egraph.rules import compile_law
 from eqfuse.emit.c.device import compiled_device
 from eqfuse.ir.graph import Graph
@@ -38,7 +38,7 @@ from eqfuse.rewrites import book
 from eqfuse.show.progress import progress
 
 # fixed, not measured here
-DEVICES = {"cpu": device("cpu"), "c": compiled_device(device("cpu"), 32), "a100": device("a100")}
+DEVICES = {"cpu": profile("cpu"), "c": compiled_device(profile("cpu"), 32), "a100": profile("a100")}
 NUMERICS = ("strict", "reassociate")
 LONG = ("N6", "N11")  # thousands of operators: minutes, and tests of their own
 
@@ -51,7 +51,7 @@ def corpus() -> dict[str, Callable[[], Graph]]:
     for id, case in {**GRAPHS, **CONTROLS}.items():
         if id not in LONG:
             graphs[f"suite {id}"] = partial(_typed, case)
-    for example in small():
+    for example in small_programs():
         graphs[f"demo {example.name}"] = partial(_called, example.build)
     for program in checkout_programs():
         graphs[f"program {program.name}"] = partial(_program, program)
@@ -79,9 +79,9 @@ def replay(name: str) -> Texts:
     graph = corpus()[name]()
     for numerics in NUMERICS:
         space = ef.saturate(graph, numerics=numerics)
-        for target, profile in DEVICES.items():
+        for target, device in DEVICES.items():
             try:
-                plan = ef.extract(space, target=profile)
+                plan = ef.extract(space, target=device)
                 text = f"{plan}\n\n{ef.emit(plan).source()}"
             except ef.EqfuseError as refusal:
                 text = f"{type(refusal).__name__}: {refusal}"

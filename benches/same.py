@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 
 from eqfuse.ir.graph import Node
-from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -42,7 +41,7 @@ def _outputs(kernel: Kernel, values: dict[int, str]) -> list[str]:
 
 def _described(n: Node, args: list[str]) -> str:
     attrs = [a.digest() if isinstance(a, Literal) else repr(a) for a in n.attrs]
-    return f"{n.op} {n.type} {attrs} {sorted(args) if row(n.op).commutes else args}"
+    return f"{n.op} {n.type} {attrs} {sorted(args) if n.row.commutes else args}"
 
 
 def _short(text: str) -> str:

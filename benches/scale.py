@@ -54,7 +54,7 @@ def one(program: str) -> dict[str, Any]:
     ef = loaded()
     from eqfuse.budget import Meter
     from eqfuse.cost.targets import device_for
-    from eqfuse.extract import choose
+    from eqfuse.extract import chosen_plan
     from eqfuse.plan.report import make_report
     from eqfuse.runtime.program import emit
 
@@ -70,11 +70,11 @@ def one(program: str) -> dict[str, Any]:
     lap("trace")
     space = ef.saturate(graph)
     lap("saturate")
-    plan = choose(space, device)
+    plan = chosen_plan(space, device)
     lap("extract")
     emitted = emit(plan)
     lap("emit")
-    make_report(plan, choose(space, device, "unfused", proved=False), space, {}, emitted.peak_bytes, Meter())
+    make_report(plan, chosen_plan(space, device, "unfused", proved=False), space, {}, emitted.peak_bytes, Meter())
     lap("rest")
     return seconds | {
         "cpu": sum(seconds.values()), "wall": time.perf_counter() - begun, "stopped": space.stop_reason,
@@ -90,15 +90,15 @@ def lost(program: str) -> dict[str, float]:
     from eqfuse.egraph.saturate import saturate_segment
     from eqfuse.egraph.segments import one_segment, segments
     from eqfuse.egraph.space import Space
-    from eqfuse.extract import choose
-    from eqfuse.rewrites import admitted, select
+    from eqfuse.extract import chosen_plan
+    from eqfuse.rewrites import admitted, laws_named
 
-    graph, laws, budget = graph_of(program), admitted(select("all"), "reassociate"), ef.Budget(60, 10_000, 12)
+    graph, laws, budget = graph_of(program), admitted(laws_named("all"), "reassociate"), ef.Budget(60, 10_000, 12)
 
     def seconds(cut: Callable[[Any], tuple], device: str) -> float:
         pieces, uses = cut(graph)
         space = Space(graph, tuple(saturate_segment(p, laws, budget) for p in pieces), tuple(uses))
-        return choose(space, PROFILES[device]).seconds
+        return chosen_plan(space, PROFILES[device]).seconds
 
     return {device: seconds(segments, device) / seconds(one_segment, device) for device in DEVICES}
 

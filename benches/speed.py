@@ -21,7 +21,7 @@ from eqfuse.benches.corpus.workloads import gelu
 from eqfuse.benches.timing import machine, medians, with_temporaries
 from eqfuse.demo.comparison import largest_error
 from eqfuse.demo.programs import Build, convolution, layer_norm, options, softmax, transformer
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.machine.threads import scratch
 from eqfuse.plan.memory import arenas, results
 from eqfuse.show.progress import progress
@@ -148,7 +148,7 @@ def cases(quick: bool) -> list[SpeedCase]:
 def measure(case: SpeedCase, seconds: float) -> SpeedRow:
     """Check the answers of both, then time them in turn. SystemExit when eqfuse is less accurate than plain NumPy."""
     function, arguments = case.build(np.float64)
-    exact = flatten(function(*arguments))[0]
+    exact = tree_leaves(function(*arguments))[0]
     function, arguments = case.build(np.float32)
     program = ef.compile(function, *arguments, target="numpy")
     _forget()
@@ -166,7 +166,7 @@ def measure(case: SpeedCase, seconds: float) -> SpeedRow:
         runs.append(lambda: jitted(*arguments))
     taken = medians(runs, seconds)
     fast = taken[0] / taken[1] >= case.target if case.target else max(taken[1:]) <= SLACK * taken[0] + CALL
-    seen = sum(a.nbytes for a in flatten(arguments)[0]) >= NOISE  # the memory of smaller ones drowns in Python objects
+    seen = sum(a.nbytes for a in tree_leaves(arguments)[0]) >= NOISE  # smaller ones drown in Python objects
     return SpeedRow(
         case.name, taken[0], taken[1], taken[2] if case.small else None, case.target, fast,
         temporaries if seen else None, peak if seen else None, reported, case.share,

@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 from eqfuse.cost.targets import device_for
 from eqfuse.emit.numpy.calibrate import cpu_name
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.pytree import flatten
-from eqfuse.ops import Role, row
+from eqfuse.ir.pytree import tree_leaves
+from eqfuse.ops import Role
 
 Clock = Callable[[], float]
 PAUSE = 0.15  # seconds before a turn of long calls: BLAS threads of the version before spin on and would take a core
@@ -133,7 +133,7 @@ def _batch(run: Callable[[], Any]) -> int:
 
 def uses_blas(graph: Graph) -> bool:
     """Does a program start threads of BLAS, so that its versions are to be timed `rested`?"""
-    return any(row(n.op).role in (Role.CONTRACTION, Role.LIBRARY) for n in graph.nodes)
+    return any(n.row.role in (Role.CONTRACTION, Role.LIBRARY) for n in graph.nodes)
 
 
 def with_temporaries(run: Callable[[], Any]) -> tuple[Any, int]:
@@ -144,7 +144,7 @@ def with_temporaries(run: Callable[[], Any]) -> tuple[Any, int]:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return result, max(0, peak - sum(a.nbytes for a in flatten(result)[0]))
+    return result, max(0, peak - sum(a.nbytes for a in tree_leaves(result)[0]))
 
 
 def machine() -> str:

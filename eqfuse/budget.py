@@ -23,7 +23,7 @@ from eqfuse.machine.memory import resident_bytes
 
 # How thoroughly a part of a program is planned, from the best down.
 ALL_LAWS, CHEAP_LAWS, FUSION_ONLY, AS_WRITTEN = LEVELS = ("all laws", "cheap laws", "fusion only", "as written")
-LIMITS = SECONDS, BYTES = "seconds", "bytes"  # of the whole compile
+LIMITS = SECONDS_LIMIT, BYTES_LIMIT = "seconds", "bytes"  # of the whole compile
 _KINDS: dict[str, Any] = {"seconds": Real, "nodes": Integral, "rounds": Integral, "optimum": Real, "bytes": Integral}
 _LEAST = 0.0005  # seconds that an operator is thought to take by fusion alone, until one has been seen
 _LOOKS = 64  # questions between two looks at the memory, each of which takes some microseconds
@@ -114,10 +114,10 @@ class Allowance:
         if asked % _LOOKS == 0 and self.most < math.inf:
             self._full = resident_bytes() > self.most
         if self._full:
-            return BYTES
+            return BYTES_LIMIT
         if asked % _GLANCES == 0 and self.until < math.inf:
             self._late = self._is_late()
-        return SECONDS if self._late else None
+        return SECONDS_LIMIT if self._late else None
 
     def _is_late(self) -> bool:
         """A thread uses and waits no more seconds than pass, and the clock of those is read a hundred times sooner."""

@@ -18,7 +18,7 @@ from eqfuse.egraph.saturate import saturated
 from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
-from eqfuse.extract import Limit, choose
+from eqfuse.extract import Limit, chosen_plan
 from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.chunking.chunks import chunked, in_blocks
@@ -41,9 +41,9 @@ from eqfuse.runtime.verify import verified
 from eqfuse.show import debug
 from eqfuse.show.progress import patiently
 
-WHOLE = 400  # operators at most of a graph that is searched without cutting it
+UNCUT = 400  # operators at most of a graph that is searched without cutting it
 LOST = 0.1  # of the time, by reading arguments again: from there on they may be read once, block by block
-DEAR = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
+DEARER = 1.02  # times as long as without a limit: more, and large values may be cheaper block by block
 SMALLER = (4, 2)  # times as small as usual are tiles, each of which holds arrays of its own, where memory is scarce
 SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
@@ -74,7 +74,7 @@ def compile_graph(
         looped = before_search(graph, device, numerics, chosen)
         meanwhile = None if wait else runs_meanwhile(device)
         if meanwhile and not disk_cache.find(
-            disk_cache.key(looped, device, numerics, chosen, extractor, meter.budget, limit), looped
+            disk_cache.plan_key(looped, device, numerics, chosen, extractor, meter.budget, limit), looped
         ):
             compiled = partial(
                 compile_graph, graph, numerics=numerics, laws=laws, extractor=extractor, budget=budget,
@@ -125,7 +125,7 @@ def _least_costly(
 
     def is_enough() -> bool:
         seconds = unlimited[0][0]
-        return bool(programs) and (seconds is None or min(map(_predicted, programs)) <= DEAR * seconds)
+        return bool(programs) and (seconds is None or min(map(_predicted, programs)) <= DEARER * seconds)
 
     def first_of(graphs: Iterable[Graph], uncut: bool = False, smaller: int = 1) -> bool:
         """Compile the first of `graphs` that keeps the limit, and others until the best so far is good enough or one is
@@ -143,7 +143,7 @@ def _least_costly(
                 break
         return is_enough()
 
-    whole = [g for g in dict.fromkeys((flat, looped)) if len(g.operators) <= WHOLE and len(segments(g)[1]) > 1]
+    whole = [g for g in dict.fromkeys((flat, looped)) if len(g.operators) <= UNCUT and len(segments(g)[1]) > 1]
     if not (
         first_of(dict.fromkeys((looped, flat)))
         or any(first_of([looped], smaller=times) for times in tiles)
@@ -174,13 +174,13 @@ def _compiled(
     limit: int | None, part: bool = False, uncut: bool = False,
 ) -> Program:  # fmt: skip
     """`part`: of a larger program, with which it shares the budget. `uncut`: without cutting it into segments."""
-    key = disk_cache.key(graph, device, numerics, chosen, extractor, meter.budget, limit, uncut)
+    key = disk_cache.plan_key(graph, device, numerics, chosen, extractor, meter.budget, limit, uncut)
     started = time.perf_counter()
     entry = disk_cache.find(key, graph)
     if entry is None:
         program = _build(checked_graph(graph), device, numerics, chosen, extractor, meter, limit, uncut)
         if not (part and meter.cut):
-            disk_cache.keep(key, program.plan, program.report)
+            disk_cache.keep_plan(key, program.plan, program.report)
     else:
         plan, report = entry
         program = emit(replace(plan, graph=graph), meter)
@@ -202,7 +202,7 @@ def extract(
     meter = Meter(budget_of(budget))
     device = device_for(target, space.numerics)
     plan_of = _StepPlanner(device, space.numerics, usable("all", space.numerics), extractor, meter)
-    plan = choose(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), meter=meter)
+    plan = chosen_plan(space, device, extractor, limit=_limit(limit_of(memory_limit), plan_of), meter=meter)
     return with_inner(plan, plan_of)
 
 
@@ -267,7 +267,7 @@ def _build(
     inner = _StepPlanner(device, numerics, laws, extractor, meter)
     limit = _limit(memory_limit, inner)
     try:
-        plan = choose(space, device, extractor, limit=limit, meter=own.within(EXTRACTION))
+        plan = chosen_plan(space, device, extractor, limit=limit, meter=own.within(EXTRACTION))
     except MemoryLimitError as error:
         error.unlimited = _exceeding(limit, inner)
         raise
@@ -276,7 +276,7 @@ def _build(
     exceeding = _exceeding(limit, inner)
     lap("steps")
     debug.show_plan(plan)
-    unfused = with_inner(choose(space, device, "unfused", proved=False), inner.unfused)
+    unfused = with_inner(chosen_plan(space, device, "unfused", proved=False), inner.unfused)
     meter.say("emitting")
     program = emit(plan, meter)
     lap("emit")

@@ -15,9 +15,10 @@ import numpy as np
 
 from eqfuse.errors import DtypeError, TraceError
 
-FLOAT16, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+FLOAT16, BFLOAT16, FLOAT32 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32)
 FLOAT8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
 ADDED = frozenset({BFLOAT16, *FLOAT8})
+NARROW_FLOATS = ADDED | {FLOAT16}  # their sums are taken in float32
 TENSORS = (
     *map(np.dtype, ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
     *map(np.dtype, ("float16", "float32", "float64")), BFLOAT16, *FLOAT8, *map(np.dtype, ("complex64", "complex128")),

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from eqfuse.dtypes import ADDED
+from eqfuse.dtypes import NARROW_FLOATS
 from eqfuse.errors import ShapeError
 from eqfuse.ops import row
 
@@ -47,7 +47,6 @@ def _most_negative(dtype: np.dtype) -> float:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-_NARROW = frozenset({np.dtype(np.float16), *ADDED})
 
 
 def _in_float32(function: F) -> F:
@@ -56,7 +55,7 @@ def _in_float32(function: F) -> F:
 
     @functools.wraps(function)
     def call(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not hasattr(type(x), "dtype") or x.dtype not in _NARROW:  # patterns have none
+        if not hasattr(type(x), "dtype") or x.dtype not in NARROW_FLOATS:  # patterns have none
             return function(x, *args, **kwargs)
         result = np.result_type(*(a.dtype for a in (x, *args, *kwargs.values()) if hasattr(a, "dtype")))
         return function(x.astype(np.float32), *args, **kwargs).astype(result)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 COLUMNS, SHOWN_ROWS = 120, 8  # characters of a line, and lines of a table, of a short form
-INDENT, GAP = "  ", "  "
+INDENT, CELL_GAP = "  ", "  "
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Summary:
     def __str__(self) -> str:
         table = [[" ".join(cell.split()) for cell in row] for row in self.rows[:SHOWN_ROWS]]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        excess = len(INDENT) + sum(widths) + len(GAP) * (len(widths) - 1) - COLUMNS
+        excess = len(INDENT) + sum(widths) + len(CELL_GAP) * (len(widths) - 1) - COLUMNS
         if excess > 0:
             widest = max(range(len(widths)), key=widths.__getitem__)
             widths[widest] = max(widths[widest] - excess, 1)
-        lines = [GAP.join(cut(c, w).ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in table]
+        lines = [CELL_GAP.join(cut(c, w).ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in table]
         lines += [self.more] if self.more else []
         return "\n".join([*map(cut, self.title.split("\n")), *(cut(INDENT + line) for line in lines)])
 

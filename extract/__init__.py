@@ -50,7 +50,7 @@ EXTRACTORS: dict[str, Extractor] = {
 
 
 @gc_paused()
-def choose(
+def chosen_plan(
     space: Space,
     device: Device,
     extractor: str = "flow",
@@ -92,4 +92,4 @@ def extractor_named(extractor: str) -> Extractor:
     return EXTRACTORS[extractor]
 
 
-__all__ = ["EXTRACTORS", "Cover", "Limit", "choose", "extractor_named", "load_space"]
+__all__ = ["EXTRACTORS", "Cover", "Limit", "chosen_plan", "extractor_named", "load_space"]

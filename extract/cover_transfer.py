@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
-from eqfuse.egraph.equality import ROUNDS, equalities, equality
+from eqfuse.egraph.equality import PROOF_ROUNDS, equalities, equality
 from eqfuse.egraph.space import Segment, as_written
 from eqfuse.errors import ShapeError
 from eqfuse.extract.assemble import constant_body
@@ -55,7 +55,7 @@ class CoverTransfer:
         }
         self._kernels = [self._kernel(chosen, g) for g in cover.groups]
         self._roots = tuple([self._value(chosen, r) for r in chosen.roots])
-        rounds = max(ROUNDS, segment.rounds)
+        rounds = max(PROOF_ROUNDS, segment.rounds)
         proof = equality(segment.graph, Graph(segment.graph.inputs, self._roots), laws, rounds)
         if proof is None:
             raise NoTransfer(f"the proof of the plan takes more than {rounds} rounds of its laws")

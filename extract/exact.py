@@ -25,7 +25,7 @@ from eqfuse.extract.solver.binary import minimise
 from eqfuse.extract.solver.columns import Column, Columns
 
 GROWING = 4.0  # of them, at most, for finding more kernels
-ROUNDS = 200  # of refusing circles
+CIRCLES_REFUSED = 200  # of refusing circles
 
 
 def extract(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) -> Cover:
@@ -56,7 +56,7 @@ def optimum(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) 
     hint = pool.places(start.groups if start else ())
     while left > 0:
         solution = minimise(program, hint, left)
-        left -= max(solution.spent, seconds / ROUNDS)
+        left -= max(solution.spent, seconds / CIRCLES_REFUSED)
         bound = max(bound, solution.bound)
         if solution.chosen is None:
             break

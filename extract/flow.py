@@ -30,9 +30,10 @@ from eqfuse.extract.unfused import unfused_cover
 
 REGROUPED = 2  # of the cheapest covers
 MISJUDGED = 0.05  # of an estimate: moves are tried again near a kernel whose price differs from it by more
-REACH = 1.25  # times the cheapest, above which a cover of many classes is given up: few become a fifth cheaper
-MANY = 150  # operators, from which on not every greedy plan is a start
-FEW = 500  # classes, up to which the program whose operators cost least is a start as well, and no cover is given up
+GIVEN_UP_ABOVE = 1.25  # times the cheapest, above which a cover of many classes is given up: few become a fifth cheaper
+LARGE_SPACE = 150  # operators, from which on not every greedy plan is a start
+# classes, up to which the program whose operators cost least is a start as well, and no cover is given up
+SMALL_SPACE = 500
 
 
 def extract(segment: Segment, device: Device, allowance: Allowance = UNLIMITED) -> Cover:
@@ -61,7 +62,7 @@ def search(
     grammar = Grammar(segment, device, allowance=allowance)
     unfused_cover(grammar)  # decides what kernels are judged by
     equal = {s.graph.outputs: s for s in (segment, simplified(segment, allowance))}
-    if len(segment.classes) <= FEW and any(len(c.nodes) > 1 for c in segment.classes):
+    if len(segment.classes) <= SMALL_SPACE and any(len(c.nodes) > 1 for c in segment.classes):
         cheapest_program = cheapest_unfused(grammar)
         equal.setdefault(cheapest_program.graph.outputs, cheapest_program)
     segments = without_laws_together(tuple(equal.values()))
@@ -114,14 +115,14 @@ def _settled(covers: list[Cover], candidates: Candidates, allowance: Allowance) 
 def _worthwhile(covers: list[Cover]) -> list[Cover]:
     """All greedy plans of a small program; of a large one that of fusing by saving, as it is one to be beaten, and the
     cheapest."""
-    if len(covers[0].choice) <= MANY:
+    if len(covers[0].choice) <= LARGE_SPACE:
         return covers
     return list(dict.fromkeys((covers[greedy.BY_SAVING], min(covers, key=lambda c: c.cost))))
 
 
 def _within_reach(covers: list[Cover], classes: int) -> list[Cover]:
-    most = REACH * min(c.cost for c in covers)
-    return covers if classes <= FEW else [c for c in covers if c.cost <= most]
+    most = GIVEN_UP_ABOVE * min(c.cost for c in covers)
+    return covers if classes <= SMALL_SPACE else [c for c in covers if c.cost <= most]
 
 
 def _merged(cover: Cover) -> Cover:

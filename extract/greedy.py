@@ -30,7 +30,7 @@ from eqfuse.extract.programs.as_written import without_laws
 from eqfuse.extract.unfused import unfused_cover
 
 BY_SAVING = 3  # which of `starts` is `priority`
-FEW = 100  # kernels, up to which each fusion that may save something is priced before one is chosen
+PRICED_FUSIONS = 100  # kernels, up to which each fusion that may save something is priced before one is chosen
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")  # as `extract` calls them
 
 
@@ -258,7 +258,7 @@ def _by_saving(cover: Cover) -> None:
         before = seconds(cover.choice[eclass])
         return before + sum(seconds(cover.choice[r]) - seconds(c) for r, c in changed.items())
 
-    about = _seconds if len(fusing.classes) <= FEW else _roughly
+    about = _seconds if len(fusing.classes) <= PRICED_FUSIONS else _roughly
 
     def offer(eclass: int) -> None:
         version[eclass] = version.get(eclass, 0) + 1

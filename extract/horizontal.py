@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
-from eqfuse.extract.covers.cover import WORTH, producers_first
+from eqfuse.extract.covers.cover import ROUNDOFF, producers_first
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.kinds import KINDS
 from eqfuse.plan.plan import Kernel, Plan
 
-TRIED = 8  # kernels that each map is tried beside
-MOST = 400  # tries for a plan
+TRIED_BESIDE = 8  # kernels that each map is tried beside
+MOST_TRIES = 400  # tries for a plan
 
 
 def fused_horizontally(plan: Plan) -> Plan:
@@ -51,9 +51,9 @@ class _KernelsLeft:
 
     def place(self, number: int) -> None:
         """Put kernel `number` beside another one that is open, or leave it open for others."""
-        for other in self.open[:TRIED]:
+        for other in self.open[:TRIED_BESIDE]:
             needs = self.needed[number] & self.members[other] or self.needed[other] & self.members[number]
-            if needs or self.tries == MOST:
+            if needs or self.tries == MOST_TRIES:
                 continue
             self.tries += 1
             kernel = side_by_side(self.alive[other], self.alive[number], self.kind, self.device)
@@ -91,6 +91,6 @@ def side_by_side(a: Kernel, b: Kernel, kind: str, device: Device) -> Kernel | No
         outputs += substitute(k.body.outputs, {n: inputs[v] for v, n in zip(k.reads, k.body.inputs, strict=True)})
     body = Graph(tuple([inputs[v] for v in reads]), tuple(outputs))
     answer = priced(body, device, kind)
-    if isinstance(answer, str) or answer[1].seconds >= a.price.seconds + b.price.seconds - WORTH:
+    if isinstance(answer, str) or answer[1].seconds >= a.price.seconds + b.price.seconds - ROUNDOFF:
         return None
     return Kernel(kind, body, reads, (*a.writes, *b.writes), answer[1])

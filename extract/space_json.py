@@ -31,21 +31,20 @@ from eqfuse.frontends.signature_text import read_signature, write_signature
 from eqfuse.ir.graph import Graph, Node, attr_text, checked_graph, input_node
 from eqfuse.ir.text import attr, parse
 from eqfuse.machine.files import users_file, write_users_file
-from eqfuse.ops import row
 from eqfuse.ops.literal import literal_from_text
 from eqfuse.ops.types import TensorType, tensor_type
 from eqfuse.rewrites import book, numerics_named
 
-FORMAT = 3  # of the text: one that reads no older texts has the next number
-DAMAGE = (
+SPACE_FORMAT = 3  # of the text: one that reads no older texts has the next number
+TEXT_DAMAGE = (
     ValueError, KeyError, TypeError, IndexError, AttributeError, AssertionError, RecursionError, SyntaxError,
 )  # fmt: skip
 
 
-def save(space: Space, path: str | Path, target: str | Device) -> None:
+def save_space(space: Space, path: str | Path, target: str | Device) -> None:
     """Write `space` to `path`, in one step, its nodes priced for `target`."""
     users_file(path)
-    write_users_file(path, write(space, device_for(target)).encode())
+    write_users_file(path, space_text(space, device_for(target)).encode())
 
 
 def load_space(path: str | Path) -> Space:
@@ -55,7 +54,7 @@ def load_space(path: str | Path) -> Space:
     except (OSError, UnicodeDecodeError) as error:
         raise EqfuseError(f"the space {str(path)!r} cannot be read: {error}") from error
     try:
-        return read(text)
+        return space_of_text(text)
     except EqfuseError as error:
         error.args = (f"{path} cannot be loaded: {error}",)
         raise
@@ -64,7 +63,7 @@ def load_space(path: str | Path) -> Space:
 # ---- writing
 
 
-def write(space: Space, device: Device) -> str:
+def space_text(space: Space, device: Device) -> str:
     """`space` as JSON text."""
     nodes: dict[str, Any] = {}
     class_data: dict[str, Any] = {}
@@ -81,7 +80,7 @@ def write(space: Space, device: Device) -> str:
                 }
     place = {n: i for i, n in enumerate(_all_nodes(space.graph))}
     own = {
-        "format": FORMAT,
+        "format": SPACE_FORMAT,
         "device": device.name,
         "numerics": space.numerics,
         "graph": str(space.graph),
@@ -156,8 +155,8 @@ class _NodeCosts:
 # ---- reading
 
 
-def read(text: str) -> Space:
-    """The space that `write` wrote."""
+def space_of_text(text: str) -> Space:
+    """The space that `space_text` wrote."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -170,7 +169,7 @@ def read(text: str) -> Space:
             "this e-graph was not written by eqfuse: without the types of its values (the key 'eqfuse', written by "
             "space.save) no kernel can be priced or emitted"
         )
-    if not isinstance(own, dict) or own.get("format") != FORMAT:
+    if not isinstance(own, dict) or own.get("format") != SPACE_FORMAT:
         raise EqfuseError("this space was saved by another version of eqfuse: saturate the program again and save it")
     graph = _read("the program", lambda: checked_graph(parse(own["graph"])))
     signature = _read("the signature", lambda: read_signature(own))
@@ -192,7 +191,7 @@ def _read(what: str, make: Callable[[], Any]) -> Any:
     except EqfuseError as error:
         error.args = (f"{what}: {error}",)
         raise
-    except DAMAGE as error:
+    except TEXT_DAMAGE as error:
         raise EqfuseError(f"{what}: {type(error).__name__}: {error}") from error
 
 
@@ -278,7 +277,7 @@ def _segment_from(data: dict[str, Any], classes: tuple[EClass, ...]) -> Segment:
 def _holds(eclass: EClass, n: Node, origin: dict[Node, int]) -> bool:
     """Is `n` among the nodes of its class? Of ``x + y`` and ``y + x`` a class keeps one."""
     args = tuple(origin.get(a, -1) for a in n.args)
-    swapped = args[::-1] if row(n.op).commutes else args
+    swapped = args[::-1] if n.row.commutes else args
     own = (ENode(n.op, args, n.attrs), ENode(n.op, swapped, n.attrs))
     return eclass.type == n.type and any(e in eclass.nodes for e in own)
 

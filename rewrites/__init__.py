@@ -108,7 +108,7 @@ def book() -> tuple[Law, ...]:
     return tuple(law for family in FAMILIES.values() for law in family)
 
 
-def select(laws: Any) -> tuple[Law, ...]:
+def laws_named(laws: Any) -> tuple[Law, ...]:
     """The laws that `laws` names: "all", "none", a family, a law's name, a `Law`, or a list of these.
 
     A `Law` of the user's own takes the place of the book's law of that name.
@@ -207,7 +207,7 @@ __all__ = [
     "nonnegative",
     "nonzero",
     "positive",
-    "select",
+    "laws_named",
     "symmetric",
     "tensors",
     "varies",

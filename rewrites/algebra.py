@@ -35,7 +35,7 @@ from eqfuse.rewrites.language.words import power
 x, y, z = tensors("x y z")
 a, b, w = tensors("a b w")
 
-COMMUTATIVE = ("maximum", "minimum", "fmax", "fmin", "gcd", "lcm", "agm", "betaln")  # functions of real numbers
+COMMUTATIVE_FUNCTIONS = ("maximum", "minimum", "fmax", "fmin", "gcd", "lcm", "agm", "betaln")  # of reals
 
 
 def _commutes(op: str) -> Law:
@@ -55,7 +55,7 @@ def filled_with(value: Callable[[TensorType], Literal], x: Term) -> Term:
 LAWS = [
     Law("add_commutes", x + y, y + x, exactness=EXACT),
     Law("multiply_commutes", x * y, y * x, exactness=EXACT),
-    *(_commutes(op) for op in COMMUTATIVE),
+    *(_commutes(op) for op in COMMUTATIVE_FUNCTIONS),
     # units
     Law("times_one", x * 1.0, x, exactness=EXACT),
     Law("over_one", x / 1.0, x, exactness=EXACT),
@@ -146,10 +146,8 @@ LAWS = over_complex(
     sum_minus_term=APPROXIMATE, difference_plus_term=APPROXIMATE, minus_difference=APPROXIMATE,
     cancel_factor=APPROXIMATE, cancel_divisor=APPROXIMATE, common_factor_of_quotient=APPROXIMATE,
     quotient_of_quotient=APPROXIMATE, lerp=APPROXIMATE, known_terms_meet=None,
-    **{f"{op}_commutes": None for op in COMMUTATIVE},
+    **{f"{op}_commutes": None for op in COMMUTATIVE_FUNCTIONS},
 )  # fmt: skip
-
-x, y, z, s = tensors("x y z s")
 
 DISTRIBUTION = [
     # expanding: only by name

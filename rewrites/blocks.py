@@ -30,8 +30,8 @@ p, q, axis, other, d = attrs("p q axis other d")
 strides, padding, dilations, groups, window = attrs("strides padding dilations groups window")
 GEOMETRY = (strides, padding, dilations)
 
-BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
-PARTS = 6  # of a concatenation, at most
+JOINED_OPERATORS = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+CONCAT_PARTS = 6  # of a concatenation, at most
 
 
 
@@ -126,7 +126,7 @@ def _law_of_window(op: str) -> Law:
 
 LAWS = [
     # more than two parts, parts of parts, parts that are slices of one tensor
-    *(law for n in range(3, PARTS + 1) for law in _laws_of_arity(n)),
+    *(law for n in range(3, CONCAT_PARTS + 1) for law in _laws_of_arity(n)),
     Law("blocks_by_rows_or_columns", concat(concat(x, y, axis=other), concat(z, w, axis=other)),
         concat(concat(x, z), concat(y, w), axis=other),
         (guard("the axes differ", lambda a, b: a != b, axis, other),), EXACT),
@@ -134,7 +134,7 @@ LAWS = [
         (guard("the second slice goes on where the first stops", _pieces_meet, p, q, axis),), EXACT),
     # work on elements, pooling
     Law("cast_of_parts", concat(x, y).cast(d), concat(x.cast(d), y.cast(d)), exactness=EXACT, both=True),
-    *map(_law_of_binary, BINARY),
+    *map(_law_of_binary, JOINED_OPERATORS),
     *map(_law_of_constant, ("add", "subtract", "multiply", "divide")),
     Law("exp_into_parts", exp(concat(x, y)), concat(exp(x), exp(y)), exactness=EXACT),
     *map(_law_of_window, ("window_max", "window_sum")),

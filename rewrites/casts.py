@@ -76,7 +76,7 @@ real = guard("x, d floating", lambda t, d: kind(t.dtype) == kind(d) == "f", x, d
 
 SIGNS = ("negative", "abs")
 ROUNDINGS = ("floor", "ceil", "trunc", "round")
-COMPARISONS = ("less", "less_equal", "equal", "not_equal")
+COMPARED = ("less", "less_equal", "equal", "not_equal")
 LATTICE = ("maximum", "minimum")
 PREDICATES = ("isnan", "isinf", "isfinite")
 
@@ -89,8 +89,8 @@ _OF_REALS = [
     *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0).cast(d), (holds_x,), REASSOCIATES)
       for f in LATTICE),
     *(Law(f"{f}_of_casts", apply(f, x.cast(d), y.cast(d)), apply(f, x, y), (holds_both,), EXACT)
-      for f in COMPARISONS),
-    *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0), (holds_x,), EXACT) for f in COMPARISONS),
+      for f in COMPARED),
+    *(Law(f"{f}_of_cast_and_zero", apply(f, x.cast(d), 0.0), apply(f, x, 0.0), (holds_x,), EXACT) for f in COMPARED),
     *(Law(f"{f}_of_zero_and_cast", apply(f, 0.0, x.cast(d)), apply(f, 0.0, x), (holds_x,), EXACT)
       for f in ("less", "less_equal")),
     *(Law(f"{f}_of_cast", apply(f, x.cast(d)), apply(f, x), (holds_x,), EXACT) for f in PREDICATES),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eqfuse.ops import TABLE, row
-from eqfuse.ops.types import TensorType
+from eqfuse.ops.types import TensorType, with_entry
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
     EXACT,
@@ -25,9 +25,10 @@ from eqfuse.rewrites.language.law import (
 )
 from eqfuse.rewrites.language.views import Ranges, before_transpose, moved_axis
 from eqfuse.rewrites.layout import ARITHMETIC, COMMON, of_complex, unary
+from eqfuse.rewrites.reductions import reduction_by
 
 x, y, z, u, v, w = tensors("x y z u v w")
-p, r, s, t, d, axis, widths, more = attrs("p r s t d axis widths more")
+p, s, t, d, axis, widths, more = attrs("p s t d axis widths more")
 strides, padding, dilations, groups, window = attrs("strides padding dilations groups window")
 
 Widths = tuple[tuple[int, int], ...]
@@ -35,7 +36,7 @@ Widths = tuple[tuple[int, int], ...]
 COMBINED = {name: op.joined_by for name, op in TABLE.items() if op.joined_by is not None}
 # one product may overflow, the other underflow
 PARTED = dict.fromkeys(("sum", "max", "min"), REASSOCIATES) | {"prod": APPROXIMATE, "any": EXACT, "all": EXACT}
-IDLE = {"sum": 0.0, "prod": 1.0, "any": False, "all": True}  # what a reduction does not see
+UNSEEN = {"sum": 0.0, "prod": 1.0, "any": False, "all": True}  # what a reduction does not see
 
 
 def concat(*parts: Term, along: Any = axis) -> Term:
@@ -55,18 +56,13 @@ def _part(number: int, count: int) -> Callable[..., Ranges | None]:
         start, stop, step = ranges[axis]
         if not (before <= start and start + max(0, len(range(start, stop, step)) - 1) * step < before + n):
             return None
-        return _with_entry(ranges, axis, (start - before, min(stop - before, n), step))
+        return with_entry(ranges, axis, (start - before, min(stop - before, n), step))
 
     return part
 
 
-def _with_entry(ranges: tuple, axis: int, value: Any) -> tuple:
-    position = len(ranges) + axis
-    return (*ranges[:position], value, *ranges[position + 1 :])
-
-
 def _whole_along(t: TensorType, axis: int, ranges: Ranges, whole: int) -> Ranges | None:
-    return _with_entry(ranges, axis, (0, t.shape[axis], 1)) if ranges[axis] == (0, whole, 1) else None
+    return with_entry(ranges, axis, (0, t.shape[axis], 1)) if ranges[axis] == (0, whole, 1) else None
 
 
 def _of_first(t: TensorType, other: TensorType, axis: int, ranges: Ranges) -> Ranges | None:
@@ -129,9 +125,7 @@ def _laws_of_binary(op: str) -> list[Law]:
 
 
 def _laws_of_reduction(op: str) -> list[Law]:
-    def f(a: Term) -> Term:
-        return apply(op, a, attrs=(p,))
-
+    f = reduction_by(op)
     return [
         Law(f"{op}_over_parts", f(concat(x, y)), apply(COMBINED[op], f(x), f(y)), exactness=PARTED[op]),
         Law(f"{op}_of_parts", f(concat(x, y)), concat(f(x), f(y)),
@@ -185,5 +179,5 @@ LAWS = [
     *map(of_complex, _OF_REALS),
     *(Law(f"{op}_of_idle_padding", apply(op, pad(x, idle), attrs=(p,)),
           pad(apply(op, x, attrs=(p,)), idle, computed(_kept, widths, p)),
-          exactness=EXACT if op in ("any", "all") else REASSOCIATES) for op, idle in IDLE.items()),
+          exactness=EXACT if op in ("any", "all") else REASSOCIATES) for op, idle in UNSEEN.items()),
 ]  # fmt: skip

@@ -1,10 +1,7 @@
 """Law usage: on which laws of the book the plans of the benchmark programs rest, as a table kept beside the book.
 
-In: the table, which ``eqfuse bench laws --keep`` computes. Out: counts by law. A law that no plan rests on is a
-candidate to drop where others derive it (``--redundant``). Where none do, it stays for programs of users, and costs
-little, as a rule is read only where its operators meet: the 785 of 1,430 laws that match in none of 93 programs, nor in
-the tests of laws, plans and numerics, take 1 to 2 % of the time to saturate these programs (4 by minima), and repeats
-differ by 2.
+In: the table, which ``eqfuse bench laws --keep`` computes. Out: counts by law. A law that no plan rests on goes where
+others derive it (``--redundant``); where none do, it stays for programs of users (the README says at what cost).
 """
 
 from __future__ import annotations
@@ -22,21 +19,21 @@ _TABLE = Path(__file__).with_suffix(".json")
 
 def counts() -> dict[str, int] | None:
     """Of how many benchmark programs a plan rests on each law of the book. None where the table is of another book."""
-    usage = read()
+    usage = kept_usage()
     if usage is None:
         return None
     by_program = [{law for laws in by_circumstances.values() for law in laws} for by_circumstances in usage.values()]
     return {law.name: sum(law.name in laws for laws in by_program) for law in book()}
 
 
-def read() -> dict[str, dict[str, list[str]]] | None:
+def kept_usage() -> dict[str, dict[str, list[str]]] | None:
     """The kept table. None where it was made of another book."""
     kept = json.loads(_TABLE.read_text())
     usage: dict[str, dict[str, list[str]]] = kept["programs"]
     return usage if kept["book"] == book_digest() else None
 
 
-def keep(usage: Usage) -> None:
+def keep_usage(usage: Usage) -> None:
     """Store the table."""
     _TABLE.write_text(json.dumps({"book": book_digest(), "programs": usage}, indent=1, ensure_ascii=False) + "\n")
 

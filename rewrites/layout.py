@@ -27,7 +27,7 @@ from eqfuse.rewrites.language.law import (
     walk,
 )
 from eqfuse.rewrites.language.words import where
-from eqfuse.rewrites.reductions import REDUCTIONS
+from eqfuse.rewrites.reductions import REDUCTION_CLASSES, reduction_by
 
 x, y, c, w = tensors("x y c w")
 p, q, s, t, d = attrs("p q s t d")
@@ -48,7 +48,7 @@ WITHOUT_ROUNDING = (
     "isfinite", "bitwise_invert",
 )  # fmt: skip
 ARITHMETIC = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
-BINARY = (
+MOVED_OPERATORS = (
     "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "less", "less_equal", "equal",
     "not_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or",
 )  # fmt: skip
@@ -117,26 +117,22 @@ def of_complex(law: Law) -> Law:
 
 
 def _laws_of_reduction(op: str) -> list[Law]:
-    def f(a: Term, axes: Any) -> Term:
-        return apply(op, a, attrs=(axes,))
-
+    f = reduction_by(op)
     return [
         Law(f"transpose_out_of_{op}", f(x.transpose(p), q), f(x, computed(views.moved_axes, p, q)).transpose(p),
-            exactness=REDUCTIONS[op]),
+            exactness=REDUCTION_CLASSES[op]),
         Law(f"reshape_out_of_{op}", f(x.reshape(s), q),
             f(x, computed(views.through_reshape, x, s, q)).reshape(computed(views.reduced, s, q)),
-            exactness=REDUCTIONS[op]),
+            exactness=REDUCTION_CLASSES[op]),
         Law(f"flip_out_of_{op}", f(x.flip(p), q), f(x, q).flip(p),
             exactness=EXACT if op in ("any", "all") else REASSOCIATES),
         Law(f"slice_into_{op}", f(x, q).slice(s), f(x.slice(computed(views.before_reduction, x, q, s)), q),
-            exactness=REDUCTIONS[op]),
+            exactness=REDUCTION_CLASSES[op]),
     ]  # fmt: skip
 
 
 def _laws_of_places(op: str) -> list[Law]:
-    def f(a: Term, axes: Any) -> Term:
-        return apply(op, a, attrs=(axes,))
-
+    f = reduction_by(op)
     return [
         Law(f"transpose_out_of_{op}", f(x.transpose(p), q), f(x, computed(views.moved_axes, p, q)).transpose(p),
             exactness=EXACT),
@@ -216,11 +212,11 @@ _OF_REALS = [
     Law("slice_into_cast", x.cast(d).slice(s), x.slice(s).cast(d), exactness=EXACT),
     # work on elements
     *(law for op in UNARY for law in _laws_of_unary(op)),
-    *(law for op in BINARY for law in _laws_of_binary(op)),
+    *(law for op in MOVED_OPERATORS for law in _laws_of_binary(op)),
     # reductions
     *_laws_of_where(),
-    *(law for op in REDUCTIONS for law in _laws_of_reduction(op)),
-    *(law for op in REDUCTIONS for law in _laws_of_broadcast_reduction(op)),
+    *(law for op in REDUCTION_CLASSES for law in _laws_of_reduction(op)),
+    *(law for op in REDUCTION_CLASSES for law in _laws_of_broadcast_reduction(op)),
     *(law for op in ("argmax", "argmin") for law in _laws_of_places(op)),
     # products
     Law("slice_into_product", (x @ w).slice(s),

@@ -42,7 +42,7 @@ COSTLY = ("exp", "log", "sqrt", "tanh", "sin", "cos", "erf", "expm1", "log1p")
 OPPOSITE = {"less": "less_equal", "less_equal": "less"}  # of the two the other way round, where neither is NaN
 MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 CONNECTIVES = (("logical_and", "logical_or", "logical_not"), ("bitwise_and", "bitwise_or", "bitwise_invert"))
-COMMUTATIVE = ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "equal",
+COMMUTATIVE_LOGIC = ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "equal",
                "not_equal")  # fmt: skip
 
 whole = guard("x, y whole", lambda *types: all(kind(t.dtype) in "biu" for t in types), x, y)
@@ -105,7 +105,7 @@ def _laws_of_choice(op: str) -> list[Law]:
 
 _OF_ALL = [
     *(Law(f"{op}_commutes", apply(op, x, y), apply(op, y, x), exactness=EXACT)
-      for op in COMMUTATIVE if not op.startswith("bitwise")),
+      for op in COMMUTATIVE_LOGIC if not op.startswith("bitwise")),
     # choices
     Law("where_same", where(c, x, x), x, exactness=EXACT),
     Law("where_not", where(logical_not(c), x, y), where(c, y, x), exactness=EXACT),
@@ -137,7 +137,7 @@ _OF_ALL = [
 
 _OF_REALS = [
     *(Law(f"{op}_commutes", apply(op, x, y), apply(op, y, x), exactness=EXACT)
-      for op in COMMUTATIVE if op.startswith("bitwise")),
+      for op in COMMUTATIVE_LOGIC if op.startswith("bitwise")),
     # logic
     *(law for names in CONNECTIVES for law in _laws_of_connectives(*names)),
     Law("xor_of_itself_undone", apply("bitwise_xor", apply("bitwise_xor", x, y), y), x, exactness=EXACT),

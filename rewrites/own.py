@@ -13,7 +13,7 @@ from typing import Any
 
 from eqfuse.errors import LawError
 from eqfuse.machine.files import cache_dir, write_atomically
-from eqfuse.rewrites import FAMILIES, admitted, select
+from eqfuse.rewrites import FAMILIES, admitted, laws_named
 from eqfuse.rewrites.language.law import Law
 
 _VOUCH = "Law(…, check=False) says that you vouch for it"
@@ -35,7 +35,7 @@ def usable(laws: Any, numerics: str) -> tuple[Law, ...]:
 
 def allowed(laws: Any, numerics: str) -> tuple[Law, ...]:
     """As `usable`, before any law is checked. LawError names one that is asked for by itself and not allowed."""
-    chosen = admitted(select(laws), numerics)
+    chosen = admitted(laws_named(laws), numerics)
     asked = _asked_for(laws)
     names = {law.name for law in chosen} if asked else set()
     for law in asked:
@@ -51,7 +51,7 @@ def _asked_for(laws: Any) -> list[Law]:
     """The laws that are named one by one, by their names or themselves, and not by a set or family."""
     items = laws if isinstance(laws, list | tuple) else [laws]
     single = [item for item in items if isinstance(item, Law) or item not in ("all", "none", *FAMILIES)]
-    return [law for item in single for law in select(item) if law is item or law.name == item]
+    return [law for item in single for law in laws_named(item) if law is item or law.name == item]
 
 
 def _check(law: Law) -> None:

@@ -39,7 +39,7 @@ Pairs = tuple[tuple[int, int], ...]
 # functions that never fall: with a least value, without one, of positive numbers only
 BOUNDED = ("exp", "expm1", "tanh", "erf", "atan", "sign")
 UNBOUNDED = ("cbrt", "asinh", "floor", "ceil", "round")
-PARTIAL = ("sqrt", "log", "log1p")
+PARTIAL_FUNCTIONS = ("sqrt", "log", "log1p")
 
 
 def window_max(x: Term, geometry: tuple = WINDOW) -> Term:
@@ -119,7 +119,7 @@ LAWS = [
     *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), exactness=REASSOCIATES)
       for f in UNBOUNDED),
     *(Law(f"{f}_out_of_window_max", window_max(apply(f, x)), apply(f, window_max(x)), domain(f, x), APPROXIMATE)
-      for f in PARTIAL),
+      for f in PARTIAL_FUNCTIONS),
     Law("scale_out_of_window_sum", window_sum(x * c), window_sum(x) * c,
         (constant_in_window(c),), REASSOCIATES),
     Law("divisor_out_of_window_sum", window_sum(x / c), window_sum(x) / c,

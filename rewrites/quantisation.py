@@ -24,7 +24,7 @@ from eqfuse.rewrites.language.law import (
 )
 from eqfuse.rewrites.language.words import constant, function, maximum, minimum
 
-x, s, z = tensors("x s z")
+x, s = tensors("x s")
 n, d = attrs("n d")
 rounded = function("round")
 

@@ -112,7 +112,7 @@ def _is_bool(t: TensorType) -> bool:
     return kind(t.dtype) == "b"
 
 
-def reduction(op: str) -> Callable[..., Term]:
+def reduction_by(op: str) -> Callable[..., Term]:
     def call(a: Term, axes: Any = p) -> Term:
         return apply(op, a, attrs=(axes,))
 
@@ -131,22 +131,22 @@ constant_along = guard("b is constant along the axes", one_along, b, p)
 axis_free = guard("s has extent 1 on the axis", lambda s, axis: s.extent(axis) == 1, s, axis)
 mean, mean_of_y = x.sum(p) / constant(n), y.sum(p) / constant(n)
 distance = x - mean
-prod, any_, all_, argmax, argmin = map(reduction, ("prod", "any", "all", "argmax", "argmin"))
+prod, any_, all_ = map(reduction_by, ("prod", "any", "all"))
 
 # NumPy's order of summation follows the layout
-REDUCTIONS = {
+REDUCTION_CLASSES = {
     op.name: REASSOCIATES if row(op.joined_by).rounding is Rounding.ONCE else EXACT
     for op in TABLE.values() if op.joined_by is not None
 }  # fmt: skip
 
 
 def _laws_of_axes(op: str) -> list[Law]:
-    f, rounding = reduction(op), op in ("sum", "prod", "max", "min")
+    f, rounding = reduction_by(op), op in ("sum", "prod", "max", "min")
     return [
         Law(f"{op}_of_{op}", f(f(x, p), q), f(x, computed(_union, p, q)),
             exactness=APPROXIMATE if op == "prod" else REASSOCIATES if rounding else EXACT),
         Law(f"{op}_over_one", f(x), x, (single,), REASSOCIATES if op == "sum" else EXACT),
-        Law(f"{op}_over_unit_axes", f(x), f(x, computed(_wide, x, p)), exactness=REDUCTIONS[op]),
+        Law(f"{op}_over_unit_axes", f(x), f(x, computed(_wide, x, p)), exactness=REDUCTION_CLASSES[op]),
     ]  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def _laws_of_bounds(op: str) -> list[Law]:
 
 def _laws_of_places(op: str) -> list[Law]:
     """Where the largest or smallest value lies: of what is shifted alike, at the same place but for rounding."""
-    f, mirrored = reduction(op), reduction("argmin" if op == "argmax" else "argmax")
+    f, mirrored = reduction_by(op), reduction_by("argmin" if op == "argmax" else "argmax")
     return [
         Law(f"{op}_of_negative", f(-x), mirrored(x), (floating(x),), EXACT),
         Law(f"{op}_of_shifted", f(x + b), f(x), (constant_along, floating(x)), APPROXIMATE),

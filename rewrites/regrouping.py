@@ -12,7 +12,7 @@ from eqfuse.ops import row
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.rewrites.language.law import EXACT, REASSOCIATES, Law, Term, apply, attrs, guard, tensors
 from eqfuse.rewrites.language.views import axis_groups
-from eqfuse.rewrites.layout import BINARY, of_complex
+from eqfuse.rewrites.layout import MOVED_OPERATORS, of_complex
 
 x, y = tensors("x y")
 s, t = attrs("s t")
@@ -50,4 +50,4 @@ def _laws(op: str) -> list[Law]:
     return [left] if row(op).commutes else [left, law("_right", lambda a, b: apply(op, b, a))]
 
 
-LAWS = [of_complex(law) for op in BINARY for law in _laws(op)]
+LAWS = [of_complex(law) for op in MOVED_OPERATORS for law in _laws(op)]

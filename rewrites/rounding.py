@@ -6,13 +6,12 @@ In: nothing. Out: `LAWS`.
 from __future__ import annotations
 
 from eqfuse.dtypes import kind
+from eqfuse.rewrites.casts import ROUNDINGS
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, attrs, floating, guard, tensors
 from eqfuse.rewrites.language.words import ceil, floor, function, trunc
 
 x, y = tensors("x y")
 (d,) = attrs("d")
-
-ROUNDINGS = ("floor", "ceil", "trunc", "round")
 
 floor_divide, remainder = map(function, ("floor_divide", "remainder"))
 

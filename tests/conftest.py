@@ -46,7 +46,7 @@ def pytest_collection_finish() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected
     targets.CPU[:] = ["numpy"]  # what needs no compiler; tests of C say so
-    pool.KEPT = 8000  # of thousands of programs, which need all rules again and again
+    pool.TEXTS_READ = 8000  # of thousands of programs, which need all rules again and again
     if hasattr(config, "workerinput"):
         return
     folder = tempfile.TemporaryDirectory(prefix="eqfuse-tests-", ignore_cleanup_errors=True)

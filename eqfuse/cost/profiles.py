@@ -15,7 +15,7 @@ from eqfuse.cost.price_classes import USUAL_BY_OPERATOR
 from eqfuse.errors import TargetUnavailable
 from eqfuse.ops import TABLE
 
-ROUNDING = 4  # what it costs a GPU to round a result to 16 bits and widen it again: two instructions, as two FMA
+GPU_ROUNDING = 4  # what it costs a GPU to round a result to 16 bits and widen it again: two instructions, as two FMA
 ROUNDED = [op.name for op in TABLE.values() if op.is_arithmetic]  # dearer ones hide it
 
 
@@ -52,7 +52,7 @@ def _gpu(name: str, reached: Efficiency) -> Device:
     if reached.l2 > 1:
         levels = ((l2 // 2, reached.l2 * memory), *levels)
     costs = {op: u.gpu_flops if reached.functions else min(u.gpu_flops, 1) for op, u in USUAL_BY_OPERATOR.items()}
-    rounding = {(op, d): ROUNDING for op in ROUNDED for d in ("float16", "bfloat16") if reached.functions}
+    rounding = {(op, d): GPU_ROUNDING for op in ROUNDED for d in ("float16", "bfloat16") if reached.functions}
     return Device(
         name=name, kind="gpu", target="cuda", arch=f"sm_{sheet.cc}", threads=1,
         launch_seconds=reached.launch_seconds, call_seconds=reached.host_seconds, dispatch_seconds=0.0,
@@ -119,7 +119,7 @@ DEVICES: dict[str, Device] = {name: _gpu(name, USUAL) for name in SHEETS} | {
 }
 
 
-def device(name: str) -> Device:
+def profile(name: str) -> Device:
     """The profile in the table under `name`, in any case."""
     try:
         return DEVICES[name.lower()]

@@ -136,7 +136,7 @@ TARGETS = {
 }
 OUR_TARGETS = frozenset(TARGETS)
 CPU = ["c", "numpy"]  # what "cpu" means: the first of these that is here;
-STRICT = "numpy"  # where results are to have NumPy's own bits, since functions in C are within 2 ulp;
+STRICT_TARGET = "numpy"  # where results are to have NumPy's own bits, since functions in C are within 2 ulp;
 MANY_SIZES = "numpy"  # and of programs for many sizes, since C kernels are compiled for one
 
 
@@ -232,7 +232,7 @@ def _imported(name: str) -> Package:
 def device_for(target: str | Device, numerics: str = "reassociate") -> Device:
     """The device a target names; TargetUnavailable when it does not exist here. "cpu" is the fastest here that keeps
     `numerics`."""
-    return target_named(STRICT if target == "cpu" and numerics == "strict" else target)()
+    return target_named(STRICT_TARGET if target == "cpu" and numerics == "strict" else target)()
 
 
 def target_named(target: str | Device) -> Callable[[], Device]:

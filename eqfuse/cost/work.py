@@ -78,18 +78,16 @@ def rows_apart(shape: Shape, strides: Sequence[int]) -> int:
     return 0
 
 
-def total(works: Iterable[Work], reduced: int = -1) -> Work:
-    """The work of a kernel. `reduced`: elements of a reduction's result; what is done to as few runs once."""
+def total_work(works: Iterable[Work]) -> Work:
+    """The work of a kernel."""
     flops, seconds, calls, whole, once, shared = 0, 0.0, 0, 0.0, 0, 0.0
     for w in works:
         flops += w.flops
         seconds += w.seconds
+        calls += w.calls
         whole += w.whole
+        once += w.once
         shared += w.shared
-        if w.calls and w.flops <= reduced:
-            once += w.calls
-        else:
-            calls += w.calls
     return Work(flops, seconds, calls, whole, once, shared)
 
 

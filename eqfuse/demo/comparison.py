@@ -20,7 +20,7 @@ from eqfuse.egraph.saturate import saturate
 from eqfuse.extract.greedy import GREEDY
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.plan.plan import Plan
 from eqfuse.runtime.program import Program
 from eqfuse.summary import duration, quantity
@@ -32,7 +32,7 @@ LEGEND = (
     "from a float64 run, relative to the largest value; greedy: the cheapest of four greedy fusers, without laws"
 )
 BUDGET = 10.0  # seconds of timing per program, at least three rounds
-ROUNDS = (3, 15)  # at least and at most
+TIMING_ROUNDS = (3, 15)  # at least and at most
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class DemoComparison:
 def compare_example(example: Example, say: Callable[[str], None]) -> DemoComparison:
     """Compile, check against float64 and time one example; `say` is told each step."""
     say("float64 run")
-    wanted, _ = flatten(example.precise())
+    wanted, _ = tree_leaves(example.precise())
     function, arguments = example.build(np.float32)
     say("search")
     graph = trace(function, *arguments)
@@ -110,7 +110,7 @@ def best_greedy(graph: Graph) -> tuple[str, Program]:
 def largest_error(result: Any, wanted: list[Any]) -> float:
     """How far the arrays of `result` are from `wanted`, as a share of the largest element of each."""
     worst = 0.0
-    for got, exact in zip(flatten(result)[0], wanted, strict=True):
+    for got, exact in zip(tree_leaves(result)[0], wanted, strict=True):
         worst = max(worst, float(np.abs(got - exact).max() / np.abs(exact).max()))
     return worst
 
@@ -123,14 +123,14 @@ def _temporaries(run: Callable[[], Any]) -> int:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return max(0, peak - sum(a.nbytes for a in flatten(kept)[0]))
+    return max(0, peak - sum(a.nbytes for a in tree_leaves(kept)[0]))
 
 
 def _medians(runs: list[Callable[[], Any]], say: Callable[[str], None]) -> list[float]:
     """Median seconds of each, run in turn."""
     seconds: list[list[float]] = [[] for _ in runs]
     begun = time.perf_counter()
-    least, most = ROUNDS
+    least, most = TIMING_ROUNDS
     for i in range(most):
         if i >= least and time.perf_counter() - begun > BUDGET:
             break

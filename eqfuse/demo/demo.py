@@ -14,7 +14,7 @@ from rich.text import Text
 
 from eqfuse.demo.comparison import HEADINGS, LEGEND, DemoComparison, compare_example
 from eqfuse.demo.html import page
-from eqfuse.demo.programs import full, small
+from eqfuse.demo.programs import full_size_programs, small_programs
 from eqfuse.machine.files import users_file, write_users_file
 from eqfuse.show.progress import progress
 
@@ -25,7 +25,7 @@ def demo(html: Path | None = None, quick: bool = False) -> list[DemoComparison]:
     if html is not None:
         users_file(html)
     comparisons = []
-    examples = small() if quick else full()
+    examples = small_programs() if quick else full_size_programs()
     with progress(len(examples)) as stage:
         for example in examples:
             stage.step(example.name)

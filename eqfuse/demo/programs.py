@@ -47,7 +47,7 @@ def softmax(x: Any) -> Any:
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def attention(x: Any, p: dict[str, Any], heads: int) -> Any:
+def self_attention(x: Any, p: dict[str, Any], heads: int) -> Any:
     batch, tokens, width = x.shape
 
     def split(name: str) -> Any:
@@ -60,9 +60,9 @@ def attention(x: Any, p: dict[str, Any], heads: int) -> Any:
     return mixed @ p["out"]["weight"] + p["out"]["bias"]
 
 
-def block(x: Any, p: dict[str, Any], heads: int) -> Any:
+def attention_block(x: Any, p: dict[str, Any], heads: int) -> Any:
     """A pre-norm transformer block: attention and a GELU perceptron, each behind a layer norm, both residual."""
-    x = x + attention(layer_norm(x, **p["norm1"]), p, heads)
+    x = x + self_attention(layer_norm(x, **p["norm1"]), p, heads)
     h = gelu(layer_norm(x, **p["norm2"]) @ p["up"]["weight"] + p["up"]["bias"])
     return x + h @ p["down"]["weight"] + p["down"]["bias"]
 
@@ -88,7 +88,7 @@ def transformer(batch: int = 8, tokens: int = 512, width: int = 768, heads: int 
 
         def transformer_block(x: Any, layers: list[dict[str, Any]]) -> Any:
             for p in layers:
-                x = block(x, p, heads)
+                x = attention_block(x, p, heads)
             return x
 
         return transformer_block, (normal(1.0, batch, tokens, width), [parameters() for _ in range(blocks)])
@@ -156,12 +156,12 @@ def convolution(batch: int = 64, channels: int = 32, filters: int = 64, size: in
     return Example(title, f"3×3, {channels}→{filters} channels on {batch}×{channels}×{size}×{size}, pool 2", build)
 
 
-def full() -> list[Example]:
+def full_size_programs() -> list[Example]:
     """The three programs at their published sizes."""
     return [transformer(), options(), convolution()]
 
 
-def small() -> list[Example]:
+def small_programs() -> list[Example]:
     """The same three in a few milliseconds."""
     return [
         transformer(batch=2, tokens=64, width=96, heads=4),

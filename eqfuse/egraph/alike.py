@@ -12,11 +12,10 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from eqfuse.ir.correspondence import NO_EXTENTS
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import row
 
 FEWEST_ALIKE = 4  # of a family: fewer are searched one by one
-SMALL = 48  # extents up to this are one to the price: launches decide
-NEAR = 4  # times which an extent may be of another, for a plan to be transferred
+SMALL_EXTENT = 48  # extents up to this are one to the price: launches decide
+NEAR_EXTENTS = 4  # times which an extent may be of another, for a plan to be transferred
 
 
 def alike_graphs(graphs: Sequence[Graph], times: Mapping[int, int]) -> dict[int, int]:
@@ -49,7 +48,7 @@ def look(n: Node) -> Hashable:
     shape = tuple([min(extent, 2) for extent in n.shape])
     if n.op == "const":
         return n.op, n.dtype, shape
-    named = zip(row(n.op).attrs, n.attrs, strict=True)
+    named = zip(n.row.attrs, n.attrs, strict=True)
     return n.op, n.dtype, shape, tuple([a if name in NO_EXTENTS else _without_numbers(a) for name, a in named])
 
 
@@ -60,8 +59,8 @@ def _without_numbers(value: Hashable) -> Hashable:
 
 
 def _sizes(n: Node) -> tuple[int, ...]:
-    """About how large each extent is: those within a factor of `NEAR` are the same."""
-    return tuple([e if e < 2 else 2 + max(0, math.ceil(math.log(e / SMALL, NEAR))) for e in n.shape])
+    """About how large each extent is: those within a factor of `NEAR_EXTENTS` are the same."""
+    return tuple([e if e < 2 else 2 + max(0, math.ceil(math.log(e / SMALL_EXTENT, NEAR_EXTENTS))) for e in n.shape])
 
 
 def operators(graphs: Sequence[Graph]) -> int:

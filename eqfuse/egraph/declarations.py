@@ -29,7 +29,7 @@ _CHUNK = 32  # commands per parsed text: every span copies the whole text
 # Arguments, beyond which an operator has no rules for facts, and takes its arguments as one vector: memory grows by the
 # square of a table's columns and of a rule's atoms. What is known of such a node when it is inserted is computed by the
 # engine.
-WIDE = MOST_ARGUMENTS
+WIDEST = MOST_ARGUMENTS
 
 _HEADER = """
 (sort Tensor)
@@ -171,7 +171,7 @@ def declaration(op: str, arity: int) -> str:
     """The command that declares the constructor of `op`."""
     attrs = len(row(op).attrs)
     inputs = " ".join(["PyObject"] * (attrs + arity) + ["Tensor"] * arity)
-    if arity > WIDE:  # one object for all types
+    if arity > WIDEST:  # one object for all types
         inputs = " ".join(["PyObject"] * (attrs + 1) + ["Tensors"])
     return f"(constructor {constructor(op, arity)} ({inputs}) Tensor)"
 
@@ -190,7 +190,7 @@ def _callback(function: str, number: int, second: str = "no") -> str:
 
 def range_rules(op: str, arity: int) -> Texts:
     """The rules that derive facts about the values of `op`; none of one with many arguments."""
-    if arity > WIDE:
+    if arity > WIDEST:
         return ()
     name, n_attrs = constructor(op, arity), len(row(op).attrs)
     hidden = " ".join(f"pa{i}" for i in range(n_attrs + arity))
@@ -218,7 +218,7 @@ def range_rules(op: str, arity: int) -> Texts:
 
 def facts_of(op: str, arity: int) -> Texts:
     """The rules that say whether `op` is constant or varies, and fold it; none of one with many arguments."""
-    if op == "input" or arity > WIDE:
+    if op == "input" or arity > WIDEST:
         return ()
     name, n_attrs = constructor(op, arity), len(row(op).attrs)
     hidden = [f"pa{i}" for i in range(n_attrs + arity)]

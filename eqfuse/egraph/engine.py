@@ -16,7 +16,7 @@ from typing import Any
 from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.egraph import pool
 from eqfuse.egraph.callbacks import NUMBERED_OPERATORS, Callbacks, Fold
-from eqfuse.egraph.declarations import WIDE, declaration, expected, facts_of, law_texts, range_rules, wanted
+from eqfuse.egraph.declarations import WIDEST, declaration, expected, facts_of, law_texts, range_rules, wanted
 from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import row
@@ -147,9 +147,9 @@ class Engine:
             name = self._names[n] = self.bind(self.term(n, [self._names[a] for a in n.args], lines), lines)
             if n.is_constant_leaf or (n.args and self._constants.issuperset(n.args)):
                 self._constants.add(n)
-            if n.op == "input" or len(n.args) > WIDE:
+            if n.op == "input" or len(n.args) > WIDEST:
                 lines.append(f"({'constant' if n in self._constants else 'varies'} {name})")
-            if self.ranges and len(n.args) > WIDE:
+            if self.ranges and len(n.args) > WIDEST:
                 lines.append(f"(set (range {name}) {self.object(Fact())})")
             lines.append(f"(in_program {name})")
         self.run_once(lines)
@@ -168,15 +168,15 @@ class Engine:
         """The expression for `n` over the expressions `args`, once the commands that are added to `lines` were run."""
         name = self.declare(n.op, len(n.args))
         types: list[Any] = [a.type for a in n.args]
-        if len(args) > WIDE:
+        if len(args) > WIDEST:
             types, args = [tuple(types)], [self._vector(args, lines)]
         return f"({' '.join([name, *map(self.object, n.attrs), *map(self.object, types), *args])})"
 
     def _vector(self, elements: Sequence[str], lines: list[str]) -> str:
         """The vector of many `elements`, joined from short ones: a command takes memory by the square of its length."""
         head, parts = "vec-of", list(elements)
-        while len(parts) > WIDE:
-            joined = [f"({head} {' '.join(parts[start : start + WIDE])})" for start in range(0, len(parts), WIDE)]
+        while len(parts) > WIDEST:
+            joined = [f"({head} {' '.join(parts[start : start + WIDEST])})" for start in range(0, len(parts), WIDEST)]
             head, parts = "vec-append", [self.bind(vector, lines, "listed") for vector in joined]
         return f"({head} {' '.join(parts)})"
 
@@ -236,7 +236,7 @@ class Engine:
             operator = op, arity
             for r in frozen[name].rows if name in frozen else ():
                 heads.setdefault(r.output, set()).add(operator)
-                for position, arg in enumerate(r.inputs[n_attrs + arity :] if arity <= WIDE else ()):
+                for position, arg in enumerate(r.inputs[n_attrs + arity :] if arity <= WIDEST else ()):
                     read.setdefault((operator, position), set()).add(arg)
         return {(*place, head) for place, args in read.items() for a in args for head in heads.get(a, ())}
 
@@ -345,7 +345,7 @@ class Engine:
         for name, (op, n_attrs, arity) in self.constructors.items():
             for r in frozen[name].rows if name in frozen else ():
                 attrs, arguments = tuple(map(value, r.inputs[:n_attrs])), r.inputs[n_attrs + arity :]
-                if arity > WIDE:
+                if arity > WIDEST:
                     arguments = self._egraph.value_to_vec(r.inputs[-1])
                 rows.append((op, attrs, tuple(arguments), r.output))
         classes = self._classes()

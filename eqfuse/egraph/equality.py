@@ -18,9 +18,9 @@ from eqfuse.egraph.saturate import reachable
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.rewrites import Law
 
-ROUNDS = 6  # of the rules, at most
+PROOF_ROUNDS = 6  # of the rules, at most
 NODES = 20_000  # of the e-graph, at most
-SECONDS = 2.0  # of processor time of this thread
+PROOF_SECONDS = 2.0  # of processor time of this thread
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Equality:
     folds: Sequence[Fold] = field(repr=False)
 
 
-def equality(a: Graph, b: Graph, laws: Sequence[Law], rounds: int = ROUNDS) -> Equality | None:
+def equality(a: Graph, b: Graph, laws: Sequence[Law], rounds: int = PROOF_ROUNDS) -> Equality | None:
     """How `a` and `b` are equal, or None when `rounds` rounds of `laws` do not show it."""
     if a.outputs == b.outputs:
         return Equality(0, (), ())
@@ -73,7 +73,7 @@ class _Search:
         self.engine = Engine(nodes, rules)
         self.engine.add(nodes)
         self.engine.load(rules)
-        self._allowance = Allowance(time.thread_time() + SECONDS)
+        self._allowance = Allowance(time.thread_time() + PROOF_SECONDS)
         self.matched: dict[Law, None] = {}
 
     def held(self) -> list[bool]:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from eqfuse.egraph.callbacks import Callbacks
 from eqfuse.egraph.declarations import Declarations, Texts
 
-KEPT = 1500  # texts that the e-graphs of a thread have read in all
+TEXTS_READ = 1500  # texts that the e-graphs of a thread have read in all
 _TEXTS = 120  # that one has read which is lent for a program of few, and half more than what one of many needs
 _NUMBERS = 20_000  # of Python objects: egglog keeps each that it has met
 _HOLDING = 0.1  # what it costs to mark and take back for each text read, in units of what it costs to read one
@@ -63,7 +63,7 @@ class Pool:
         """Take back `declarations`. Those that were used longest ago go, if there is too much."""
         declarations.back()
         self.kept.append(declarations)
-        while sum(len(each.read) for each in self.kept) > KEPT:
+        while sum(len(each.read) for each in self.kept) > TEXTS_READ:
             del self.kept[0]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from eqfuse.budget import (
     ALL_LAWS,
     CHEAP_LAWS,
-    SECONDS,
+    SECONDS_LIMIT,
     UNLIMITED,
     Allowance,
     Budget,
@@ -102,7 +102,7 @@ def saturate_segment(
         tuple(origin.get(n, -1) for n in graph.inputs),
         tuple(origin[n] for n in graph.outputs),
         origin,
-        run.reason if level == ALL_LAWS else allowance.spent() or SECONDS,
+        run.reason if level == ALL_LAWS else allowance.spent() or SECONDS_LIMIT,
         len(run.sizes) - 1,
         dict(sorted(run.fired.items())),
         dict(sorted(run.seconds.items())),
@@ -275,7 +275,7 @@ def freeze(engine: Engine, graph: Graph) -> tuple[tuple[EClass, ...], dict[Node,
         return (op, len(args), _digest(op, attrs), tuple(labels[a] for a in args))
 
     original = {
-        (of_node[n], n.op, n.attrs, tuple(of_node[a] for a in n.args)) for n in graph.nodes if row(n.op).commutes
+        (of_node[n], n.op, n.attrs, tuple(of_node[a] for a in n.args)) for n in graph.nodes if n.row.commutes
     }
     number: dict[Any, int] = {}
     ordered: list[tuple[Any, list[tuple[str, tuple, tuple]]]] = []

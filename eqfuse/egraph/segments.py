@@ -20,16 +20,16 @@ from itertools import accumulate, pairwise, takewhile
 from eqfuse.egraph.alike import FEWEST_ALIKE, look, operators, repetitions
 from eqfuse.egraph.canonical import canonical_piece, slice_of
 from eqfuse.ir.graph import Graph, Node, constants, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.rewrites.procedures.shared_operands import SharedProducts, shared_products
 
 SEGMENT_OPERATORS = 24  # fewer are not worth a segment of their own
-MANY, LARGE = 150, 1500  # operators to be searched, from which on steps that differ in extents, or layers, are pieces
+CUT_OF_STEPS, CUT_OF_SIZES = 150, 1500  # operators, from which on steps that differ in extents, or layers, are pieces
 FEWER = 2  # times fewer operators are to be searched, for each such step to be a piece
 LONGEST_STEP, LONGEST_LAYER = 64, 200  # operators of a step on a few numbers, and of a layer
-SMALL_BYTES = 1024  # at most of each of its values
+SMALL_VALUES = 1024  # at most of each of its values
 CACHED_BYTES = 16 << 10  # at most of each value of steps that are cut two by two: a core's nearest cache holds them
-NEAR = 200  # operators apart that two readers of a value may be and still be computed together
+READERS_APART = 200  # operators apart that two readers of a value may be and still be computed together
 _PRODUCTS = {Role.CONTRACTION, Role.WINDOW}
 _CALLS = {Role.UPDATE, Role.LIBRARY}  # whose results are stored
 _POINTWISE = {Role.ELEMENTWISE, Role.REDUCTION}
@@ -57,14 +57,14 @@ def segments(graph: Graph) -> tuple[list[Graph], list[Use]]:
         if len(by_slices[0]) < len(partition[0]):
             partition, sliced = by_slices, True
         partition = _finer(order, pieces, partition, sliced)
-    return _by_steps(order, partition) if operators(partition[0]) > MANY else partition
+    return _by_steps(order, partition) if operators(partition[0]) > CUT_OF_STEPS else partition
 
 
 def _by_steps(order: _OrderedOperators, default: tuple[list[Graph], list[Use]]) -> tuple[list[Graph], list[Use]]:
     """The steps of loops as pieces, where far fewer operators are to be searched then; else `default`."""
-    ways: list[Callable[[], list[int]]] = [order.ends_of_steps, partial(order.ends_of_small_steps, SMALL_BYTES)]
+    ways: list[Callable[[], list[int]]] = [order.ends_of_steps, partial(order.ends_of_small_steps, SMALL_VALUES)]
     ways += [partial(order.ends_of_small_steps, CACHED_BYTES, 2)]
-    for ends_of in ways + [order.ends_of_layers] * (operators(default[0]) > LARGE):
+    for ends_of in ways + [order.ends_of_layers] * (operators(default[0]) > CUT_OF_SIZES):
         ends = ends_of()
         by_steps = _distinct(order.pieces(ends), sliced=False) if ends else default
         if operators(by_steps[0]) <= operators(default[0]) // FEWER:
@@ -149,7 +149,7 @@ class _OrderedOperators:
         nodes = self.nodes = [n for n in _scheduled(graph, gathered) if n not in self.constants]
         self.source: dict[Node, Node] = {}
         for n in nodes:
-            self.source[n] = self.source[n.args[0]] if row(n.op).role is Role.VIEW else n
+            self.source[n] = self.source[n.args[0]] if n.row.role is Role.VIEW else n
         self.operators = [n for n in nodes if self.source[n] is n and n.op != "input"]
         self.position = {n: i for i, n in enumerate(self.operators)}
         self.reads = {
@@ -287,7 +287,7 @@ class _OrderedOperators:
         loose: Counter[int] = Counter()  # how many values must not cross a cut before each position
         open_ = 0
         for position, n in enumerate(self.operators[start:], start):
-            role = row(n.op).role
+            role = n.row.role
             if role in _PRODUCTS or any(a in multiplied for a in self.reads[n]):
                 multiplied.add(n)
             if role is not Role.ELEMENTWISE or any(a in heavy for a in self.reads[n]):
@@ -312,7 +312,7 @@ class _OrderedOperators:
         readers, position = self.readers[n], self.position[n]
         apart = [r for r in readers if _is_apart(n, r)]
         late = [r for r in readers if self._later[r] >> position & 1]
-        called = any(row(r.op).role in _CALLS for r in (n, *apart))
+        called = any(r.row.role in _CALLS for r in (n, *apart))
         stored = called or n in self.results or (heavy and bool(late))
         if not stored and multiplied:  # two products may be one kernel, as in attention, with `n` between them
             apart = [r for r in apart if not (r.op == "matmul" and self.source.get(r.args[0]) is n)]
@@ -340,10 +340,10 @@ class _OrderedOperators:
             later[n] = 0
             for a in reads:
                 if a in above:
-                    called = row(a.op).role in _PRODUCTS | _CALLS
+                    called = a.row.role in _PRODUCTS | _CALLS
                     later[n] |= later[a] | (above[a] ^ (1 << self.position[a]) if called else 0)
         for n in reversed(self.operators):
-            if row(n.op).role is Role.ELEMENTWISE and n not in self.results and self.readers[n]:
+            if n.row.role is Role.ELEMENTWISE and n not in self.results and self.readers[n]:
                 common = -1
                 for r in self.readers[n]:
                     common &= later[r]
@@ -360,7 +360,7 @@ class _OrderedOperators:
                 continue
             for i, a in enumerate(readers):
                 for b in readers[i + 1 :]:
-                    if self.position[b] - self.position[a] > NEAR:
+                    if self.position[b] - self.position[a] > READERS_APART:
                         break
                     if _alike(a, b) and not above[b] >> self.position[a] & 1:
                         change[self.position[a]] += 1
@@ -378,19 +378,19 @@ def _is_apart(n: Node, reader: Node) -> bool:
     if _replaces(reader):
         base, *values = reader.args
         return _replaces(n) and base is n and 2 * sum([v.type.size for v in values]) > n.type.size
-    role = row(reader.op).role
+    role = reader.row.role
     return role in _PRODUCTS | _CALLS or (role is Role.ELEMENTWISE and _replaces(n) and n not in reader.args)
 
 
 def _replaces(n: Node) -> bool:
-    return row(n.op).role is Role.UPDATE and row(n.op).pieces is not None
+    return n.row.role is Role.UPDATE and n.row.pieces is not None
 
 
 def _alike(a: Node, b: Node) -> bool:
     """Could one kernel compute both readers of a value, read once?"""
-    if row(a.op).role in _POINTWISE and row(b.op).role in _POINTWISE:
+    if a.row.role in _POINTWISE and b.row.role in _POINTWISE:
         return max(a.type.size, *(x.type.size for x in a.args)) == max(b.type.size, *(x.type.size for x in b.args))
-    return a.op == b.op and row(a.op).role is Role.CONTRACTION and a.args[0] is b.args[0]
+    return a.op == b.op and a.row.role is Role.CONTRACTION and a.args[0] is b.args[0]
 
 
 def _scheduled(graph: Graph, gathered: Sequence[SharedProducts]) -> list[Node]:

@@ -185,7 +185,7 @@ class Space(SummarisedValue):
     def save(self, path: str | Path, target: str | Device = "cpu") -> None:
         """Write the space to the file `path`, in egraph-serialize's JSON: what extraction-gym reads. `ef.load_space`
         reads it. A node costs the seconds of a kernel of its own on `target`."""
-        import_module("eqfuse.extract.space_json").save(self, path, target)  # it prices nodes: a later stop
+        import_module("eqfuse.extract.space_json").save_space(self, path, target)  # it prices nodes: a later stop
 
     def summary(self) -> Summary:
         nodes = f"{count(self.n_nodes, 'node')} of {count(len(self.graph.operators), 'operator')}"

@@ -27,7 +27,7 @@ from eqfuse.gradients.linearise import changes, line_below
 from eqfuse.gradients.rules import calls_inlined
 from eqfuse.gradients.transpose import NoTranspose, cotangents
 from eqfuse.ir.graph import CallArguments, Graph, Node, input_node, substitute
-from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
+from eqfuse.ir.pytree import Structure, paths, tree_leaves, unflatten
 from eqfuse.ir.signature import CallSignature, parameters_of
 from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops.types import TensorType
@@ -100,7 +100,7 @@ class DifferentiatedCall:
         outer = current()
         assert outer is not None
         self.fn, self.what, self.has_aux = fn, what, has_aux
-        leaves, self.structure = flatten(tuple(args[i] for i in chosen))
+        leaves, self.structure = tree_leaves(tuple(args[i] for i in chosen))
         names = self._names(args, chosen)
         self.paths = [p for name, child in zip(names, self.structure.children, strict=True) for p in paths(child, name)]
         for place, child in zip(chosen, self.structure.children, strict=True):
@@ -220,7 +220,7 @@ class ResultTree:
     Python are arrays too: a loss of no terms is 0.0."""
 
     def __init__(self, tree: Any, numbers: bool = False) -> None:
-        leaves, self.structure = flatten(tree)
+        leaves, self.structure = tree_leaves(tree)
         self.paths = paths(self.structure, "result")
         arrays = {i: lift(leaf) for i, leaf in enumerate(leaves) if _is_array(leaf) or (numbers and is_number(leaf))}
         self.nodes = [a.node for a in arrays.values()]
@@ -263,7 +263,7 @@ def lying_as(array: Tracer) -> MemoryLayout | None:
 
 def own_arrays(value: Any) -> Any:
     """`value`, with arrays of its own where they are traced: writing into them changes nobody else's."""
-    leaves, structure = flatten(value)
+    leaves, structure = tree_leaves(value)
     if not any(isinstance(leaf, Tracer) for leaf in leaves):
         return value
     own = [tracer(x.node, x.scalar, lying_as(x)) if isinstance(x, Tracer) else x for x in leaves]
@@ -272,7 +272,7 @@ def own_arrays(value: Any) -> Any:
 
 def nodes_of(what: str, tree: Any, like: Structure, types: Sequence[TensorType]) -> list[Node]:
     """The leaves of `tree`, which nests as `like`, and whose arrays have `types`."""
-    leaves, structure = flatten(tree)
+    leaves, structure = tree_leaves(tree)
     if tree_text(structure) != tree_text(like):
         raise TraceError(f"{what} nest as {tree_text(structure)}, and not as {tree_text(like)}")
     nodes = []

@@ -14,11 +14,11 @@ from eqfuse.dtypes import epsilon, kind
 from eqfuse.errors import GradientError, UnsupportedOp
 from eqfuse.gradients.call import name_of
 from eqfuse.gradients.products import jvp, vjp
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ir.signature import input_names, parameters_of
 
 STEPS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of the sixth order
-STEP = 1e-3  # in units of the direction
+CHANGE = 1e-3  # in units of the direction
 DIFFERENCE_ERROR = 1e-9  # of these, in double precision, and of results of about 1; of others in proportion
 ROUNDING_ERROR = 1e-11  # of these, beside the results they are taken of
 
@@ -32,8 +32,8 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
     where an error is above `rtol` (by default what rounding in the arguments' dtypes explains): the function may have a
     kink nearby.
     """
-    leaves, structure = flatten(args)
-    names = input_names(parameters_of(fun), flatten((args, {}))[1])
+    leaves, structure = tree_leaves(args)
+    names = input_names(parameters_of(fun), tree_leaves((args, {}))[1])
     places = [i for i, leaf in enumerate(leaves) if kind(np.asarray(leaf).dtype) in "fc"]
     if not places:
         raise GradientError(f"ef.check_grad: no argument of {name_of(fun)} is a float or an array of floats")
@@ -42,7 +42,7 @@ def check_grad(fun: Callable[..., Any], *args: Any, rtol: float | None = None, s
 
     def of_leaves(*values: Any) -> tuple[Any, ...]:
         filled = dict(enumerate(leaves)) | dict(zip(places, values, strict=True))
-        results = flatten(fun(*unflatten(structure, list(filled.values()))))[0]
+        results = tree_leaves(fun(*unflatten(structure, list(filled.values()))))[0]
         return tuple([r for r in results if kind(getattr(r, "dtype", np.dtype(bool))) in "fc"])
 
     of_leaves.__name__ = name_of(fun)
@@ -96,9 +96,9 @@ def _differences(
     sizes: list[float] = []
     for times, weight in STEPS:
         for sign in (1, -1):
-            moved = [x + sign * times * STEP * _wide(step) if i == position else x for i, x in enumerate(wide)]
+            moved = [x + sign * times * CHANGE * _wide(step) if i == position else x for i, x in enumerate(wide)]
             results = [_wide(v) for v in fun(*moved)]
-            parts = [v * (sign * weight / STEP) for v in results]
+            parts = [v * (sign * weight / CHANGE) for v in results]
             differences = [a + b for a, b in zip(differences, parts, strict=True)] if differences else parts
             now = [float(np.abs(v).max(initial=0.0)) for v in results]
             sizes = [max(a, b) for a, b in zip(sizes, now, strict=True)] if sizes else now

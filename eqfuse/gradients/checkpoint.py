@@ -15,8 +15,8 @@ from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, differentiated
 from eqfuse.gradients.call import ResultTree, own_arrays
 from eqfuse.ir.graph import Node, topological
-from eqfuse.ir.pytree import flatten
-from eqfuse.ops import Role, row
+from eqfuse.ir.pytree import tree_leaves
+from eqfuse.ops import Role
 
 Policy = Callable[[Node], bool]  # may the value be kept?
 
@@ -37,7 +37,7 @@ class checkpoint_policies:
     @staticmethod
     def dots_saveable(value: Node) -> bool:
         """Those of products and convolutions."""
-        return row(value.op).role is Role.CONTRACTION
+        return value.row.role is Role.CONTRACTION
 
 
 _POLICIES: dict[str, Policy] = {
@@ -79,13 +79,13 @@ def _marked(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     """What `fun` returns; the values that it makes and `policy` does not keep are noted in the trace."""
     trace = current()
     assert trace is not None
-    arrays = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, Tracer)]
+    arrays = [leaf for leaf in tree_leaves((args, kwargs))[0] if isinstance(leaf, Tracer)]
     argument_nodes = [x.node for x in arrays]
     with trace.within("a function that ef.checkpoint marks") as inner:
         inner.differentiated, inner.places = True, trace.places
         own_args, own_kwargs = own_arrays((args, kwargs))
         returned = ResultTree(fun(*own_args, **own_kwargs))
-        after = [leaf.node for leaf in flatten((own_args, own_kwargs))[0] if isinstance(leaf, Tracer)]
+        after = [leaf.node for leaf in tree_leaves((own_args, own_kwargs))[0] if isinstance(leaf, Tracer)]
     outside = {*topological(argument_nodes), *topological(inner.captured)}
     results = [*returned.nodes, *(n for n, before in zip(after, argument_nodes, strict=True) if n is not before)]
     operators = [n for n in topological(results) if n.args and n not in outside and n.op != "stopped"]

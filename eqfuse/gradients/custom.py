@@ -28,7 +28,7 @@ from eqfuse.gradients.expr import filled
 from eqfuse.gradients.row import NoDerivative
 from eqfuse.ir.graph import Body, Graph, Node, node
 from eqfuse.ir.loops import loop_results
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ops.types import TensorType
 
 _ARRAY = object()  # in the place of an array
@@ -100,7 +100,7 @@ class _RuleCall:
                 )
         self.apart = {place: args[place] for place in sorted({place % count for place in rule.nondiff_argnums})}
         self.places = [i for i in range(count) if i not in self.apart]
-        trees = [flatten(args[i]) for i in self.places]
+        trees = [tree_leaves(args[i]) for i in self.places]
         self.structures = [structure for _, structure in trees]
         values = [lift(leaf) for leaves, _ in trees for leaf in leaves if _is_array(leaf)]
         self.leaves = [[_ARRAY if _is_array(leaf) else leaf for leaf in leaves] for leaves, _ in trees]
@@ -116,7 +116,7 @@ class _RuleCall:
         names = [(f"argument {i}", n) for i, n in enumerate(inputs)]
         (self.value,), shared = closed(names, [nodes], {*trace.captured})
         self.takes = [*(v.node for v in values), *shared]
-        apart = {x.node for x in flatten([*self.apart.values()])[0] if isinstance(x, Tracer)}
+        apart = {x.node for x in tree_leaves([*self.apart.values()])[0] if isinstance(x, Tracer)}
         self.said_not_to_change = {i for i, n in enumerate(self.takes) if i >= self.own and n in apart}
 
     def arguments(self, nodes: Sequence[Node]) -> list[Any]:
@@ -177,7 +177,7 @@ class _RuleCall:
             )
         types, cotangents = iter(self.types), []
         for place, leaves, like, ct in zip(self.places, self.leaves, self.structures, returned, strict=True):
-            ct_leaves, structure = flatten(ct)
+            ct_leaves, structure = tree_leaves(ct)
             if ct is not None and tree_text(structure) != tree_text(like):
                 raise TraceError(
                     f"the bwd of {self.name} returns {tree_text(structure)} for argument {place}, which nests as "
@@ -220,7 +220,7 @@ def _is_array(leaf: Any) -> bool:
 
 def _left_alone(value: Any) -> Any:
     """`value`, to whose arrays nobody may write: others than the function may read them later."""
-    leaves, structure = flatten(value)
+    leaves, structure = tree_leaves(value)
     kept = [isinstance(leaf, Tracer) and not leaf.scalar for leaf in leaves]
     if not any(kept):
         return value

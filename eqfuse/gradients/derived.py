@@ -21,7 +21,7 @@ from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.ir.signature import bound_arguments, parameters_of
 
 Compute = Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -68,5 +68,5 @@ class DerivedFunction:
             return []
         candidates = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         free = [p.name for i, p in enumerate(candidates) if i not in chosen and p.name in arguments]
-        leaves = {n: flatten(arguments[n])[0] for n in free}
+        leaves = {n: tree_leaves(arguments[n])[0] for n in free}
         return [n for n in free if all(type(leaf) in NUMBER_KINDS or callable(leaf) for leaf in leaves[n])]

@@ -23,9 +23,9 @@ from eqfuse.gradients.expr import (
     sum_of,
     summed_to,
     where,
-    zeros,
+    zeros_like,
 )
-from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, by_partials, constant, joint
+from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, by_partials, joint, zero_derivative
 from eqfuse.ir.graph import Node
 from eqfuse.ops.types import TensorType
 
@@ -179,7 +179,7 @@ def _scaled(_y: Expr, a: Expr, b: Expr) -> Expr:
 
 
 ROWS: dict[str, DerivativeRow] = {
-    **{name: constant() for name in JUMPING.split()},
+    **{name: zero_derivative() for name in JUMPING.split()},
     "sign": DerivativeRow(_sign_tangent, jumps=True),
     # linear
     "add": DerivativeRow(_sum_tangent, transpose=_sum_transpose, linear=(0, 1)),
@@ -190,8 +190,8 @@ ROWS: dict[str, DerivativeRow] = {
     "where": joint(_choice_transpose, (1, 2)),
     "cast": DerivativeRow(_cast_tangent, transpose=_cast_transpose, linear=(0,)),
     "conj": joint({0: lambda n, ct: conj(ct)}),
-    "real": joint({0: lambda n, ct: complex_of(ct, zeros(ct.node))}),
-    "imag": joint({0: lambda n, ct: complex_of(zeros(ct.node), -ct)}),
+    "real": joint({0: lambda n, ct: complex_of(ct, zeros_like(ct.node))}),
+    "imag": joint({0: lambda n, ct: complex_of(zeros_like(ct.node), -ct)}),
     "complex": joint(_parts_transpose),
     # powers
     "square": by_partials(lambda y, a: a * 2),

@@ -12,15 +12,13 @@ from typing import Any, Union
 
 import numpy as np
 
-from eqfuse.dtypes import ADDED, kind
+from eqfuse.dtypes import FLOAT32, NARROW_FLOATS, kind
 from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.elementwise import UFUNCS, broadcast_shapes, loop_dtypes
 from eqfuse.ops.types import Shape, TensorType
 
 Operand = Union["Expr", float, int, complex, bool]
-NARROW_FLOATS = frozenset({np.dtype(np.float16), *ADDED})  # floats whose sums are taken in float32
-FLOAT32 = np.dtype(np.float32)
 
 
 class Expr:
@@ -101,9 +99,9 @@ def f(op: str, *operands: Operand) -> Expr:
     dtype = next((d for d in dtypes if kind(d) in "fc"), dtypes[0])
     nodes = [o.node if isinstance(o, Expr) else const(o, dtype) for o in operands]
     if op not in UFUNCS:
-        return Expr(tidy.elementwise(op, nodes))
+        return Expr(tidy.tidy_elementwise(op, nodes))
     wanted, result = _loop(op, [n.dtype for n in nodes])
-    value = tidy.elementwise(op, [tidy.cast(n, d) for n, d in zip(nodes, wanted, strict=True)])
+    value = tidy.tidy_elementwise(op, [tidy.cast(n, d) for n, d in zip(nodes, wanted, strict=True)])
     back = kind(result) in "fc" and wanted != [n.dtype for n in nodes]
     return Expr(tidy.cast(value, dtype) if back else value)
 
@@ -141,15 +139,15 @@ def where(condition: Expr, yes: Operand, no: Operand, dtype: np.dtype | None = N
     """`yes` or `no`, numbers as `dtype` where neither is an `Expr`."""
     dtype = dtype or next(v.dtype for v in (yes, no) if isinstance(v, Expr))
     a, b = (v.node if isinstance(v, Expr) else const(v, dtype) for v in (yes, no))
-    return Expr(tidy.elementwise("where", [condition.node, a, b]))
+    return Expr(tidy.tidy_elementwise("where", [condition.node, a, b]))
 
 
 def real(x: Expr) -> Expr:
-    return Expr(tidy.part("real", x.node)) if x.dtype.kind == "c" else x
+    return Expr(tidy.complex_part("real", x.node)) if x.dtype.kind == "c" else x
 
 
 def imag(x: Expr) -> Expr:
-    return Expr(tidy.part("imag", x.node))
+    return Expr(tidy.complex_part("imag", x.node))
 
 
 def complex_of(re: Expr, im: Expr) -> Expr:
@@ -174,7 +172,7 @@ def filled(value: float | complex, type: TensorType) -> Expr:
     return Expr(tidy.broadcast_to(const(value, type.dtype), type.shape))
 
 
-def zeros(like: Node) -> Expr:
+def zeros_like(like: Node) -> Expr:
     return filled(0, like.type)
 
 

@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.gradients.call import DifferentiatedCall, argument_places, name_of, own_inputs
 from eqfuse.gradients.derived import DerivedFunction
-from eqfuse.gradients.expr import Expr, filled, reshape, transpose, zeros
+from eqfuse.gradients.expr import Expr, filled, reshape, transpose, zeros_like
 from eqfuse.gradients.rules import refuse_forward
 from eqfuse.ir.graph import Node, const, substitute
 
@@ -78,9 +78,9 @@ def _by_columns(call: DifferentiatedCall) -> list[list[Node]]:
     changes = call.changes(steps)
     refuse_forward(call.what, [t for t in changes if t is not None])
     pairs = zip(changes, call.result.nodes, strict=True)
-    tangents = [zeros(n).node if t is None else t for t, n in pairs]
+    tangents = [zeros_like(n).node if t is None else t for t, n in pairs]
     for step in steps:
-        others = {s: zeros(s).node for s in steps if s is not step}
+        others = {s: zeros_like(s).node for s in steps if s is not step}
         alone = substitute(call.back(tangents), others)
         for row, column in zip(rows, _mapped(step, alone), strict=True):
             lead = step.type.rank

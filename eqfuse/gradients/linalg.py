@@ -28,7 +28,7 @@ from eqfuse.gradients.expr import (
     summed_to,
     swapped,
     where,
-    zeros,
+    zeros_like,
 )
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint, refused
 from eqfuse.ir.graph import Node, const, node
@@ -137,9 +137,9 @@ def _change_of_log(inverse: Expr, change: Node) -> Expr:
 def _changes_of_slogdet(inverse: Expr, sign: Expr, change: Node) -> list[Expr]:
     of_log = _change_of_log(inverse, change)
     if sign.dtype.kind != "c":
-        return [zeros(sign.node), of_log]
+        return [zeros_like(sign.node), of_log]
     part = real(of_log)
-    return [sign * complex_of(zeros(part.node), imag(of_log)), part]
+    return [sign * complex_of(zeros_like(part.node), imag(of_log)), part]
 
 
 def _inv_slogdet_tangent(n: Node, d: Changes) -> Node | None:

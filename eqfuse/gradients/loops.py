@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqfuse.dtypes import FLOAT32, NARROW_FLOATS
 from eqfuse.frontends.numpy.origins import body_inputs
-from eqfuse.gradients.expr import FLOAT32, NARROW_FLOATS, Expr, cast, filled, zeros
+from eqfuse.gradients.expr import Expr, cast, filled, zeros_like
 from eqfuse.gradients.row import Changes, DerivativeRow, refused
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node, substitute, topological
 from eqfuse.ir.loops import loop_results, result_number
@@ -38,7 +39,7 @@ def _changing(inputs: Sequence[Node]) -> list[Node]:
 
 
 def _or_zeros(changes: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
-    return [zeros(n).node if d is None else d for d, n in zip(changes, like, strict=True)]
+    return [zeros_like(n).node if d is None else d for d, n in zip(changes, like, strict=True)]
 
 
 def _fixpoint(
@@ -123,7 +124,7 @@ def _scan_changes(n: Node, d: Changes, linearise: Linearise) -> tuple[list[Node 
     used = set(topological(outputs))  # type: ignore[arg-type]
     read = [carry for carry in p.carries if carry in used]
     stacks, instead = _stacked(n, p, made_of, read)
-    carries = {steps[p.carries[i]]: d[i] or zeros(p.carries[i]).node for i in changing}
+    carries = {steps[p.carries[i]]: d[i] or zeros_like(p.carries[i]).node for i in changing}
     rows = {steps[r]: x for r, x in zip(p.rows, d[c : c + s], strict=True) if x is not None}
     rows |= dict(zip(read, stacks, strict=True)) | dict(zip(p.rows, p.arrays, strict=True))
     shared = {steps[r]: x for r, x in zip(p.shared, d[c + s :], strict=True) if x is not None}
@@ -161,7 +162,7 @@ def _scan_transpose(
     cotangents = transpose(results_read, [*p.carries, *rows, *summed], [*after, *stack_cotangents])
     sums = [input_node(f"sum {i}", TensorType(_wide(r), r.shape)) for i, r in enumerate(summed)]
     added = [(Expr(a) + cast(Expr(x), a.dtype)).node for a, x in zip(sums, cotangents[c + len(rows) :], strict=True)]
-    begin = [(cts[i] if i in cts else zeros(x)).node for i, x in enumerate(p.carries)]
+    begin = [(cts[i] if i in cts else zeros_like(x)).node for i, x in enumerate(p.carries)]
     carries = dict(zip(after, begin, strict=True)) | {a: filled(0, a.type).node for a in sums}
     row_arrays = dict(zip(p.rows, p.arrays, strict=True))
     stacks = {g: cts[j].node for g, j in zip(stack_cotangents, stacked, strict=True)}
@@ -200,7 +201,7 @@ def _joint_changes(
     for condition in bodies[:-1]:
         renamed = substitute(condition.outputs, dict(zip(condition.inputs, inside, strict=True)))
         joint_bodies.insert(0, _body(renamed, **groups))
-    begin = [of_args[i] or zeros(carries[i]).node for i in changing]
+    begin = [of_args[i] or zeros_like(carries[i]).node for i in changing]
     rest = [x for x in of_args[c:] if x is not None]
     args = (*n.args[: bounds + c], *begin, *n.args[bounds + c :], *rest)
     joint = loop_results(node(n.op, args, (*joint_bodies, c + len(changing))))

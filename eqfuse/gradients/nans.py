@@ -20,8 +20,7 @@ from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Body, Graph, Node, values_of
 from eqfuse.ir.loops import result_number
-from eqfuse.ir.pytree import flatten, unflatten
-from eqfuse.ops import row
+from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ops.loops import LOOPS
 
 _active: ContextVar[bool] = ContextVar("_active", default=False)
@@ -54,7 +53,7 @@ def nan_checked(
     token = _active.set(False)
     try:
         result = call(*args, **kwargs)
-        if any(_is_nan(x) for x in flatten((result, args, kwargs))[0]):
+        if any(_is_nan(x) for x in tree_leaves((result, args, kwargs))[0]):
             _blame(fn, static, *before)
     finally:
         _active.reset(token)
@@ -62,7 +61,7 @@ def nan_checked(
 
 
 def _copied(tree: Any) -> Any:
-    leaves, structure = flatten(tree)
+    leaves, structure = tree_leaves(tree)
     return unflatten(structure, [x.copy() if isinstance(x, np.ndarray) else x for x in leaves])
 
 
@@ -166,7 +165,7 @@ def _within(loop: Node, result: int, values: dict[Node, Any], origins: Origins) 
     """What makes the first NaN of the `result` of a loop or a choice, whose arguments are none; by its steps, from that
     with the NaN back to those with the carries of which it was made."""
     bodies = [_BodyWatch(a) if isinstance(a, Body) else a for a in loop.attrs]
-    row(loop.op).meaning(*(values[a] for a in loop.args), *bodies)
+    loop.row.meaning(*(values[a] for a in loop.args), *bodies)
     body = next(b for b in bodies if isinstance(b, _BodyWatch) and result in b.first)
     before = body.steps
     while body.first.get(result, (before, ()))[0] < before:

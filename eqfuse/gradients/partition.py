@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
 from eqfuse.ir.graph import Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 Cost = Callable[[Node], float]
-CHEAP = (Role.ELEMENTWISE, Role.VIEW, Role.PIECES)  # what fuses into any reader
+CHEAP_ROLES = (Role.ELEMENTWISE, Role.VIEW, Role.PIECES)  # what fuses into any reader
 
 
 def nbytes(n: Node) -> float:
@@ -32,7 +32,7 @@ def free(_n: Node) -> float:
 
 
 def free_if_cheap(n: Node) -> float:
-    return 0.0 if row(n.op).role in CHEAP else math.inf
+    return 0.0 if n.row.role in CHEAP_ROLES else math.inf
 
 
 POLICIES: Mapping[str, tuple[Cost, Cost]] = {  # of keeping, of computing again: in bytes, the arguments' are there
@@ -59,7 +59,7 @@ def computed_again(read: Sequence[Node], keep: Cost, again: Cost, marked: Collec
 
 def _is_view(n: Node) -> bool:
     """Does it show all of its argument, or repeat it? Such a one is the argument, not a value to keep."""
-    return row(n.op).role is Role.VIEW and n.type.size >= n.args[0].type.size
+    return n.row.role is Role.VIEW and n.type.size >= n.args[0].type.size
 
 
 class _Flow:

@@ -16,7 +16,7 @@ from eqfuse.frontends.numpy.tracer import wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.call import DifferentiatedCall, name_of, nodes_of, own_inputs
 from eqfuse.gradients.derived import DerivedFunction
-from eqfuse.gradients.expr import zeros
+from eqfuse.gradients.expr import zeros_like
 from eqfuse.gradients.linearise import reaching
 from eqfuse.gradients.partition import POLICIES, Cost, computed_again
 from eqfuse.gradients.rules import refuse_forward
@@ -50,7 +50,7 @@ def tangents_of(call: DifferentiatedCall, tangents: Sequence[Node]) -> list[Node
     steps = call.steps()
     changes = call.changes(steps)
     refuse_forward(call.what, [t for t in changes if t is not None])
-    outputs = [zeros(n).node if t is None else t for t, n in zip(changes, call.result.nodes, strict=True)]
+    outputs = [zeros_like(n).node if t is None else t for t, n in zip(changes, call.result.nodes, strict=True)]
     return [*substitute(call.back(outputs), dict(zip(steps, tangents, strict=True)))]
 
 

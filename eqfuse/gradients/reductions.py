@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import Expr, cast, flipped, later, reshape, rows_along, spread_to, sum_over
-from eqfuse.gradients.row import Changes, DerivativeRow, constant, joint
+from eqfuse.gradients.row import Changes, DerivativeRow, joint, zero_derivative
 from eqfuse.ir.graph import Node, const, node
 
 
@@ -66,5 +66,5 @@ ROWS: dict[str, DerivativeRow] = {
     "prod": DerivativeRow(_product_tangent),
     "max": DerivativeRow(_extreme_tangent),
     "min": DerivativeRow(_extreme_tangent),
-    **{name: constant() for name in ("any", "all", "argmax", "argmin")},
+    **{name: zero_derivative() for name in ("any", "all", "argmax", "argmin")},
 }

@@ -62,7 +62,7 @@ def refused(why: str) -> DerivativeRow:
     return DerivativeRow(tangent, refuses=why)
 
 
-def constant() -> DerivativeRow:
+def zero_derivative() -> DerivativeRow:
     """Of an operator whose result changes by jumps alone, or is no number that changes: its derivative is zero."""
     return DerivativeRow(jumps=True)
 

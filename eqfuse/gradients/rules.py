@@ -14,7 +14,7 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import UnsupportedOp
 from eqfuse.frontends.numpy.origins import note_instead
 from eqfuse.gradients.expr import Expr, filled
-from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, constant
+from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, zero_derivative
 from eqfuse.ir.graph import Body, Graph, Node, node, substitute, topological
 from eqfuse.ir.loops import loop_results
 
@@ -95,7 +95,7 @@ def _transpose(n: Node, cts: Mapping[int, Expr], linear: set[int], _transpose: A
 
 
 ROWS: dict[str, DerivativeRow] = {
-    "stopped": constant(),
+    "stopped": zero_derivative(),
     "custom_call": DerivativeRow(several=_changes),
     "custom_change": DerivativeRow(several=_no_change, transpose_several=_transpose),
 }

@@ -6,11 +6,11 @@ import numpy as np
 
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import Expr, cast, reshape, where
-from eqfuse.gradients.row import Changes, DerivativeRow, constant, refused
+from eqfuse.gradients.row import Changes, DerivativeRow, refused, zero_derivative
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.sorting import INDEX_DTYPE
 
-PLACES = "argsort argpartition lexsort searchsorted digitize isin nanargmax nanargmin"
+OF_PLACES = "argsort argpartition lexsort searchsorted digitize isin nanargmax nanargmin"
 
 
 def _sorted_tangent(n: Node, d: Changes) -> Node | None:
@@ -49,7 +49,7 @@ def _edges(n: Node) -> Node:
 
 
 ROWS: dict[str, DerivativeRow] = {
-    **{name: constant() for name in PLACES.split()},
+    **{name: zero_derivative() for name in OF_PLACES.split()},
     "sort": DerivativeRow(_sorted_tangent),
     "partition": DerivativeRow(_parted_tangent),
     "bincount": DerivativeRow(_weights_tangent, transpose=_weights_transpose, linear=(1,)),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from eqfuse.gradients.expr import Expr, cast, complex_of, f, filled, imag, real, where
-from eqfuse.gradients.row import DerivativeRow, NoDerivative, Partial, by_partials, constant, refused
+from eqfuse.gradients.row import DerivativeRow, NoDerivative, Partial, by_partials, refused, zero_derivative
 from eqfuse.gradients.series import kolmogorov, reciprocal_gamma, trigamma
 from eqfuse.ir.graph import Node
 
@@ -302,7 +302,7 @@ _OF_GAMMA: dict[str, DerivativeRow] = {
     "gamma": _one(lambda y, x: y * _digamma(x)),
     "gammaln": _one(lambda y, x: _digamma(x)),
     "rgamma": _one(reciprocal_gamma, {_FAR: 0}),
-    "gammasgn": constant(),
+    "gammasgn": zero_derivative(),
     "beta": by_partials(
         lambda y, a, b: y * (_digamma(a) - _digamma(a + b)), lambda y, a, b: y * (_digamma(b) - _digamma(a + b))
     ),

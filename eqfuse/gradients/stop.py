@@ -7,12 +7,12 @@ from typing import Any
 from eqfuse.frontends.numpy.tracer import Tracer
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.functions import stopped
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 
 
 def stop_gradient(x: Any) -> Any:
     """`x`, an array or a container of arrays, through which no derivative goes."""
-    leaves, structure = flatten(x)
+    leaves, structure = tree_leaves(x)
     if not any(isinstance(leaf, Tracer) for leaf in leaves):
         return x
     trace = current()

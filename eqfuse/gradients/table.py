@@ -26,11 +26,13 @@ from eqfuse.gradients import (
 )
 from eqfuse.gradients.row import DerivativeRow
 
-FAMILIES = (
+DERIVATIVE_FAMILIES = (
     elementwise, special, reductions, views, updates, contractions, windows, scans, sorting, statistics, signal, linalg,
     fft, loops,
 )  # fmt: skip
-DERIVATIVES: dict[str, DerivativeRow] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
+DERIVATIVES: dict[str, DerivativeRow] = {
+    name: row for family in DERIVATIVE_FAMILIES for name, row in family.ROWS.items()
+}
 
 
 def derivative(op: str) -> DerivativeRow:

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from eqfuse.dtypes import FLOAT32, NARROW_FLOATS
 from eqfuse.errors import OptionError, TraceError
 from eqfuse.frontends.numpy.carries import tree_text
 from eqfuse.gradients.call import parameters
-from eqfuse.gradients.expr import FLOAT32, NARROW_FLOATS
 from eqfuse.gradients.grad import value_and_grad
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 
 
 class Optimiser(Protocol):
@@ -61,13 +61,13 @@ def _signature(loss: Callable[..., Any]) -> inspect.Signature | None:
 
 def _mapped(fn: Callable[..., Any], first: Any, *others: Any) -> Any:
     """`first` with ``fn(x, *those of others)`` in the place of each array ``x``."""
-    leaves, structure = flatten(first)
-    return unflatten(structure, [fn(*each) for each in zip(leaves, *(flatten(o)[0] for o in others), strict=True)])
+    leaves, structure = tree_leaves(first)
+    return unflatten(structure, [fn(*each) for each in zip(leaves, *(tree_leaves(o)[0] for o in others), strict=True)])
 
 
 def _refuse_other(what: str, state: Any, like: Any) -> None:
     """TraceError unless `state` nests as `like`."""
-    structure, wanted = (tree_text(flatten(tree)[1]) for tree in (state, like))
+    structure, wanted = (tree_text(tree_leaves(tree)[1]) for tree in (state, like))
     if structure != wanted:
         raise TraceError(
             f"the state of {what} nests as {structure}, and not as {wanted}: the first state is init(params) of this "

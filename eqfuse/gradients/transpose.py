@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqfuse.frontends.numpy.origins import note_derived
-from eqfuse.gradients.expr import Expr, sum_of, zeros
+from eqfuse.gradients.expr import Expr, sum_of, zeros_like
 from eqfuse.gradients.linearise import reaching
 from eqfuse.gradients.row import DerivativeRow
 from eqfuse.gradients.table import derivative
@@ -58,7 +58,7 @@ def cotangents(results: Sequence[Node | None], sources: Sequence[Node], seeds: S
             assert part.node.type == n.args[position].type, f"the transpose of {n.op} gives {part.node.type}"
             waiting.setdefault(n.args[position], []).append(part)
             readers[n.args[position]] = n
-    return [(summed(s) if s in waiting else zeros(s)).node for s in sources]
+    return [(summed(s) if s in waiting else zeros_like(s)).node for s in sources]
 
 
 def _of_arguments(n: Node, row: DerivativeRow, whole: dict[int, Expr], linear: set[int]) -> dict[int, Expr]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, cast, filled, flipped, later, reshape, sum_of, where, zeros
+from eqfuse.gradients.expr import Expr, cast, filled, flipped, later, reshape, sum_of, where, zeros_like
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint
 from eqfuse.gradients.views import added, from_start, slice_node
 from eqfuse.ir.graph import Node, const, node
@@ -33,7 +33,7 @@ def _scatter_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None and d[2] is None:
         return None
     if mode in _ADDING:
-        return n.over([zeros(x).node if d[0] is None else d[0], indices, d[2] or zeros(values).node])
+        return n.over([zeros_like(x).node if d[0] is None else d[0], indices, d[2] or zeros_like(values).node])
     if mode in _EXTREMES:
         return _of_extremes(n, d[0], d[2]).node
     if mode not in _FACTORS:
@@ -107,7 +107,7 @@ def _scatter_transpose(n: Node, position: int, ct: Expr) -> Expr:
     if position == 0 and mode in _FACTORS:
         return Expr(n.over([ct.node, indices, values]))
     if position == 0:
-        return Expr(n.over([ct.node, indices, zeros(values).node])) if mode == "set" else ct
+        return Expr(n.over([ct.node, indices, zeros_like(values).node])) if mode == "set" else ct
     taken = cast(_taken(ct.node, indices, axis), values.dtype)
     if mode == "set" and not are_distinct(indices, x.shape[axis]):
         written = _written_last(indices, x.shape[axis], values.type.rank - (x.type.rank + axis))

@@ -6,10 +6,9 @@ from itertools import accumulate
 
 import numpy as np
 
+from eqfuse.dtypes import FLOAT32, NARROW_FLOATS
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import (
-    FLOAT32,
-    NARROW_FLOATS,
     Expr,
     cast,
     filled,
@@ -20,7 +19,7 @@ from eqfuse.gradients.expr import (
     transpose,
     where,
 )
-from eqfuse.gradients.row import DerivativeRow, constant, joint
+from eqfuse.gradients.row import DerivativeRow, joint, zero_derivative
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.types import Shape, TensorType
 
@@ -148,5 +147,5 @@ ROWS: dict[str, DerivativeRow] = {
     "pad": joint({0: _inside, 1: _border}),
     "take": joint({0: _untaken}, (0,)),
     "take_along_axis": joint({0: _untaken_along}, (0,)),
-    "bitcast": constant(),
+    "bitcast": zero_derivative(),
 }

@@ -104,7 +104,7 @@ class Correspondence:
     def _counterpart(self, n: Node) -> Node:
         if n.op == "const":
             return node("const", (), (self._literals.get(n.literal, n.literal),))
-        names = row(n.op).attrs
+        names = n.row.attrs
         attrs = [a if name in NO_EXTENTS else self._attribute(a) for name, a in zip(names, n.attrs, strict=True)]
         return node(n.op, (self._nodes[a] for a in n.args), attrs)
 

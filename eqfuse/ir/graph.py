@@ -157,6 +157,11 @@ def topological(outputs: Iterable[Node]) -> list[Node]:
     return order
 
 
+def depends_on(n: Node, part: Node) -> bool:
+    """Is `part` computed for `n`, or `n` itself?"""
+    return part in topological((n,))
+
+
 class CallArguments(NamedTuple):
     """The arguments of a call: one array per input of the graph, and the values of its Python numbers."""
 
@@ -212,9 +217,7 @@ class Graph(SummarisedValue):
 
     def with_inputs(self) -> Graph:
         """The graph of these outputs whose inputs are those that they need, as they are met."""
-        graph = Graph(tuple([n for n in self.nodes if n.op == "input"]), self.outputs)
-        vars(graph)["nodes"] = self.nodes
-        return graph
+        return Graph(tuple([n for n in self.nodes if n.op == "input"]), self.outputs)
 
     @cached_property
     def operators(self) -> tuple[Node, ...]:
@@ -295,7 +298,7 @@ class Body:
 
     @cached_property
     def flops(self) -> int:
-        return sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in self.graph.nodes)
+        return sum(n.row.flops([a.type for a in n.args], n.type, n.attrs) for n in self.graph.nodes)
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         """The outputs of the graph, as its evaluator finds them."""
@@ -317,7 +320,7 @@ def values_of(graph: Graph, values: dict[Node, np.ndarray]) -> dict[Node, np.nda
     """`values`, those of the inputs, and those of all other nodes of `graph`: one NumPy call per node."""
     for n in graph.nodes:
         if n not in values:
-            values[n] = asarray(row(n.op).meaning(*(values[a] for a in n.args), *n.attrs))
+            values[n] = asarray(n.row.meaning(*(values[a] for a in n.args), *n.attrs))
     return values
 
 
@@ -327,7 +330,7 @@ def checked_graph(graph: Graph) -> Graph:
     for n in graph.nodes:
         if n.op == "input" and n not in declared:
             raise ShapeError(f"the graph reads {n.attr('name')!r}, which is not among its inputs")
-        derived = row(n.op).type([a.type for a in n.args], n.attrs)
+        derived = n.row.type([a.type for a in n.args], n.attrs)
         if derived != n.type:
             raise ShapeError(f"{n.op}: the node says {n.type}, its arguments give {derived}")
     return graph

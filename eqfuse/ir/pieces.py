@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from eqfuse.ir.graph import Node, node
-from eqfuse.ops import Role, row
-from eqfuse.ops.types import Shape
+from eqfuse.ops import Role
+from eqfuse.ops.types import Shape, with_entry
 from eqfuse.ops.updates import Ranges
 
 Pieces = tuple[Node, ...]
@@ -53,7 +53,7 @@ def _arguments(group: Pieces, axis: int) -> list[Node | Pieces]:
     where there is no such operator."""
     first = group[0]
     same = all((n.op, n.attrs, len(n.args)) == (first.op, first.attrs, len(first.args)) for n in group)
-    if row(first.op).role is not Role.ELEMENTWISE or not same:
+    if first.row.role is not Role.ELEMENTWISE or not same:
         return []
     extents, arguments = [n.shape[axis] for n in group], list[Node | Pieces]()
     for args in zip(*[n.args for n in group], strict=True):
@@ -67,14 +67,8 @@ def _arguments(group: Pieces, axis: int) -> list[Node | Pieces]:
 
 
 def _fit(args: Pieces, axis: int) -> bool:
-    shapes = {(a.dtype, *_with(a.shape, axis, 0)) for a in args if a.type.rank >= -axis}
+    shapes = {(a.dtype, *with_entry(a.shape, axis, 0)) for a in args if a.type.rank >= -axis}
     return len(shapes) == 1 and all(a.type.rank >= -axis for a in args)
-
-
-def _with(shape: Shape, axis: int, extent: int) -> Shape:
-    """`shape` with another extent along the negative `axis`."""
-    position = len(shape) + axis
-    return (*shape[:position], extent, *shape[position + 1 :])
 
 
 def viewed(view: Node, whole: Shape, concat: Node) -> tuple[list[PieceView], int] | None:
@@ -95,7 +89,7 @@ def viewed(view: Node, whole: Shape, concat: Node) -> tuple[list[PieceView], int
     if view.op == "broadcast_to":
         shape, full = _lifted(concat.shape, len(attr)), _lifted(whole, len(attr))
         target = tuple(t if n == m else n for t, n, m in zip(attr, shape, full, strict=True))
-        return [(p, node("broadcast_to", (p,), (_with(target, axis, p.shape[axis]),))) for p in concat.args], axis
+        return [(p, node("broadcast_to", (p,), (with_entry(target, axis, p.shape[axis]),))) for p in concat.args], axis
     return None
 
 

@@ -48,7 +48,7 @@ class Static:
     """Marks the structure of a value that is no array (a string, None, a dtype): kept, compared and given back."""
 
 
-def flatten(tree: Any) -> tuple[list[Any], Structure]:
+def tree_leaves(tree: Any) -> tuple[list[Any], Structure]:
     """The leaves of `tree`, left to right, and its structure."""
     leaves: list[Any] = []
     return leaves, _flatten(tree, leaves)

@@ -19,7 +19,7 @@ from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ops import row
 from eqfuse.ops.approximation import SAFE, Approximation, ErrorModel, Operation
-from eqfuse.ops.error_bounds import PRODUCTS, SUMS, WITH_ROUNDING, error_bound
+from eqfuse.ops.error_bounds import PRODUCTS, SUM_OPERATORS, WITH_ROUNDING, error_bound
 from eqfuse.ops.row import Role, Rounding
 
 ULPS = 4  # how far NumPy's functions are from the reals at most, in units in the last place
@@ -54,9 +54,9 @@ def _error(s: Operation) -> np.ndarray:
 
 def _rounding(s: Operation, error: np.ndarray) -> np.ndarray:
     """What rounding the result adds."""
-    unit = s.unit if row(s.node.op).rounding is Rounding.ONCE else s.unit * 2 * ULPS
+    unit = s.unit if s.node.row.rounding is Rounding.ONCE else s.unit * 2 * ULPS
     size = s.result.magnitude + np.where(np.isinf(error), 0.0, error)
-    lost = 0.0 if s.least or s.node.op in SUMS else s.underflow
+    lost = 0.0 if s.least or s.node.op in SUM_OPERATORS else s.underflow
     return np.where(_keeps_digits(s), 0.0, unit * size) + lost
 
 
@@ -84,7 +84,7 @@ def _limited(s: Operation, error: np.ndarray) -> Approximation:
 
 def _undefined(s: Operation) -> Any:
     """Where a function of elements is NaN, though no argument is."""
-    if not s.floating or row(s.node.op).role is not Role.ELEMENTWISE:
+    if not s.floating or s.node.row.role is not Role.ELEMENTWISE:
         return False
     undefined = np.isnan(s.result.wide)
     if not undefined.any():

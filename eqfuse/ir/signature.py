@@ -18,7 +18,7 @@ from numpy.lib.array_utils import byte_bounds
 from eqfuse.errors import ArgumentError, OptionError, ShapeError, TraceError
 from eqfuse.ir.arithmetic import Arithmetic
 from eqfuse.ir.graph import CallArguments
-from eqfuse.ir.pytree import LEAF, LEAVES, Structure, flatten, paths, unflatten
+from eqfuse.ir.pytree import LEAF, LEAVES, Structure, paths, tree_leaves, unflatten
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.machine.device_arrays import bounds, dlpack_device
 
@@ -47,7 +47,7 @@ class CallSignature:
         if not kwargs and len(args) == self._arrays and LEAVES.issuperset(map(type, args)):
             return [*args]
         (positional, named), _ = split_static(self.parameters, self.static, args, kwargs or {})
-        leaves, structure = flatten((positional, named))
+        leaves, structure = tree_leaves((positional, named))
         if structure != self.arguments:
             raise ShapeError(
                 f"the arguments nest differently than when the program was traced: {_described(structure)} instead of "

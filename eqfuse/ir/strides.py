@@ -63,7 +63,7 @@ def view_of(array: np.ndarray, steps: Sequence[ViewStep]) -> np.ndarray | None:
     """The view `steps` of an array. None where NumPy would have to copy."""
     for op, attr in steps:
         if op in ("reshape", "squeeze", "flat"):
-            view = reshaped(array, attr)
+            view = reshaped_view(array, attr)
         elif op == "take":
             view = _picked(array, attr)
         else:
@@ -74,7 +74,7 @@ def view_of(array: np.ndarray, steps: Sequence[ViewStep]) -> np.ndarray | None:
     return array
 
 
-def reshaped(array: np.ndarray, shape: Shape) -> np.ndarray | None:
+def reshaped_view(array: np.ndarray, shape: Shape) -> np.ndarray | None:
     """`array` in another shape; None where NumPy would have to copy."""
     try:
         return np.reshape(array, shape, copy=False)

@@ -32,7 +32,7 @@ from eqfuse.kinds import (
 )  # fmt: skip
 from eqfuse.kinds.kind import KINDS, Kind, kind_of
 from eqfuse.kinds.seams import seams_of
-from eqfuse.kinds.state import Call, State, leaf, runs_of
+from eqfuse.kinds.state import Call, State, leaf, runs_after
 from eqfuse.ops import Role
 from eqfuse.ops import row as op_row
 from eqfuse.ops.types import TensorType
@@ -98,7 +98,7 @@ def join(
 
 
 def _completed(state: State, call: Call, mapped: bool) -> State:
-    runs, mapped = runs_of(call), mapped or state.mapped
+    runs, mapped = runs_after(call), mapped or state.mapped
     seams = seams_of(call) if mapped and not state.seams else state.seams
     same = (state.runs, state.mapped, state.seams) == (runs, mapped, seams)
     return state if same else replace(state, runs=runs, mapped=mapped, seams=seams)

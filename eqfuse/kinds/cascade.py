@@ -16,14 +16,14 @@ import numpy as np
 
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute, topological
 from eqfuse.kinds.softmax import EXPONENTIALS, made_alike
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
 
 Factors = tuple[Node, ...]  # factors, in the order of the body
 Sum = dict[Factors, Node | None]  # products of what a part knows, and what each is multiplied by; None: by 1
 
 TOP, BOTTOM, CENTRE = "max", "min", "mean"
-LOWEST = {TOP: -np.inf, BOTTOM: np.inf}
+NO_EXTREME = {TOP: -np.inf, BOTTOM: np.inf}
 NEGATED = {TOP: BOTTOM, BOTTOM: TOP, CENTRE: CENTRE}
 HIGHEST_POWER = 4  # of which the moments of two parts are joined
 
@@ -73,7 +73,7 @@ def cascade_of(body: Graph) -> Cascade | None:
 
 
 def _is_reduction(n: Node) -> bool:
-    return row(n.op).role is Role.REDUCTION
+    return n.row.role is Role.REDUCTION
 
 
 def _number(n: Node) -> float | None:
@@ -239,7 +239,7 @@ class _CascadeBuilder:
         part = self.parts[r]
         if r.op == "sum":
             return self.extrapolated(r)
-        nothing = node("equal", (part, self.constant(LOWEST[r.op])))
+        nothing = node("equal", (part, self.constant(NO_EXTREME[r.op])))
         return node("where", (nothing, self.constant(0), part))
 
 

@@ -19,7 +19,7 @@ from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
 NAME = "contract"
-PRODUCTS = "eqfuse.emit.cuda.scheduling.contract:contract_schedule"
+CUDA_PRODUCTS = "eqfuse.emit.cuda.scheduling.contract:contract_schedule"
 
 
 def accept(call: Call) -> State | str | None:
@@ -113,6 +113,6 @@ def merge(a: State, b: State) -> State | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS, "cuda": PRODUCTS}, emitters=EMITTERS, merge=merge,
+    NAME, accept, schedules={"numpy": FUSED, "c": OWN_PRODUCTS, "cuda": CUDA_PRODUCTS}, emitters=EMITTERS, merge=merge,
     repeats=True, colour="#e58a8a",
 )  # fmt: skip

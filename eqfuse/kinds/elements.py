@@ -24,7 +24,7 @@ PARTIAL = frozenset(op.name for op in TABLE.values() if op.partial or op.maps)  
 IndexRanges = tuple[range, ...]  # along each axis, ascending
 ReadRegion = IndexRanges | int  # a number of elements where they are no box
 MOST_REGIONS = 64  # of a value that is computed; beyond, all of it is
-MOST_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
+COUNTED_CELLS = 1 << 16  # of the grid on which overlapping boxes are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def _united(boxes: Sequence[IndexRanges], most: int) -> int:
         steps = {r.step for r in ranges if len(r) > 1}
         ends = {e for r in ranges if r for e in (r[0], r[-1] + 1)}
         cells.append(np.array(sorted(ends)) if steps <= {1} else np.arange(min(ends), max(ends) + 1))
-    if math.prod(map(len, cells)) > MOST_CELLS:
+    if math.prod(map(len, cells)) > COUNTED_CELLS:
         return most
     grid = np.zeros(tuple(len(c) - 1 for c in cells), np.bool_)
     for box in boxes:

@@ -18,7 +18,7 @@ from eqfuse.ops.updates import is_narrow, uncovered
 NAME = "map"
 MAPS = "eqfuse.emit.cuda.scheduling.map:map_schedule"
 MOST_PIECES = 16  # along an axis: beyond, the text that finds the piece takes longer than a library call
-MOST_CELLS = 32  # of pieces along several axes: the inside of an array of three and its borders are 27
+PIECES_CELLS = 32  # of pieces along several axes: the inside of an array of three and its borders are 27
 
 
 def accept(call: Call) -> State | str | None:
@@ -68,8 +68,8 @@ def _updated(call: Call) -> State | str | None:
         return "most of its values are in memory: what makes them may write them where they stay"
     seams = seams_of(call)
     along = [*map(len, pieces(shape, seams))]
-    if max(along, default=1) > MOST_PIECES or math.prod(along) > MOST_CELLS:
-        return f"a kernel joins {MOST_PIECES} pieces along an axis at most, and {MOST_CELLS} in all"
+    if max(along, default=1) > MOST_PIECES or math.prod(along) > PIECES_CELLS:
+        return f"a kernel joins {MOST_PIECES} pieces along an axis at most, and {PIECES_CELLS} in all"
     return State(NAME, shape, shape, mapped=True, seams=seams)
 
 

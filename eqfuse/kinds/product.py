@@ -25,7 +25,7 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
 from eqfuse.ir.graph import Graph, Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
 
 
@@ -55,9 +55,9 @@ TILES = {
 }  # fmt: skip
 PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
 UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
-MOST_BLOCKS = 2**31 - 1  # of one launch
+LAUNCH_BLOCKS = 2**31 - 1  # of one launch
 WIDEST_ROWS = 128  # elements of the rows that a kernel of two products keeps on chip
-SMALL = ("float16", "bfloat16")
+HALF_DTYPES = ("float16", "bfloat16")
 TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes both 16-bit types
 
 
@@ -85,7 +85,7 @@ class Product:
 
     def again(self, size: int, device: Device) -> float:
         """How often a prologue on an operand of `size` elements is computed for each of them."""
-        return self.loads(tile_for(self, device)) / max(size, 1)
+        return self.loads(fastest_tile(self, device)) / max(size, 1)
 
     def loads(self, tile: Tile) -> int:
         """Elements loaded of the operand that may have a prologue: the windows, or the left one of two matrices."""
@@ -117,7 +117,7 @@ def product_of(
 
 def widened(op: str, source: np.dtype, result: np.dtype) -> str:
     """The 16-bit float type of an argument that `op` widens to float32, which also holds a product of two exactly."""
-    return source.name if op == "cast" and source.name in SMALL and result.name == "float32" else ""
+    return source.name if op == "cast" and source.name in HALF_DTYPES and result.name == "float32" else ""
 
 
 def narrowed(node: Node, device: Device) -> tuple[Node, Node]:
@@ -131,7 +131,7 @@ def narrowed(node: Node, device: Device) -> tuple[Node, Node]:
 def _unwidened(n: Node) -> Node | None:
     """What `n`, or what it is a view of, is widened from, as `n` has it."""
     views = []
-    while row(n.op).role is Role.VIEW:
+    while n.row.role is Role.VIEW:
         views.append(n)
         (n,) = n.args
     if not (n.args and widened(n.op, n.args[0].dtype, n.dtype)):
@@ -143,7 +143,7 @@ def _unwidened(n: Node) -> Node | None:
 
 
 def has_tensor_cores(dtype: str, device: Device) -> bool:
-    return dtype in SMALL and device.tiles_products and device.compute_capability >= TENSOR_CORES
+    return dtype in HALF_DTYPES and device.tiles_products and device.compute_capability >= TENSOR_CORES
 
 
 def has_form(dtype: str) -> bool:
@@ -155,11 +155,11 @@ def has_template(product: Product, device: Device) -> bool:
     """Does the template compute it, in one launch?"""
     if not has_form(product.dtype):
         return False
-    tile = tile_for(product, device)
-    return product.batch * -(-product.rows // tile.rows) * -(-product.columns // tile.columns) <= MOST_BLOCKS
+    tile = fastest_tile(product, device)
+    return product.batch * -(-product.rows // tile.rows) * -(-product.columns // tile.columns) <= LAUNCH_BLOCKS
 
 
-def tile_for(product: Product, device: Device) -> Tile:
+def fastest_tile(product: Product, device: Device) -> Tile:
     """The tile that takes the least time; the largest where all take the same."""
     return min(_tiles(product, device), key=lambda tile: _seconds(product, tile, device))
 
@@ -206,7 +206,7 @@ def widened_product(body: Graph, device: Device) -> Node | None:
     kept = operands[0].dtype
     if kept == node.dtype or output.dtype not in (kept, node.dtype):
         return None
-    read = all(row(n.op).role is Role.VIEW or n in body.inputs for n in topological(operands))
+    read = all(n.row.role is Role.VIEW or n in body.inputs for n in topological(operands))
     return node if read else None
 
 
@@ -224,7 +224,7 @@ def is_tiled(body: Graph, device: Device) -> bool:
         return has_template(product, device) and seconds(product, device) <= library_seconds(product, device)
     working = body.computations
     lone = working[0]
-    if not all(has_form(n.dtype.name) for n in working if row(n.op).role is Role.CONTRACTION):
+    if not all(has_form(n.dtype.name) for n in working if n.row.role is Role.CONTRACTION):
         return False
     if len(working) > 1 or lone not in body.outputs:
         return True

@@ -11,7 +11,7 @@ from eqfuse.kinds.state import Call, State
 from eqfuse.ops import Role
 
 NAME = "scan"
-SCANS = "eqfuse.emit.cuda.scheduling.scan:scan_schedule"
+CUDA_SCANS = "eqfuse.emit.cuda.scheduling.scan:scan_schedule"
 
 
 def accept(call: Call) -> State | str | None:
@@ -47,6 +47,6 @@ def merge(a: State, b: State) -> State | str | None:
 
 
 KIND = Kind(
-    NAME, accept, schedules={"c": LOOPS_SCHEDULE, "cuda": SCANS}, emitters=EMITTERS, merge=merge, reduces=True,
+    NAME, accept, schedules={"c": LOOPS_SCHEDULE, "cuda": CUDA_SCANS}, emitters=EMITTERS, merge=merge, reduces=True,
     scans=True, has_levels=True, colour="#8fb8a4",
 )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, node
+from eqfuse.ir.graph import Graph, Node, depends_on, node
 from eqfuse.ops import Role
 
 EXPONENTIALS = ("exp", "exp2")
@@ -47,7 +47,7 @@ def rows_between(body: Graph, first: Node, weights: Node) -> SoftmaxRows:
         (exponential,) = exponential.args
     function, scale, shift = _exponential(exponential, top)
     below = _undivided(weights, total)
-    if not _only_through(below or weights, exponential, (first, top, total)) or _has(top.args[0], total):
+    if not _only_through(below or weights, exponential, (first, top, total)) or depends_on(top.args[0], total):
         raise UnsupportedOp("what a kernel multiplies next is in proportion to the exponentials")
     scores, terms = top.args[0], total.args[0]
     return SoftmaxRows(below or weights, scores, top, shift, terms, total, function, scale, below is not None)
@@ -119,12 +119,8 @@ def _only_through(n: Node, terms: Node, others: tuple[Node, ...]) -> bool:
     while n is not terms:
         if n.op == "cast":
             (n,) = n.args
-        elif n.op == "multiply" and sum(any(_has(a, r) for r in others) for a in n.args) == 1:
-            (n,) = (a for a in n.args if any(_has(a, r) for r in others))
+        elif n.op == "multiply" and sum(any(depends_on(a, r) for r in others) for a in n.args) == 1:
+            (n,) = (a for a in n.args if any(depends_on(a, r) for r in others))
         else:
             return False
     return True
-
-
-def _has(n: Node, part: Node) -> bool:
-    return part in Graph((), (n,)).nodes

@@ -133,7 +133,7 @@ def _last(shape: Shape) -> int:
     return -1
 
 
-def runs_of(call: Call) -> tuple[int, ...]:
+def runs_after(call: Call) -> tuple[int, ...]:
     """`State.runs` after one more operator."""
     shape, before = call.out.shape, call.states[0]
     if call.is_a(Role.VIEW):

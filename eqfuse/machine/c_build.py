@@ -27,7 +27,7 @@ from eqfuse.machine.thread_limit import thread_count
 
 # Integers wrap as NumPy's do, a product and a sum are two roundings unless the text says __builtin_fma, and memory
 # holds values of one dtype after another.
-FLAGS = ("-std=c11", "-O3", "-shared", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing")
+C_FLAGS = ("-std=c11", "-O3", "-shared", "-w", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing")
 # Loops that gcc jams are no vectors. The last two: a function of a text is that function, whatever else of its name the
 # process has.
 WANTED = (
@@ -38,10 +38,10 @@ WANTED = (
 # gcc leaves the upper halves of vector registers in use, and all code for SSE that follows takes twice as long.
 QUICK_FLAGS = ("-O1", "-fexpensive-optimizations")
 LIBRARIES = () if os.name == "nt" else ("-lm",)
-SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-SECONDS = 120.0  # for one text
+OBJECT_SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+COMPILER_SECONDS = 120.0  # for one text
 PAUSE = 0.005  # seconds between looks at whether one of several is compiled
-SHOWN = 12  # lines of what a compiler prints
+LINES_SHOWN = 12  # lines of what a compiler prints
 FULL = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system", re.IGNORECASE)
 
 
@@ -60,8 +60,8 @@ class Compiler:
 
     command: tuple[str, ...]
     version: str
-    flags: tuple[str, ...] = FLAGS + WANTED
-    seconds: float = SECONDS
+    flags: tuple[str, ...] = C_FLAGS + WANTED
+    seconds: float = COMPILER_SECONDS
 
     def identity(self) -> str:
         """All but the text that an object depends on."""
@@ -112,7 +112,7 @@ class _Build:
                 self._folder = tempfile.TemporaryDirectory(prefix="eqfuse-", dir=room, ignore_cleanup_errors=True)
                 folder = Path(self._folder.name)
                 (folder / "kernel.c").write_text(self._text, encoding="utf-8")
-                command = [*self._command, "kernel.c", "-o", f"kernel{SUFFIX}", *LIBRARIES]
+                command = [*self._command, "kernel.c", "-o", f"kernel{OBJECT_SUFFIX}", *LIBRARIES]
                 self._run = ForeignProcess(command, folder, self._seconds, self._environment(folder))
                 return
             except OSError as error:
@@ -131,7 +131,7 @@ class _Build:
 
     def result(self) -> bytes:
         status, said = self._run.result()
-        path = Path(self._folder.name) / f"kernel{SUFFIX}"
+        path = Path(self._folder.name) / f"kernel{OBJECT_SUFFIX}"
         if status == 0:
             with suppress(OSError):
                 return _whole(path.read_bytes(), self._command[0])
@@ -172,7 +172,7 @@ def rooms() -> Iterator[str]:
 @contextmanager
 def written(data: bytes, room: str) -> Iterator[Path]:
     """A file in the folder `room` that holds `data`, is known to nobody else, and goes. OSError where it cannot be."""
-    path = Path(room) / f"eqfuse-{secrets.token_hex(16)}{SUFFIX}"
+    path = Path(room) / f"eqfuse-{secrets.token_hex(16)}{OBJECT_SUFFIX}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         with open(os.open(path, flags, 0o700), "wb") as file:
@@ -207,5 +207,5 @@ def ending(status: int | None) -> str:
 def short(said: str) -> str:
     """The first lines, without what would steer a terminal."""
     lines = re.sub(r"[^\n\t\x20-\x7e]+", "?", said.strip()).splitlines()
-    more = ["…"] if len(lines) > SHOWN else []
-    return "\n".join([line[:300] for line in lines[:SHOWN]] + more) or "nothing"
+    more = ["…"] if len(lines) > LINES_SHOWN else []
+    return "\n".join([line[:300] for line in lines[:LINES_SHOWN]] + more) or "nothing"

@@ -19,11 +19,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from eqfuse.errors import EqfuseError, TargetUnavailable
-from eqfuse.machine.c_build import FLAGS, WANTED, Compiler, CompilerError, ending, is_zig, rooms, short, written
+from eqfuse.machine.c_build import C_FLAGS, WANTED, Compiler, CompilerError, ending, is_zig, rooms, short, written
 from eqfuse.machine.files import cache_dir, own_folder, read_own, sealed, set_aside, unsealed, write_atomically
 from eqfuse.machine.foreign import ForeignProcess
 
-PATIENCE = 10.0  # seconds for a compiler's answer to the first questions
+COMPILER_PATIENCE = 10.0  # seconds for a compiler's answer to the first questions
 FIRST_ZIG = 300.0  # and where it builds its own library first
 INSTALL = "install gcc or clang (apt install gcc libc6-dev, xcode-select --install), or pip install 'eqfuse[cc]'"
 
@@ -39,7 +39,7 @@ float probe(const float *x, float *y, long long n) {
 }
 """
 # By another process, since what is no good object may end the one that loads it.
-TRIED = """
+TRIAL = """
 import ctypes, sys
 sys.tracebacklimit = 0
 n = 1003
@@ -112,7 +112,7 @@ def _compiler_of(command: tuple[str, ...]) -> Compiler:
         taken = _accepted_flags(compiler)
         with suppress(OSError):
             write_atomically(own_folder(path.parent) / path.name, sealed(name, json.dumps(taken).encode()))
-    return Compiler(command, compiler.version, FLAGS + tuple(taken))
+    return Compiler(command, compiler.version, C_FLAGS + tuple(taken))
 
 
 def _version(command: tuple[str, ...]) -> str:
@@ -136,9 +136,9 @@ def _zig_version() -> str:
 
 
 def _version_text(command: list[str]) -> str:
-    status, said = ForeignProcess(command, Path(os.sep), PATIENCE, {}).result()
+    status, said = ForeignProcess(command, Path(os.sep), COMPILER_PATIENCE, {}).result()
     if status is None:
-        raise CompilerError(f"it is not done after {PATIENCE:.0f} s when asked for its version")
+        raise CompilerError(f"it is not done after {COMPILER_PATIENCE:.0f} s when asked for its version")
     return said
 
 
@@ -156,18 +156,18 @@ def _remembered(path: Path) -> list[str] | None:
 
 def _accepted_flags(compiler: Compiler) -> list[str]:
     """The flags of WANTED that `compiler` takes: all, or those that it takes one after the other."""
-    seconds = FIRST_ZIG if is_zig(compiler.command) else PATIENCE
+    seconds = FIRST_ZIG if is_zig(compiler.command) else COMPILER_PATIENCE
     try:
-        _probe(Compiler(compiler.command, "", FLAGS + WANTED, seconds))
+        _probe(Compiler(compiler.command, "", C_FLAGS + WANTED, seconds))
         return [*WANTED]
     except CompilerError as error:
         if error.late:
             raise
-        _probe(Compiler(compiler.command, "", FLAGS, seconds))
+        _probe(Compiler(compiler.command, "", C_FLAGS, seconds))
     taken: list[str] = []
     for flag in WANTED:
         with suppress(CompilerError):
-            _probe(Compiler(compiler.command, "", (*FLAGS, *taken, flag), seconds))
+            _probe(Compiler(compiler.command, "", (*C_FLAGS, *taken, flag), seconds))
             taken.append(flag)
     return taken
 
@@ -181,8 +181,8 @@ def _probe(compiler: Compiler) -> None:
     status: int | None = 0
     for room in rooms():
         with suppress(OSError), written(data, room) as path:
-            command = [sys.executable, "-I", "-S", "-c", TRIED, str(path)]
-            status, said = ForeignProcess(command, path.parent, PATIENCE, {}).result()
+            command = [sys.executable, "-I", "-S", "-c", TRIAL, str(path)]
+            status, said = ForeignProcess(command, path.parent, COMPILER_PATIENCE, {}).result()
             if status == 0:
                 return
             refused = f"{ending(status)}: {short(said)}"

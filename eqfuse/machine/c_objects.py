@@ -20,7 +20,7 @@ from eqfuse.machine.c_build import QUICK_FLAGS, Compiler, rooms, written
 from eqfuse.machine.c_compiler import find_compiler
 from eqfuse.machine.files import cache_dir, own_folder, prune, read_own, sealed, set_aside, unsealed, write_atomically
 
-KEPT, BYTES = 1024, 256 << 20  # objects, and what they take; the oldest go first
+OBJECTS_KEPT, OBJECTS_BYTES = 1024, 256 << 20  # objects, and what they take; the oldest go first
 OBJECT = ".object"
 
 _loaded: dict[str, ctypes.CDLL] = {}
@@ -80,7 +80,7 @@ def _keep(name: str, data: bytes) -> None:
     try:
         own_folder(path.parent)
         write_atomically(path, sealed(name, data))
-        prune(path.parent, OBJECT, KEPT, BYTES)
+        prune(path.parent, OBJECT, OBJECTS_KEPT, OBJECTS_BYTES)
     except OSError as error:
         _warn_unwritable(str(error))
 

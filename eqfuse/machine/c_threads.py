@@ -1,8 +1,8 @@
-"""Native kernels run by chunks, on several threads. In: a kernel's address, its arguments, its chunks. Out: nothing.
+"""Native kernels run by chunks, on several threads. In: nothing. Out: the address of the function that runs them.
 
 A kernel is ``void kernel(void *args, long long chunk)``. Threads of our own in C (`c_threads.c`) hand a chunk over in a
 fraction of a microsecond while they are awake; Python's threads, `threads.pool`, take 20 and more. Where the C library
-has no POSIX threads, `run` uses Python's, and what runs kernels from C text runs them one chunk after the other.
+has no POSIX threads, one chunk runs after the other.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from eqfuse.errors import EqfuseError
 from eqfuse.machine.c_build import CompilerError
 from eqfuse.machine.c_objects import LoadError, loaded_library
 from eqfuse.machine.thread_limit import limit
-from eqfuse.machine.threads import pool
 
-Chunk = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_longlong)
-
-ALONE = """
+ONE_THREAD = """
 void eqfuse_run(void (*chunk)(void *, long long), void *args, long long chunks, long long threads) {
     for (long long i = 0; i < chunks; i++)
         chunk(args, i);
@@ -30,29 +27,12 @@ void eqfuse_run(void (*chunk)(void *, long long), void *args, long long chunks, 
 """
 
 
-def run(kernel: int, args: int, chunks: int, threads: int) -> None:
-    """Call the function at the address `kernel` with `args` and each number below `chunks`, on up to `threads` threads.
-
-    Where a chunk takes less than some 10 µs, do not share: say one thread. Chunks may use a megabyte of stack.
-    """
-    library = _library()
-    if library is not None:
-        library.eqfuse_run(kernel, args, chunks, threads)
-        return
-    call = Chunk(kernel)
-
-    def work(tiles: Iterator[int]) -> None:
-        for tile in tiles:
-            call(args, tile)
-
-    pool.share(work, chunks, threads, False)
-
-
 @cache
 def runner() -> int:
     """The address of ``void run(void (*kernel)(void *, long long), void *args, long long chunks, long long threads)``,
-    for C text that runs kernels itself. Any thread may call it, and a kernel may from its chunks."""
-    library = _library() or loaded_library(ALONE)
+    on up to `threads` threads. Any thread may call it, and a kernel may from its chunks. Where a chunk takes less than
+    some 10 µs, do not share: say one thread. Chunks may use a megabyte of stack."""
+    library = _library() or loaded_library(ONE_THREAD)
     address = ctypes.cast(library.eqfuse_run, ctypes.c_void_p).value
     assert address is not None
     return address

@@ -22,7 +22,7 @@ from eqfuse.errors import EqfuseError
 NEITHER, TRANSPOSED = 0, 1  # CUBLAS_OP_N, CUBLAS_OP_T
 DEFAULT = -1  # CUBLAS_GEMM_DEFAULT
 SUM32, SUM64 = 68, 70  # CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F
-LARGEST = 2**31 - 1  # extent or step: cuBLAS takes them as int
+CUBLAS_INT = 2**31 - 1  # extent or step: cuBLAS takes them as int
 
 
 class ElementType(NamedTuple):
@@ -154,7 +154,7 @@ def planned(
     if len(b_shape) == 1:
         b_shape, b_steps = (k, 1), (*b_steps, 1)
     a, b = _matrices(a_shape, a_steps, batch), _matrices(b_shape, b_steps, batch)
-    if a is None or b is None or max(m, n, k, a.step, b.step) > LARGEST:
+    if a is None or b is None or max(m, n, k, a.step, b.step) > CUBLAS_INT:
         return None
     return BatchedProduct(m, n, k, a, b, int(np.prod(batch, dtype=np.int64)))
 

@@ -20,12 +20,12 @@ from eqfuse.errors import TargetUnavailable
 from eqfuse.machine.cublas import Products
 from eqfuse.machine.nvrtc import NVRTC_FLAGS, STRICT, compile_cuda
 
-WAIT = """extern "C" __global__ void wait() {
+WAIT_KERNEL = """extern "C" __global__ void wait() {
     const long long begun = clock64();
     while (clock64() - begun < 2000000) {}  // cycles: about a millisecond
 }
 """
-ALIGNMENT = 16  # bytes: what CUDA functions expect of every array
+GPU_ALIGNMENT = 16  # bytes: what CUDA functions expect of every array
 
 
 class Gpu(Protocol):
@@ -193,7 +193,7 @@ class CupyGpu:
 
     @functools.cached_property
     def _wait(self) -> Any:
-        return self.arrays.RawModule(code=WAIT).get_function("wait")
+        return self.arrays.RawModule(code=WAIT_KERNEL).get_function("wait")
 
 
 class _RawFunctions:
@@ -218,7 +218,7 @@ def _workspace_bytes(cuda: Any) -> int:
 
 def ready(gpu: Gpu, array: Any) -> Any:
     """`array` on the device as CUDA functions take it: C-ordered and aligned; a copy when it is not."""
-    if array.flags.c_contiguous and gpu.address(array) % ALIGNMENT == 0:
+    if array.flags.c_contiguous and gpu.address(array) % GPU_ALIGNMENT == 0:
         return array
     return array.copy(order="C")
 

@@ -39,7 +39,7 @@ class CudaBinary:
     resources: dict[str, Resources]
 
 
-def available() -> str:
+def nvrtc_missing() -> str:
     """Empty when kernels can be compiled here, else the reason why not."""
     try:
         _library()

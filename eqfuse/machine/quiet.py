@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-BYTES = 512 << 10  # copied again and again by each thread: what fits its cache
+BYTES_COPIED = 512 << 10  # copied again and again by each thread: what fits its cache
 COPIES = 800  # milliseconds: the system takes one to give each thread a core of its own
 WORKED = 0.75  # share of the time that a thread has a core, at least, where nobody else wants it
-SPREAD = 1.5  # times as long as the shortest look half of them may take
+QUIET_SPREAD = 1.5  # times as long as the shortest look half of them may take
 
 
 class Look(NamedTuple):
@@ -50,7 +50,7 @@ class Watch:
         if worked < WORKED:
             return f"threads had a core {worked:.0%} of the time"
         spread = statistics.median(look.seconds for look in self._looks) / min(look.seconds for look in self._looks)
-        return f"the same work took {spread:.1f} times as long as at best" if spread > SPREAD else None
+        return f"the same work took {spread:.1f} times as long as at best" if spread > QUIET_SPREAD else None
 
 
 def look_together(threads: int) -> Look:
@@ -64,7 +64,7 @@ def look_together(threads: int) -> Look:
 
 def _copies(ready: Barrier) -> float:
     """The share of its time that this thread has a core for some copies."""
-    source, target = np.ones(BYTES, np.uint8), np.empty(BYTES, np.uint8)
+    source, target = np.ones(BYTES_COPIED, np.uint8), np.empty(BYTES_COPIED, np.uint8)
     ready.wait()
     started, begun = time.perf_counter(), time.thread_time()
     for _ in range(COPIES):

@@ -8,8 +8,8 @@ import os
 
 from eqfuse.errors import OptionError
 
-VARIABLE = "EQFUSE_NUM_THREADS"
-UNLIMITED = 1 << 30  # threads: more than any machine has
+THREADS_VARIABLE = "EQFUSE_NUM_THREADS"
+NO_THREAD_LIMIT = 1 << 30  # threads: more than any machine has
 
 
 def set_num_threads(count: int | None) -> None:
@@ -19,7 +19,7 @@ def set_num_threads(count: int | None) -> None:
     are, and use fewer threads; those compiled from now on are planned for `count`. Products that BLAS computes whole
     run on BLAS's own threads, which threadpoolctl limits.
     """
-    limit.value = UNLIMITED if count is None else _checked(count, "the number of threads")
+    limit.value = NO_THREAD_LIMIT if count is None else _checked(count, "the number of threads")
 
 
 def thread_count() -> int:
@@ -35,14 +35,14 @@ def _checked(count: object, what: str) -> int:
         number = 0
     if isinstance(count, bool) or number < 1:
         raise OptionError(f"{what} is {count!r}; it must be a whole number, 1 or more")
-    return min(number, UNLIMITED)
+    return min(number, NO_THREAD_LIMIT)
 
 
 def _of_environment() -> int:
-    text = os.environ.get(VARIABLE, "").strip()
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
     if not text:
-        return UNLIMITED
-    return _checked(int(text) if text.isdecimal() else text, VARIABLE)
+        return NO_THREAD_LIMIT
+    return _checked(int(text) if text.isdecimal() else text, THREADS_VARIABLE)
 
 
 limit = ctypes.c_longlong(_of_environment())  # native code reads it too

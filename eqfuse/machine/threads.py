@@ -29,8 +29,8 @@ from eqfuse.machine.thread_limit import limit, thread_count
 
 TileLoop = Callable[[Iterator[int]], None]
 
-KEPT_BYTES = 16 << 20  # scratch memory up to this size is kept for the next kernel
-PATIENCE = 0.1  # seconds after which a caller looks whether the workers that it waits for are alive
+SCRATCH_KEPT = 16 << 20  # scratch memory up to this size is kept for the next kernel
+WORKERS_PATIENCE = 0.1  # seconds after which a caller looks whether the workers that it waits for are alive
 
 
 class ThreadToken:
@@ -86,7 +86,7 @@ class Job:
         busy = {*self.begun}
         while busy:
             try:
-                part = self.ended.get(True, PATIENCE)
+                part = self.ended.get(True, WORKERS_PATIENCE)
             except Empty:
                 if not all(part.worker in alive for part in busy):
                     raise _killed() from None
@@ -240,7 +240,7 @@ class Scratch:
 
     def give(self, memory: np.ndarray) -> None:
         """Keep `memory` for another kernel, unless as many are kept as threads can run at once."""
-        if memory.size <= KEPT_BYTES and len(self.kept) < thread_count():
+        if memory.size <= SCRATCH_KEPT and len(self.kept) < thread_count():
             self.kept[memory.size, id(memory)] = memory
 
     def _largest(self) -> np.ndarray | None:

@@ -25,11 +25,11 @@ from eqfuse.ops import (
 )
 from eqfuse.ops.row import Op, Role
 
-FAMILIES = (
+OPERATOR_FAMILIES = (
     leaves, elementwise, reductions, views, updates, contractions, windows, scans, sorting, statistics, signal, linalg,
     fft, loops, host_function,
 )  # fmt: skip
-TABLE: dict[str, Op] = {op.name: op for family in FAMILIES for op in family.ROWS}
+TABLE: dict[str, Op] = {op.name: op for family in OPERATOR_FAMILIES for op in family.ROWS}
 _WITHIN = {op.name: op for op in (loops.STOPPED, *loops.CUSTOM)}
 
 

@@ -16,7 +16,6 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import BFLOAT16, epsilon, kind
-from eqfuse.ops import row
 
 if TYPE_CHECKING:
     from eqfuse.ir.graph import Node
@@ -148,4 +147,4 @@ class Operation:
 
     def call(self, *arrays: Any) -> np.ndarray:
         """The operator on other arrays."""
-        return np.asarray(row(self.node.op).meaning(*arrays, *self.node.attrs))
+        return np.asarray(self.node.row.meaning(*arrays, *self.node.attrs))

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.special
 
 from eqfuse.errors import DtypeError
-from eqfuse.ops.row import BOOL, WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
-from eqfuse.ops.special import COMMUTATIVE, SPECIAL_BY_PRICE
+from eqfuse.ops.row import BOOL, INT64, Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.special import COMMUTATIVE_SPECIAL, SPECIAL_BY_PRICE
 from eqfuse.ops.types import TensorType
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
@@ -75,7 +75,7 @@ def _own_dtypes(ufunc: np.ufunc) -> tuple[np.dtype | None, ...]:
     """Whole numbers, where each of its loops for floats takes them: exponents of ldexp, orders of polynomials."""
     floats = {*"efdg"}
     loops = [loop[: ufunc.nin] for loop in ufunc.types if not floats.isdisjoint(loop[: ufunc.nin])]
-    return tuple([WHOLE if floats.isdisjoint(taken) else None for taken in zip(*loops, strict=True)])
+    return tuple([INT64 if floats.isdisjoint(taken) else None for taken in zip(*loops, strict=True)])
 
 
 def _flops(complex_flops: int, types: Types, out: TensorType, _attrs: tuple) -> int:
@@ -219,7 +219,7 @@ _UFUNC_ROWS = [
     _ufunc("bitwise_invert", np.invert, _SIMPLE),
     _ufunc("bitwise_left_shift", np.left_shift, _SIMPLE),
     _ufunc("bitwise_right_shift", np.right_shift, _SIMPLE),
-    *(_ufunc(name, ufunc, price, commutes=name in COMMUTATIVE)
+    *(_ufunc(name, ufunc, price, commutes=name in COMMUTATIVE_SPECIAL)
       for price, ufuncs in SPECIAL_BY_PRICE.items() for name, ufunc in ufuncs.items()),
 ]  # fmt: skip
 UFUNCS: dict[str, np.ufunc] = {op.name: op.meaning for op in _UFUNC_ROWS}  # type: ignore[misc]

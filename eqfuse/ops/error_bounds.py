@@ -15,19 +15,19 @@ import ml_dtypes
 import numpy as np
 
 from eqfuse.dtypes import kind
-from eqfuse.ops import TABLE, row
+from eqfuse.ops import TABLE
 from eqfuse.ops.approximation import Approximation, Operation
 from eqfuse.ops.row import Role
 
 # their rules count the roundings; ldexp rounds only what becomes subnormal, which the limits of the dtype count
 WITH_ROUNDING = frozenset(("sum", "prod", "matmul", "conv", "window_sum", "cumsum", "ldexp"))
-SUMS = frozenset(("add", "subtract"))  # of subnormal numbers they are exact
+SUM_OPERATORS = frozenset(("add", "subtract"))  # of subnormal numbers they are exact
 PRODUCTS = frozenset(("multiply", "divide", "square", "power", "exp", "exp2"))
 
 
 def error_bound(s: Operation) -> Any:
     """The error of the result, but for its own rounding."""
-    return (RULES.get(s.node.op) or (_smooth if row(s.node.op).role is Role.ELEMENTWISE else _untouched))(s)
+    return (RULES.get(s.node.op) or (_smooth if s.node.row.role is Role.ELEMENTWISE else _untouched))(s)
 
 
 # functions of elements -----------------------------------------------------------------------------------------------

@@ -89,17 +89,17 @@ def _read_only(array: np.ndarray) -> Any:
     return view
 
 
-def result_types(attrs: tuple) -> list[TensorType]:
+def callback_types(attrs: tuple) -> list[TensorType]:
     return [TensorType(np.dtype(name), shape) for name, shape in attrs[1]]
 
 
 def _type(_types: Types, attrs: tuple) -> TensorType:
-    return packed_type(result_types(attrs))
+    return packed_type(callback_types(attrs))
 
 
 def _meaning(*operands: Any) -> np.ndarray:
     *arrays, function, _ = operands
-    types = result_types(operands[-2:])
+    types = callback_types(operands[-2:])
     return packed_results(function.results(arrays, types), types)
 
 

@@ -35,12 +35,12 @@ def along(axis: int, start: int = 0, step: int = 1) -> Place:
     return Place(start, ((axis, step),))
 
 
-def transposed(shape: Shape, attrs: tuple) -> IndexMap:
+def transpose_map(shape: Shape, attrs: tuple) -> IndexMap:
     (axes,) = attrs
     return _places(shape, [along(axes.index(a)) for a in range(len(shape))])
 
 
-def reshaped(shape: Shape, attrs: tuple) -> IndexMap | None:
+def reshape_map(shape: Shape, attrs: tuple) -> IndexMap | None:
     """None where a reshape does more than to add and drop axes of extent 1."""
     (new,) = attrs
     if not moves_units(shape, new):
@@ -49,23 +49,23 @@ def reshaped(shape: Shape, attrs: tuple) -> IndexMap | None:
     return tuple([ORIGIN if n == 1 else along(next(kept)) for n in shape])
 
 
-def broadcast(shape: Shape, attrs: tuple) -> IndexMap:
+def broadcast_map(shape: Shape, attrs: tuple) -> IndexMap:
     (new,) = attrs
     return _places(shape, [along(a) for a in range(len(new) - len(shape), len(new))])
 
 
-def sliced(shape: Shape, attrs: tuple) -> IndexMap:
+def slice_map(shape: Shape, attrs: tuple) -> IndexMap:
     (ranges,) = attrs
     return _places(shape, [along(a, start, step) for a, (start, _, step) in enumerate(ranges)])
 
 
-def flipped(shape: Shape, attrs: tuple) -> IndexMap:
+def flip_map(shape: Shape, attrs: tuple) -> IndexMap:
     (axes,) = attrs
     rank = len(shape)
     return _places(shape, [along(a, n - 1, -1) if a - rank in axes else along(a) for a, n in enumerate(shape)])
 
 
-def windowed(shape: Shape, attrs: tuple) -> IndexMap:
+def window_map(shape: Shape, attrs: tuple) -> IndexMap:
     """The place of a window, and that in the window."""
     (windows,) = attrs
     terms = [[(a, 1)] for a in range(len(shape))]
@@ -82,7 +82,7 @@ class Piece(NamedTuple):
     boxes: Sequence[Ranges]
 
 
-def concatenated(shapes: Sequence[Shape], attrs: tuple) -> tuple[Piece, ...]:
+def concat_pieces(shapes: Sequence[Shape], attrs: tuple) -> tuple[Piece, ...]:
     (axis,), start, pieces = attrs, 0, list[Piece]()
     for argument, shape in enumerate(shapes):
         ranges = [(0, n, 1) for n in shape]
@@ -92,7 +92,7 @@ def concatenated(shapes: Sequence[Shape], attrs: tuple) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def padded(shapes: Sequence[Shape], attrs: tuple) -> tuple[Piece, ...]:
+def pad_pieces(shapes: Sequence[Shape], attrs: tuple) -> tuple[Piece, ...]:
     (widths,), (shape, _) = attrs, shapes
     inside = tuple([(before, before + n, 1) for n, (before, _) in zip(shape, widths, strict=True)])
     whole = tuple([(0, stop + after, 1) for (_, stop, _), (_, after) in zip(inside, widths, strict=True)])

@@ -14,9 +14,9 @@ import numpy as np
 from eqfuse.ops.row import Op, PriceClass, Role, Types, need, no_flops
 from eqfuse.ops.types import TensorType, tensor_type
 
-ALIGNMENT = 64  # bytes, of each result in the vector
+RESULT_ALIGNMENT = 64  # bytes, of each result in the vector
 UNKNOWN_TRIPS = 32  # taken for a price where data decide how often a loop runs
-BYTES = np.dtype(np.uint8)
+BYTE = np.dtype(np.uint8)
 INDEX_TYPE = TensorType(np.dtype(np.int64), ())
 CONDITION = TensorType(np.dtype(bool), ())
 
@@ -41,14 +41,14 @@ class StepGraph(Protocol):
 
 def packed_type(results: Sequence[TensorType]) -> TensorType:
     """The type of `results` together."""
-    return results[0] if len(results) == 1 else TensorType(BYTES, (places(results)[-1],))
+    return results[0] if len(results) == 1 else TensorType(BYTE, (places(results)[-1],))
 
 
 def places(results: Iterable[TensorType]) -> list[int]:
     """Where each result begins in the vector, no two at one place, and where the last one ends."""
     starts = [0]
     for t in results:
-        starts.append(starts[-1] + -(-max(t.nbytes, 1) // ALIGNMENT) * ALIGNMENT)
+        starts.append(starts[-1] + -(-max(t.nbytes, 1) // RESULT_ALIGNMENT) * RESULT_ALIGNMENT)
     return starts
 
 
@@ -56,10 +56,10 @@ def unpacked(packed: Any, results: Sequence[TensorType]) -> list[Any]:
     """The `results` in `packed`, as views of it; on any device."""
     if len(results) == 1:
         return [packed]
-    return [part(packed, start, t) for start, t in zip(places(results), results, strict=False)]
+    return [packed_part(packed, start, t) for start, t in zip(places(results), results, strict=False)]
 
 
-def part(packed: Any, begin: int, t: TensorType) -> Any:
+def packed_part(packed: Any, begin: int, t: TensorType) -> Any:
     """The result of type `t` that begins at the byte `begin`."""
     return packed[begin : begin + t.nbytes].view(t.dtype).reshape(t.shape)
 
@@ -184,7 +184,7 @@ def _do_choice(condition: np.ndarray, *operands: Any) -> np.ndarray:
 
 
 def _do_result(packed: np.ndarray, offset: int, result: str) -> np.ndarray:
-    return part(packed, offset, tensor_type(result))
+    return packed_part(packed, offset, tensor_type(result))
 
 
 # ---- rows
@@ -197,7 +197,7 @@ def _packed_rule(op: str) -> Callable[[Types, tuple], TensorType]:
 def _result_type(types: Types, attrs: tuple) -> TensorType:
     offset, result = attrs
     tensor, t = tensor_type(result), types[0]
-    fits = t.dtype == BYTES and t.rank == 1 and 0 <= offset <= offset + tensor.nbytes <= t.size
+    fits = t.dtype == BYTE and t.rank == 1 and 0 <= offset <= offset + tensor.nbytes <= t.size
     need(fits, "loop_result", types, "it does not hold {} at {}", result, offset)
     return tensor
 

@@ -75,7 +75,7 @@ class Rounding(Enum):
 
 
 REALS = (-math.inf, math.inf)
-BOOL, WHOLE = np.dtype(bool), np.dtype(np.int64)
+BOOL, INT64 = np.dtype(bool), np.dtype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.errors import DtypeError
 from eqfuse.ops.reductions import _widened
-from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Types, need
+from eqfuse.ops.row import INT64, Op, PriceClass, Role, Types, need
 from eqfuse.ops.types import TensorType
 
 # by NumPy's names, from before a trace puts stand-ins there
@@ -118,6 +118,6 @@ ROWS = [
     Op("cumprod", Role.SCAN, 1, ("axis",), _running("cumprod"), _cumprod, _per_element, _PRICE),
     Op("accumulate", Role.SCAN, 1, ("ufunc", "axis"), _accumulate, _do_accumulate, _per_element, _PRICE),
     Op("reduceat", Role.LIBRARY, 2, ("ufunc", "axis"), _reduceat, _do_reduceat, _per_element, _PRICE,
-       own_dtypes=(None, WHOLE)),
+       own_dtypes=(None, INT64)),
     Op("fold", Role.LIBRARY, 1, ("ufunc", "axes"), _fold, _do_fold, _per_element, _PRICE),
 ]  # fmt: skip

@@ -34,5 +34,7 @@ _NAMES = {
 SPECIAL_BY_PRICE: dict[PriceClass, dict[str, np.ufunc]] = {
     price: {name: getattr(scipy.special, name) for name in names.split()} for price, names in _NAMES.items()
 }
-SPECIAL: dict[str, np.ufunc] = {name: ufunc for ufuncs in SPECIAL_BY_PRICE.values() for name, ufunc in ufuncs.items()}
-COMMUTATIVE = frozenset({"agm", "betaln"})
+SPECIAL_UFUNCS: dict[str, np.ufunc] = {
+    name: ufunc for ufuncs in SPECIAL_BY_PRICE.values() for name, ufunc in ufuncs.items()
+}
+COMMUTATIVE_SPECIAL = frozenset({"agm", "betaln"})

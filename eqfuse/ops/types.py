@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from eqfuse.dtypes import supported  # (the import registers bfloat16 and float8 with NumPy)
 
 Shape = tuple[int, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,9 @@ def tensor_type(text: str) -> TensorType:
     """The type that prints as `text`."""
     name, _, extents = text.rstrip("]").partition("[")
     return TensorType(np.dtype(name), tuple(int(n) for n in extents.split(",") if n.strip()))
+
+
+def with_entry(values: tuple[T, ...], axis: int, value: T) -> tuple[T, ...]:
+    """`values`, one for each axis, with another `value` along the negative `axis`."""
+    position = len(values) + axis
+    return (*values[:position], value, *values[position + 1 :])

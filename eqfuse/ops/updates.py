@@ -11,7 +11,7 @@ import numpy as np
 
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.index_map import Piece, Ranges
-from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.row import INT64, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.ops.views import extents_of
 
@@ -29,7 +29,7 @@ def apart(a: Ranges, b: Ranges) -> bool:
     )
 
 
-def runs_of(ranges: Ranges, shape: Shape) -> int:
+def slice_runs(ranges: Ranges, shape: Shape) -> int:
     """The loops of constant step in which the slice `ranges` of an array of `shape` is read or written."""
     extents = [len(range(*r)) for r in ranges]
     run, goes_on = 1, True
@@ -43,7 +43,7 @@ def runs_of(ranges: Ranges, shape: Shape) -> int:
 
 def is_narrow(slices: Sequence[Ranges], shape: Shape) -> bool:
     """Does it take longer to begin the runs of `slices` of an array of `shape` than to copy all of it?"""
-    return sum(runs_of(ranges, shape) for ranges in slices) * _SHORT_RUN > math.prod(shape)
+    return sum(slice_runs(ranges, shape) for ranges in slices) * _SHORT_RUN > math.prod(shape)
 
 
 def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
@@ -171,5 +171,5 @@ ROWS = [
     Op("slice_scatter", Role.UPDATE, None, ("slices",), _slice_scatter, do_slice_scatter, no_flops, PriceClass.SIMPLE,
        Rounding.NEVER, pieces=_slice_pieces),
     Op("scatter", Role.UPDATE, 3, ("axis", "mode"), _scatter, do_scatter, _scatter_work, PriceClass.ONE_BY_ONE,
-       own_dtypes=(None, WHOLE)),
+       own_dtypes=(None, INT64)),
 ]  # fmt: skip

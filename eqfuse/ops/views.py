@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from eqfuse.dtypes import moved
 from eqfuse.ops import index_map
 from eqfuse.ops.index_map import IndexMap
-from eqfuse.ops.row import WHOLE, Op, PriceClass, Role, Rounding, Types, need, no_flops
+from eqfuse.ops.row import INT64, Op, PriceClass, Role, Rounding, Types, need, no_flops
 from eqfuse.ops.types import Shape, TensorType
 
 
@@ -146,18 +146,18 @@ def _view(
 
 
 ROWS = [
-    _view("transpose", "axes", _transpose, np.transpose, index_map.transposed, PriceClass.TRANSPOSE),
-    _view("reshape", "shape", _reshape, np.reshape, index_map.reshaped),
-    _view("broadcast_to", "shape", _broadcast_to, np.broadcast_to, index_map.broadcast, repeats=True),
-    _view("slice", "ranges", _slice, _do_slice, index_map.sliced, partial=True),
-    _view("flip", "axes", _flip, np.flip, index_map.flipped),
-    _view("sliding_window", "windows", _sliding_window, _do_sliding_window, index_map.windowed,
+    _view("transpose", "axes", _transpose, np.transpose, index_map.transpose_map, PriceClass.TRANSPOSE),
+    _view("reshape", "shape", _reshape, np.reshape, index_map.reshape_map),
+    _view("broadcast_to", "shape", _broadcast_to, np.broadcast_to, index_map.broadcast_map, repeats=True),
+    _view("slice", "ranges", _slice, _do_slice, index_map.slice_map, partial=True),
+    _view("flip", "axes", _flip, np.flip, index_map.flip_map),
+    _view("sliding_window", "windows", _sliding_window, _do_sliding_window, index_map.window_map,
           partial=True, repeats=True),
-    _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE, own_dtypes=(None, WHOLE)),
+    _row("take", Role.GATHER, 2, ("axis",), _take, np.take, PriceClass.ONE_BY_ONE, own_dtypes=(None, INT64)),
     _row("take_along_axis", Role.GATHER, 2, ("axis",), _take_along_axis, np.take_along_axis, PriceClass.ONE_BY_ONE,
-         own_dtypes=(None, WHOLE), by_element=True),
+         own_dtypes=(None, INT64), by_element=True),
     _row("concat", Role.PIECES, None, ("axis",), _concat, _do_concat, PriceClass.SIMPLE,
-         pieces=lru_cache(maxsize=4096)(index_map.concatenated)),
+         pieces=lru_cache(maxsize=4096)(index_map.concat_pieces)),
     _row("pad", Role.PIECES, 2, ("widths",), _pad, _do_pad, PriceClass.SIMPLE,
-         pieces=lru_cache(maxsize=4096)(index_map.padded)),
+         pieces=lru_cache(maxsize=4096)(index_map.pad_pieces)),
 ]  # fmt: skip

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.in_place import Updates
 from eqfuse.plan.memory import LiveRange, arena_offsets
@@ -57,7 +56,7 @@ def layout(
     for i, k in enumerate(plan.kernels):
         if k.is_view:
             root[k.writes[0]] = root.get(k.reads[0], k.reads[0])
-            if k.reads[0] in spread or any(row(n.op).repeats for n in k.body.nodes):
+            if k.reads[0] in spread or any(n.row.repeats for n in k.body.nodes):
                 spread.add(k.writes[0])
             continue
         for v in k.writes:

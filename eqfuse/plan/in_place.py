@@ -13,7 +13,7 @@ from types import MappingProxyType
 from eqfuse.cost.targets import copies_overlap
 from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import computes, leaf_chain
-from eqfuse.ops import Role, index_map, row
+from eqfuse.ops import Role, index_map
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import Ranges, apart, uncovered
 from eqfuse.ops.views import extents_of
@@ -106,7 +106,7 @@ class _Placements:
         self.complete.update(k.writes)
         if over:
             return
-        update = k.template.updates and row(n.op).role is Role.UPDATE
+        update = k.template.updates and n.row.role is Role.UPDATE
         if not update or len(k.writes) != 1:
             return
         leaf, chain = leaf_chain(n.args[0])
@@ -193,7 +193,7 @@ class _Placements:
         n = k.body.outputs[0]
         parts: dict[int, PlacedSlice] = {}
         is_new = whole_value == k.writes[0]
-        if row(n.op).pieces is None or len([m for m in k.body.operators if computes(m) or not is_new]) != 1:
+        if n.row.pieces is None or len([m for m in k.body.operators if computes(m) or not is_new]) != 1:
             return parts
         slices = _slices(n)
         kept = uncovered(n.shape, slices) if is_new else []
@@ -244,7 +244,7 @@ def _by_element(body: Graph, leaf: Node) -> bool:
     behind = {leaf}
     for n in body.nodes:
         if not behind.isdisjoint(n.args):
-            if row(n.op).role is not Role.ELEMENTWISE or n.shape != leaf.shape:
+            if n.row.role is not Role.ELEMENTWISE or n.shape != leaf.shape:
                 return False
             behind.add(n)
     return output in behind and output is not leaf and output.type == leaf.type
@@ -263,7 +263,7 @@ def _lie_together(shape: Sequence[int], ranges: Ranges) -> bool:
 
 def _slices(n: Node) -> tuple[Ranges, ...]:
     """What the update replaces: all of it where only the data tell."""
-    if row(n.op).pieces is None:
+    if n.row.pieces is None:
         return (tuple((0, extent, 1) for extent in n.shape),)
     return n.attr("slices")
 
@@ -277,7 +277,7 @@ def _reads_first(n: Node, leaf: Node) -> bool:
     """Does the update `n` read of `leaf`, which it writes, no element after its own write of it? So do one slice and
     one value, which are computed before they are written, and a value for each of the columns at one index, computed
     from elements of its own column."""
-    if row(n.op).pieces is not None:
+    if n.row.pieces is not None:
         return len(n.args) == 2
     base, indices, values = n.args
     if values.type.size == 1:
@@ -289,7 +289,7 @@ def _reads_first(n: Node, leaf: Node) -> bool:
         if a in behind or behind.isdisjoint(a.args):
             continue
         own = a.op == "take" and a.args[0] is base and a.args[1] not in behind and a.args[1].type.size == 1
-        if a.shape != values.shape or not (row(a.op).role is Role.ELEMENTWISE or (own and _axis(a) == _axis(n))):
+        if a.shape != values.shape or not (a.row.role is Role.ELEMENTWISE or (own and _axis(a) == _axis(n))):
             return False
         behind.add(a)
     return True
@@ -320,7 +320,7 @@ def _reads_in_time(n: Node, leaf: Node) -> bool:
     """Does the update `n` of slices, written in turn, read of `leaf`, which it writes, none that it has written before?
     An assignment to memory that it reads itself is right: NumPy copies what it reads first."""
     slices = _slices(n)
-    if row(n.op).pieces is None:
+    if n.row.pieces is None:
         return all(leaf not in topological([a]) for a in n.args[1:])
     return all(r is not None and all(apart(r, before) for before in slices[:i]) for i, r in _seen(n).items())
 
@@ -328,7 +328,7 @@ def _reads_in_time(n: Node, leaf: Node) -> bool:
 def _overwrites_its_source(n: Node) -> bool:
     """Would the update `n` of slices copy elements that it has written before? NumPy copies first what an assignment
     both reads and writes, but not for vectors that have other steps there."""
-    if row(n.op).pieces is None or len(n.shape) != 1:
+    if n.row.pieces is None or len(n.shape) != 1:
         return False
     base, chain = leaf_chain(n.args[0])
     for position, ranges in _seen(n).items():
@@ -344,7 +344,7 @@ def _overwrites_its_source(n: Node) -> bool:
 
 def _copies_from_apart(n: Node, leaf: Node) -> bool:
     """Does the update `n` copy from `leaf`, which it writes, only slices apart from those that it copies them to?"""
-    seen = _seen(n) if row(n.op).pieces is not None else {}
+    seen = _seen(n) if n.row.pieces is not None else {}
     if any(leaf in topological([a]) for position, a in enumerate(n.args[1:]) if position not in seen):
         return False
     return all(ranges is not None and apart(ranges, _slices(n)[position]) for position, ranges in seen.items())

@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Body, Graph, Node, substitute
 from eqfuse.ir.loops import result_number
 from eqfuse.ir.views import leaf_chain
 from eqfuse.kinds.schedule import Schedule
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS, UNKNOWN_TRIPS, trips
 from eqfuse.plan.in_place import updates
 from eqfuse.plan.plan import Kernel, Plan
@@ -82,7 +82,7 @@ def _changed(graph: Graph, output: Node) -> int | None:
     """Which input of `graph` an update, or several, make the `output` of, if any; it may be that itself."""
     n: Node | None = output
     while n is not None and n.op != "input":
-        if row(n.op).role is Role.UPDATE or n.op == "reshape":
+        if n.row.role is Role.UPDATE or n.op == "reshape":
             n = n.args[0]
         elif n.op in LOOPS or n.op == "loop_result":
             loop, result = (n, 0) if n.op in LOOPS else (n.args[0], result_number(n))
@@ -132,7 +132,7 @@ def _written_over(k: Kernel) -> list[int]:
     n = loop_of(k.body)
     if n is None:
         update = k.body.outputs[0]
-        changed = [update.args[0]] if k.template.updates and row(update.op).role is Role.UPDATE else []
+        changed = [update.args[0]] if k.template.updates and update.row.role is Role.UPDATE else []
     else:
         changed = [n.args[argument] for argument in first_carries(n).values()]
     leaves = [leaf_chain(a)[0] for a in changed]
@@ -168,7 +168,7 @@ def _in_place(n: Node, plan: Plan) -> Plan:
 def _updating(k: Kernel, device: Device) -> Kernel:
     """`k`, an update, priced as one in place."""
     n, p = k.body.outputs[0], k.price
-    values = [a for i, a in enumerate(n.args) if i and row(n.op).own_dtype(i) is None]
+    values = [a for i, a in enumerate(n.args) if i and n.row.own_dtype(i) is None]
     written = min(n.type.nbytes, sum(a.type.nbytes for a in values))
     read = touches(n.op, n.attrs, n.args[0].type, n.type)
     copied = read + n.type.nbytes - written

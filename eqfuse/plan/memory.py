@@ -20,11 +20,11 @@ from eqfuse.errors import OptionError
 from eqfuse.machine import threads
 
 ALIGNMENT = 64  # bytes, of each value in the arena: a cache line
-SMALL_BYTES = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
+OWN_PLACE = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
 LEAST_RESULT = 32 << 10  # smaller results are made anew
 KEPT_RESULTS = 128 << 20  # bytes of results that are looked at again, whether or not somebody holds them
 MOST_ALIKE = 16  # results of one size among them
-KEPT_BYTES = 256 << 20  # an arena up to this size is kept for the next call of any program
+ARENA_KEPT = 256 << 20  # an arena up to this size is kept for the next call of any program
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Needs:
 
 def outside_bytes(kernels: Sequence[Needs]) -> int:
     """The most that `kernels`, run one after another, take outside the arena. Threads keep scratch up to a size."""
-    stays = [k for k in kernels if k.scratch <= threads.KEPT_BYTES]
+    stays = [k for k in kernels if k.scratch <= threads.SCRATCH_KEPT]
     most = max((k.threads for k in stays), default=0)
     kept = sum(max(k.scratch for k in stays if k.threads > t) for t in range(most))
-    drops = (k.passing + (k.scratch > threads.KEPT_BYTES) * k.scratch * k.threads for k in kernels)
+    drops = (k.passing + (k.scratch > threads.SCRATCH_KEPT) * k.scratch * k.threads for k in kernels)
     return kept + max(drops, default=0) + sum(k.held for k in kernels)
 
 
@@ -73,7 +73,7 @@ def arena_offsets(lives: Sequence[LiveRange]) -> tuple[dict[int, int], int]:
     """An offset per value, and the bytes of the whole arena."""
     placed: list[tuple[int, int, int, int]] = []  # where it begins and ends, and its first and last step
     offsets: dict[int, int] = {}
-    large = [life for life in lives if life.nbytes > SMALL_BYTES]
+    large = [life for life in lives if life.nbytes > OWN_PLACE]
     for life in sorted(large, key=lambda v: (-v.nbytes, v.first, v.value)):
         start = 0
         first, last = life.first, life.last
@@ -86,7 +86,7 @@ def arena_offsets(lives: Sequence[LiveRange]) -> tuple[dict[int, int], int]:
         offsets[life.value] = start
     end = max((place[1] for place in placed), default=0)
     for life in lives:
-        if life.nbytes <= SMALL_BYTES:
+        if life.nbytes <= OWN_PLACE:
             offsets[life.value] = end
             end += -(-life.nbytes // ALIGNMENT) * ALIGNMENT
     return offsets, end
@@ -112,7 +112,7 @@ class Arenas:
         return kept if kept is not None and kept.memory.size >= nbytes else Arena(nbytes)
 
     def give(self, arena: Arena) -> None:
-        if arena.memory.size <= KEPT_BYTES:
+        if arena.memory.size <= ARENA_KEPT:
             kept = _popped(self.kept)
             self.kept.append(arena if kept is None or kept.memory.size < arena.memory.size else kept)
 

@@ -17,7 +17,7 @@ from eqfuse.cost.targets import copies_operands
 from eqfuse.egraph.space import Space
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.product import narrowed
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.summary import KernelLine, SummarisedValue, Summary, costs, count, of_kernels, quantity
 
@@ -214,8 +214,8 @@ def _best_rate(ops: Sequence[Node], device: Device) -> float:
     """Flops per second of the fastest of `ops`, as the device's profile has it."""
     rates = []
     for n in ops:
-        dtype = n.args[row(n.op).values_from].dtype.name
-        if row(n.op).role is Role.CONTRACTION:
+        dtype = n.args[n.row.values_from].dtype.name
+        if n.row.role is Role.CONTRACTION:
             rates.append(_product_rate(n, device))
         else:
             rates += [device.scalar_rate(dtype), 1 / (device.element_seconds(n.op, dtype) or math.inf)]
@@ -233,7 +233,7 @@ def _product_rate(n: Node, device: Device) -> float:
 
 def _fusion_rate(plan: Plan) -> float:
     """Fused operators over fusible ones. 1 when there is nothing to fuse."""
-    sizes = [sum(row(n.op).role not in (Role.LIBRARY, Role.UPDATE) for n in k.body.computations) for k in running(plan)]
+    sizes = [sum(n.row.role not in (Role.LIBRARY, Role.UPDATE) for n in k.body.computations) for k in running(plan)]
     fusible = sum(sizes)
     return sum(n for n in sizes if n > 1) / fusible if fusible > 1 else 1.0
 

@@ -1,7 +1,7 @@
 """A plan and its report as JSON and back: what the disk cache and saved programs hold. No pickle: reading runs nothing.
 
-In: a `Plan`. Out: JSON text that `read` turns into the same plan, given its graph (large constants stay in the graph)
-and its device (whose profile is longer than most plans).
+In: a `Plan`. Out: JSON text that `plan_of_text` turns into the same plan, given its graph (large constants stay in the
+graph) and its device (whose profile is longer than most plans).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from eqfuse.plan.report import KernelReport, Report
 from eqfuse.rewrites import numerics_named
 
 
-def write(plan: Plan) -> str:
+def plan_text(plan: Plan) -> str:
     """`plan` as JSON text, without its graph and its device."""
     bodies: dict[Graph, int] = {}
     where = {n.literal: i for i, n in enumerate(_constants(plan.graph))}
 
     def kernel(k: Kernel) -> list[Any]:
         body = bodies.setdefault(k.body, len(bodies))
-        return [k.kind, body, k.reads, k.writes, astuple(k.price), [*map(write, k.inner)]]
+        return [k.kind, body, k.reads, k.writes, astuple(k.price), [*map(plan_text, k.inner)]]
 
     return json.dumps(
         {
@@ -51,9 +51,9 @@ def write(plan: Plan) -> str:
     )
 
 
-def read(text: str, graph: Graph, device: Device) -> Plan:
-    """The plan that `write` wrote for `graph` and `device`. EqfuseError when the text is something else or of another
-    graph."""
+def plan_of_text(text: str, graph: Graph, device: Device) -> Plan:
+    """The plan that `plan_text` wrote for `graph` and `device`. EqfuseError when the text is something else or of
+    another graph."""
     try:
         data = json.loads(text)
         if data["graph"] != graph.key:
@@ -97,16 +97,16 @@ def _inner(body: Graph, texts: list[str], device: Device) -> tuple[Plan, ...]:
     loop = loop_of(body)
     if loop is None:
         raise ValueError("there are plans of steps, and no loop")
-    return tuple([read(text, graph, device) for text, graph in zip(texts, inner_graphs(loop), strict=True)])
+    return tuple([plan_of_text(text, graph, device) for text, graph in zip(texts, inner_graphs(loop), strict=True)])
 
 
-def write_report(report: Report) -> dict[str, Any]:
+def report_text(report: Report) -> dict[str, Any]:
     """`report` as what JSON holds."""
     return asdict(report)
 
 
-def read_report(data: dict[str, Any]) -> Report:
-    """The report that `write_report` wrote. EqfuseError when it is something else."""
+def report_of_text(data: dict[str, Any]) -> Report:
+    """The report that `report_text` wrote. EqfuseError when it is something else."""
     try:
         kernels = tuple(KernelReport(**(k | {"ops": tuple(k["ops"])})) for k in data["kernels"])
         return Report(**(data | {"kernels": kernels, "rolled": tuple(data["rolled"])}))

@@ -25,13 +25,13 @@ from eqfuse.kinds import registered
 from eqfuse.machine.files import cache_dir, prune, sealed, set_aside, unsealed, write_atomically
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
-from eqfuse.plan.text import read, read_report, write, write_report
+from eqfuse.plan.text import plan_of_text, plan_text, report_of_text, report_text
 from eqfuse.rewrites import Law, admitted, book
 
 IN_MEMORY = 256  # plans
-ON_DISK, BYTES = 1024, 1 << 30  # files; the oldest go first
+PLANS_ON_DISK, PLANS_BYTES = 1024, 1 << 30  # files; the oldest go first
 LOOK = 20  # plans written between two looks at how many there are
-SUFFIX = ".plan"  # a digest, a line's end, and JSON
+PLAN_SUFFIX = ".plan"  # a digest, a line's end, and JSON
 
 _memory: dict[tuple, tuple[Plan, Report]] = {}
 _lock = threading.RLock()
@@ -48,7 +48,7 @@ class PlanKey:
     device: Device
 
 
-def key(
+def plan_key(
     graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, budget: Any,
     memory_limit: int | None, uncut: bool = False,
 ) -> PlanKey:  # fmt: skip
@@ -59,7 +59,7 @@ def key(
     ours = not kinds and device.target in OUR_TARGETS and set(laws) <= set(admitted(book(), numerics))
     if ours and not graph.calls_python:
         text = repr((_code(), graph.key, device.digest, numerics, names, extractor, budget, memory_limit, uncut))
-        path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{SUFFIX}"
+        path = cache_dir() / "plans" / f"{hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}{PLAN_SUFFIX}"
     return PlanKey((graph.key, device, numerics, laws, kinds, extractor, budget, memory_limit, uncut), path, device)
 
 
@@ -93,7 +93,7 @@ def find(key: PlanKey, graph: Graph) -> tuple[Plan, Report] | None:
     return plan, report
 
 
-def keep(key: PlanKey, plan: Plan, report: Report) -> None:
+def keep_plan(key: PlanKey, plan: Plan, report: Report) -> None:
     """Store a plan and its report."""
     _remember(key, plan, report)
     if key.path is None:
@@ -101,20 +101,20 @@ def keep(key: PlanKey, plan: Plan, report: Report) -> None:
     try:
         write_atomically(key.path, _sealed(key.path.stem, plan, report))
         if next(_written) % LOOK == 0:
-            prune(key.path.parent, SUFFIX, ON_DISK, BYTES)
+            prune(key.path.parent, PLAN_SUFFIX, PLANS_ON_DISK, PLANS_BYTES)
     except OSError as error:
         _warn_unwritable(str(error))
 
 
 def _sealed(name: str, plan: Plan, report: Report) -> bytes:
     """The content of the file `name`."""
-    return sealed(name, json.dumps({"plan": write(plan), "report": write_report(report)}).encode())
+    return sealed(name, json.dumps({"plan": plan_text(plan), "report": report_text(report)}).encode())
 
 
 def _opened(data: bytes, name: str, graph: Graph, device: Device) -> tuple[Plan, Report]:
     """What `_sealed` put in. EqfuseError or ValueError when a byte has changed, or the file had another name."""
     content = json.loads(unsealed(name, data))
-    return read(content["plan"], graph, device), read_report(content["report"])
+    return plan_of_text(content["plan"], graph, device), report_of_text(content["report"])
 
 
 @cache

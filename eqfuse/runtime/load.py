@@ -20,12 +20,12 @@ from eqfuse.errors import EqfuseError
 from eqfuse.frontends.signature_text import read_signature
 from eqfuse.ir.graph import Graph, Signature, const, substitute
 from eqfuse.ir.text import parse
-from eqfuse.plan.text import read, read_report
+from eqfuse.plan.text import plan_of_text, report_of_text
 from eqfuse.rewrites import admitted, book
 from eqfuse.runtime.program import Program, emit
-from eqfuse.runtime.save import FORMAT
+from eqfuse.runtime.save import PROGRAM_FORMAT
 
-DAMAGE = (
+FILE_DAMAGE = (
     zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError, IndexError,
     AttributeError, RecursionError,
 )  # fmt: skip
@@ -38,7 +38,7 @@ def load(path: str | Path, graphs: bool = False) -> Program:
     try:
         with zipfile.ZipFile(path) as archive:
             header = json.loads(archive.read("program.json"))
-            if header["format"] != FORMAT:
+            if header["format"] != PROGRAM_FORMAT:
                 raise EqfuseError(
                     f"{path} was saved by another version of eqfuse: compile the program again and save it"
                 )
@@ -47,9 +47,9 @@ def load(path: str | Path, graphs: bool = False) -> Program:
                 with archive.open(f"constant{i}.npy") as member:
                     arrays.append(np.lib.format.read_array(member, allow_pickle=False))
         graph = _with_constants(parse(header["graph"]), arrays, read_signature(header))
-        program = emit(read(header["plan"], graph, Device.from_json(header["device"])))
+        program = emit(plan_of_text(header["plan"], graph, Device.from_json(header["device"])))
         if header["report"] is not None:
-            program.report = replace(read_report(header["report"]), hurried=0)
+            program.report = replace(report_of_text(header["report"]), hurried=0)
         if header["laws"] is not None:
             names = set(header["laws"])
             program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)
@@ -58,7 +58,7 @@ def load(path: str | Path, graphs: bool = False) -> Program:
         return program
     except EqfuseError:
         raise
-    except (*DAMAGE, OSError) as error:
+    except (*FILE_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of a place before the file's beginning
             raise
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error

@@ -23,7 +23,7 @@ from eqfuse.ops.loops import LOOPS
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
 from eqfuse.rewrites import Law
-from eqfuse.runtime.save import save
+from eqfuse.runtime.save import save_program
 from eqfuse.runtime.timing import in_turn
 from eqfuse.show.attribution import NeededLaws, rests_on
 from eqfuse.show.draw import draw_plan
@@ -32,8 +32,8 @@ from eqfuse.summary import SummarisedValue, Summary, costs, count, cut, of_kerne
 if TYPE_CHECKING:
     from eqfuse.show.explain import Explanation
 
-DRAWN = 16  # kernels that a notebook shows as a drawing
-LONG, LARGE = 1.0, 1 << 30  # seconds, and bytes of all values, up to which NumPy is timed beside a program
+KERNELS_DRAWN = 16  # kernels that a notebook shows as a drawing
+TIMED_SECONDS, TIMED_BYTES = 1.0, 1 << 30  # of all values, up to which NumPy is timed beside a program
 
 
 class Program(SummarisedValue):
@@ -111,7 +111,7 @@ class Program(SummarisedValue):
         """Median seconds of the operators as NumPy calls, one by one, and of the program, timed in turn; None on a GPU,
         of loops, and where NumPy would take long, or much memory."""
         graph = self.plan.graph
-        large = sum(n.type.nbytes for n in graph.operators) > LARGE or self.report.unfused_seconds > LONG
+        large = sum(n.type.nbytes for n in graph.operators) > TIMED_BYTES or self.report.unfused_seconds > TIMED_SECONDS
         if large or offloads(self.plan.device) or any(n.op in LOOPS for n in graph.nodes):
             return None
         with np.errstate(all="ignore"):
@@ -145,7 +145,7 @@ class Program(SummarisedValue):
     def _repr_html_(self) -> str:
         """The short form, and a drawing of the kernels where these are few."""
         lines = self.plan.kernel_lines()
-        small = len(lines) <= DRAWN and sum(len(line.ops) for line in lines) <= DRAWN * DRAWN
+        small = len(lines) <= KERNELS_DRAWN and sum(len(line.ops) for line in lines) <= KERNELS_DRAWN * KERNELS_DRAWN
         return self.summary().html() + (draw_plan(self.plan) if small else "")
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -159,7 +159,7 @@ class Program(SummarisedValue):
 
     def save(self, path: str | Path) -> None:
         """Write the program to the file `path`: data only, no code, no pickle. `ef.load` reads it."""
-        save(self.plan, self.report if self._is_reported else None, self.laws, path)
+        save_program(self.plan, self.report if self._is_reported else None, self.laws, path)
 
     def to_onnx(self, path: str | Path) -> None:
         """Write the program to the file `path` as an ONNX model in which every kernel is a local function."""

@@ -21,14 +21,14 @@ from eqfuse.machine.files import users_file, write_users_file
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
-from eqfuse.plan.text import write, write_report
+from eqfuse.plan.text import plan_text, report_text
 from eqfuse.rewrites import Law, admitted, book
 
-FORMAT = 7  # of the file: one that reads no older files has the next number
-SMALL_BYTES = 64  # constants up to this size are written into the graph's text
+PROGRAM_FORMAT = 7  # of the file: one that reads no older files has the next number
+CONSTANT_IN_TEXT = 64  # constants up to this size are written into the graph's text
 
 
-def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: str | Path) -> None:
+def save_program(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: str | Path) -> None:
     """Write `plan` to `path`, in one step. EqfuseError when that is a folder, or the results nest in a class of the
     user's.
 
@@ -41,13 +41,13 @@ def save(plan: Plan, report: Report | None, laws: Sequence[Law] | None, path: st
         )
     graph, large = _without_large_constants(plan.graph)
     header = {
-        "format": FORMAT,
+        "format": PROGRAM_FORMAT,
         "graph": str(graph),
         "large": len(large),
         "device": plan.device.to_json(),
-        "plan": write(plan),
+        "plan": plan_text(plan),
         **write_signature(plan.graph.signature),
-        "report": write_report(report) if report is not None else None,
+        "report": report_text(report) if report is not None else None,
         "laws": _names(laws, report) if laws is not None and report is not None else None,
     }
     data = io.BytesIO()
@@ -73,7 +73,7 @@ def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:
     """`graph` with inputs in the places of its large constants, behind its own inputs."""
     large: dict[Node, Literal] = {}
     for n in graph.nodes:
-        if n.op == "const" and n.type.nbytes > SMALL_BYTES:
+        if n.op == "const" and n.type.nbytes > CONSTANT_IN_TEXT:
             large[n] = n.literal
     stands = {n: input_node(f"constant {i}", n.type, True) for i, n in enumerate(large)}
     return Graph((*graph.inputs, *stands.values()), substitute(graph.outputs, stands)), list(large.values())

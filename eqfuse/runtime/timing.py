@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-SECONDS, LEAST, MOST = 1.0, 5, 50  # of all calls together, once each has had the least number of turns
+TIMING_SECONDS, LEAST_TURNS, MOST_TURNS = 1.0, 5, 50  # seconds: of all calls, once each has had the least turns
 TURN = 1e-3  # seconds that a turn takes at least
 
 
@@ -18,11 +18,11 @@ def in_turn(calls: Sequence[Callable[[], Any]], look: Callable[[], None] = lambd
     """Median seconds of each of `calls`. `look` is called now and then, to notice other programs at work."""
     times = [max(1, round(TURN / max(_seconds(call, 1) for _ in range(2)))) for call in calls]
     logs: list[list[float]] = [[] for _ in calls]
-    end = time.perf_counter() + SECONDS
-    for number in range(MOST):
-        if number >= LEAST and time.perf_counter() > end:
+    end = time.perf_counter() + TIMING_SECONDS
+    for number in range(MOST_TURNS):
+        if number >= LEAST_TURNS and time.perf_counter() > end:
             break
-        if number % LEAST == 0:
+        if number % LEAST_TURNS == 0:
             look()
         for call, count, log in zip(calls, times, logs, strict=True):
             log.append(_seconds(call, count))

@@ -23,9 +23,9 @@ from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running
 from eqfuse.rewrites import Law
 
-SECONDS = 5.0  # for all proofs of a program
+ATTRIBUTION_SECONDS = 5.0  # for all proofs of a program
 LATE = "the time for it ran out (eqfuse.show.attribution.rests_on takes as long as it is told)"
-SHOWN = 8  # numbers of kernels in one line
+NUMBERS_SHOWN = 8  # numbers of kernels in one line
 Goal = tuple[Node, Node]  # a pair that must be found equal
 
 
@@ -52,8 +52,8 @@ class NeededLaws:
         needed = "" if self.doubt else ", without any one it does not"
         lines = [f"Rests on (with these laws alone a fresh search reaches this program{needed}):"]
         for laws, numbers in alike.items():
-            more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-            kernels = f"kernel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:SHOWN]))}{more}"
+            more = f" and {len(numbers) - NUMBERS_SHOWN} more" if len(numbers) > NUMBERS_SHOWN else ""
+            kernels = f"kernel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:NUMBERS_SHOWN]))}{more}"
             lines.append(f"  {kernels}: {', '.join(laws) or 'no law needed'}")
         if {*self.laws} != {law for laws in self.kernels for law in laws}:
             lines.append(f"  the program: {', '.join(self.laws)}")
@@ -64,7 +64,7 @@ class OpenQuestion(Exception):
     """A question stays open; the message says why."""
 
 
-def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = SECONDS) -> NeededLaws:
+def rests_on(plan: Plan, laws: Sequence[Law], seconds: float = ATTRIBUTION_SECONDS) -> NeededLaws:
     """The laws among `laws` that `plan` rests on. Each distinct segment is looked at once."""
     until = time.thread_time() + seconds
     pieces = _pieces(plan)

@@ -13,7 +13,7 @@ from html import escape
 
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds import KINDS
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running
 from eqfuse.summary import quantity
@@ -24,8 +24,8 @@ KIND_OF_ROLE = {
     Role.PIECES: "map", Role.CONTRACTION: "contract", Role.WINDOW: "window", Role.LIBRARY: "library",
     Role.UPDATE: "library", Role.SCAN: "scan",
 }  # fmt: skip
-CHARACTER, LINE, PAD, GAP, STEP = 6.2, 14, 8, 14, 24  # pixels
-SWEEPS = 8  # over the rows, to lay boxes near those that they read and that read them
+CHARACTER, LINE_HEIGHT, PAD, BOX_GAP, ROW_STEP = 6.2, 14, 8, 14, 24  # pixels
+LAYOUT_SWEEPS = 8  # over the rows, to lay boxes near those that they read and that read them
 BEND = "bend"  # the kind of a place where an edge passes a row
 
 
@@ -43,7 +43,7 @@ class Box:
 
     @property
     def height(self) -> float:
-        return 0 if self.kind == BEND else len(self.lines) * LINE + PAD
+        return 0 if self.kind == BEND else len(self.lines) * LINE_HEIGHT + PAD
 
 
 def colours() -> dict[str, str]:
@@ -61,7 +61,7 @@ def draw_graph(graph: Graph) -> str:
         name = n.attr("name") if n.op == "input" else n.op
         above = dict.fromkeys(number[a] for a in n.args if a in number)
         number[n] = len(boxes)
-        boxes.append(Box((name, str(n.type)) if not n.args else (name,), KIND_OF_ROLE[row(n.op).role], tuple(above)))
+        boxes.append(Box((name, str(n.type)) if not n.args else (name,), KIND_OF_ROLE[n.row.role], tuple(above)))
     return draw(boxes)
 
 
@@ -107,18 +107,18 @@ def _title(kernel: Kernel) -> tuple[str, ...]:
 def draw(boxes: Sequence[Box]) -> str:
     """`boxes` (each after those above it) as one SVG element."""
     items, rows = _layers(boxes)
-    width = max((sum(items[i].width + GAP for i in r) for r in rows), default=0) + GAP
+    width = max((sum(items[i].width + BOX_GAP for i in r) for r in rows), default=0) + BOX_GAP
     place: dict[int, tuple[float, float]] = {}  # middle of the top edge
     bottom: list[float] = []
-    y: float = GAP
+    y: float = BOX_GAP
     for r in rows:
-        x = (width - sum(items[i].width + GAP for i in r) + GAP) / 2
+        x = (width - sum(items[i].width + BOX_GAP for i in r) + BOX_GAP) / 2
         for i in r:
             place[i] = (x + items[i].width / 2, y)
-            x += items[i].width + GAP
+            x += items[i].width + BOX_GAP
         y += max(items[i].height for i in r)
         bottom += [y]
-        y += STEP
+        y += ROW_STEP
     row_of = {i: k for k, r in enumerate(rows) for i in r}
     shapes = []
     for i, item in enumerate(items):
@@ -129,7 +129,7 @@ def draw(boxes: Sequence[Box]) -> str:
             x, top = place[i]
             shapes.append(_path(f"M{x:.0f} {top:.0f}V{bottom[row_of[i]]:.0f}"))
     shapes += [_rectangle(box, *place[i]) for i, box in enumerate(boxes)]
-    height = y - STEP + GAP
+    height = y - ROW_STEP + BOX_GAP
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" font-family="ui-monospace, monospace" font-size="10">{"".join(shapes)}</svg>'
@@ -176,7 +176,7 @@ def _order(items: Sequence[Box], rows: list[list[int]]) -> None:
         for a in item.above:
             below[a].append(i)
     places = {i: (k + 0.5) / len(r) for r in rows for k, i in enumerate(r)}
-    for sweep in range(SWEEPS):
+    for sweep in range(LAYOUT_SWEEPS):
         near = below if sweep % 2 else above
         for r in reversed(rows) if sweep % 2 else rows:
             wish = {i: sum(places[j] for j in near[i]) / len(near[i]) if near[i] else places[i] for i in r}
@@ -199,7 +199,7 @@ def _rectangle(box: Box, x: float, y: float) -> str:
     lines = []
     for k, line in enumerate(box.lines):
         weight = ' font-weight="bold"' if k == 0 and box.kind != INPUT else ""
-        position = f'x="{x:.0f}" y="{y + LINE * (k + 1):.0f}"'
+        position = f'x="{x:.0f}" y="{y + LINE_HEIGHT * (k + 1):.0f}"'
         lines.append(f'<text {position} text-anchor="middle"{weight}>{escape(line)}</text>')
     return (
         f'<rect x="{x - box.width / 2:.0f}" y="{y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="5" '

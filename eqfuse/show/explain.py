@@ -23,7 +23,7 @@ from eqfuse.show.attribution import NeededLaws
 from eqfuse.show.lines import kernel_lines
 from eqfuse.summary import count, counted, duration, quantity
 
-WIDTH = 118  # characters
+TEXT_WIDTH = 118  # characters
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +60,7 @@ class Explanation:
         return Group(self._table(), *sections, Text(self._totals()), *notes)
 
     def _print(self, record: bool = False) -> Console:
-        console = Console(file=io.StringIO(), width=WIDTH, record=record, color_system=None)
+        console = Console(file=io.StringIO(), width=TEXT_WIDTH, record=record, color_system=None)
         console.print(self)
         return console
 

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from eqfuse.rewrites import FAMILIES, Law, book, law_usage, select
+from eqfuse.rewrites import FAMILIES, Law, book, law_usage, laws_named
 from eqfuse.rewrites.checking import checked
 from eqfuse.rewrites.checking.checked import FALSE, HOLDS, PROVED, UNTESTED, Verdict, refuted
 from eqfuse.show.progress import progress
 
-STYLES = {FALSE: "bold red", HOLDS: "green", PROVED: "bold green", UNTESTED: "yellow"}
-LEGEND = (
+VERDICT_STYLES = {FALSE: "bold red", HOLDS: "green", PROVED: "bold green", UNTESTED: "yellow"}
+LAWS_LEGEND = (
     "checked: what the last `eqfuse laws check` found; proved: over the reals, by z3, and it holds on arrays; "
     "plans: benchmark programs whose plan rests on the law"
 )
@@ -43,18 +43,19 @@ def print_laws() -> int:
             shown.add_row(family, law.exactness.name.lower(), status, count, name)
         shown.add_section()
     console.print(shown)
-    console.print(Text(f"{len(book())} laws. {LEGEND}; {_idle(counts)}", style="dim"))
+    console.print(Text(f"{len(book())} laws. {LAWS_LEGEND}; {_idle(counts)}", style="dim"))
     return 0
 
 
 def _idle(counts: dict[str, int] | None) -> str:
     if counts is None:
         return "not counted for this book (eqfuse bench laws --keep)"
-    return f"the {sum(not n for n in counts.values())} that no plan rests on are candidates to drop"
+    idle = sum(not n for n in counts.values())
+    return f"on {idle} no plan rests; they serve other programs, and cost little where they do not match"
 
 
 def _status(verdict: Verdict | None) -> tuple[str, str]:
-    return ("", "") if verdict is None else (verdict.status, STYLES[verdict.status])
+    return ("", "") if verdict is None else (verdict.status, VERDICT_STYLES[verdict.status])
 
 
 def show(names: Sequence[str]) -> int:
@@ -118,7 +119,7 @@ def _chosen(names: Sequence[str]) -> tuple[Law, ...]:
         elif name in false:
             laws[name] = false[name][0]
         else:
-            laws |= {law.name: law for law in select(name)}
+            laws |= {law.name: law for law in laws_named(name)}
     return tuple(laws.values())
 
 

@@ -18,7 +18,7 @@ from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import running
 from eqfuse.summary import cut
 
-FILES, NAME = 3, 40  # that are named for one kernel, and characters of a name
+FILES_NAMED, NAME_LENGTH = 3, 40  # that are named for one kernel, and characters of a name
 
 
 def kernel_lines(plan: Plan) -> tuple[str, ...]:
@@ -59,8 +59,8 @@ def _lines(written: Sequence[Node], stored: set[Node], places: Mapping[Node, Cod
         stack += n.args
         if n in places:
             lines.setdefault(places[n][0].co_filename, set()).add(line_number(places[n]))
-    named = [(cut(PurePath(path).name, NAME), _ranges(sorted(numbers))) for path, numbers in lines.items()]
-    return "; ".join(f"{name}:{numbers}" for name, numbers in named[:FILES])
+    named = [(cut(PurePath(path).name, NAME_LENGTH), _ranges(sorted(numbers))) for path, numbers in lines.items()]
+    return "; ".join(f"{name}:{numbers}" for name, numbers in named[:FILES_NAMED])
 
 
 def _ranges(numbers: list[int]) -> str:

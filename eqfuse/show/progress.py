@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from threading import Event, Lock, Thread, local
 
 INTERVAL = 5.0  # seconds between lines
-PATIENCE = 1.0  # seconds that a compile may take before it says where it is
+QUIET_SECONDS = 1.0  # seconds that a compile may take before it says where it is
 REFRESHED = 0.1  # seconds between two looks at where it is
 _shown: list[Progress] = []  # while a command shows one, compiles within it show none of their own
 _telling = local()  # `to`: who is told what this thread is doing
@@ -74,13 +74,13 @@ def patiently() -> Iterator[Callable[[str], None]]:
     finally:
         _telling.to = None
         going.release()
-        shown.acquire(timeout=PATIENCE)  # until the bar is gone
+        shown.acquire(timeout=QUIET_SECONDS)  # until the bar is gone
 
 
 def _show(stage: Progress, going: Lock, shown: Lock) -> None:
     """Show where `stage` is until `going` is free, and set `shown` free."""
     try:
-        if going.acquire(timeout=PATIENCE):
+        if going.acquire(timeout=QUIET_SECONDS):
             return
         if _shown or not sys.stderr.isatty():
             logging.getLogger("eqfuse").info("compiling takes long: %s", stage.doing)

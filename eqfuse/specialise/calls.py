@@ -14,7 +14,7 @@ from eqfuse.frontends.numpy.random import GENERATORS
 from eqfuse.frontends.numpy.trace import Spec, layout_of, leaf_type, trace
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ir.signature import input_names, parameters_of, split_static
 from eqfuse.ir.strides import Strides
 from eqfuse.ir.symbolic import SymbolicSpec
@@ -28,7 +28,7 @@ class FunctionCall:
         self.fn, self.static = fn, static
         self._parameters = parameters_of(fn)
         normal, _ = split_static(self._parameters, static, args, kwargs)
-        leaves, self.structure = flatten(normal)
+        leaves, self.structure = tree_leaves(normal)
         self.names = input_names(self._parameters, self.structure)
         self.leaves = [_without_data(leaf, name) for leaf, name in zip(leaves, self.names, strict=True)]
         self._args, self._kwargs = self._with(args, kwargs, self.leaves)
@@ -75,7 +75,7 @@ class FunctionCall:
 
 
 def _swapped(tree: Any, leaves: Iterator[Any]) -> Any:
-    old, structure = flatten(tree)
+    old, structure = tree_leaves(tree)
     return unflatten(structure, [next(leaves) for _ in old])
 
 

@@ -10,7 +10,7 @@ from eqfuse.cost.device import Device
 from eqfuse.errors import ArgumentError
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.ir.signature import static_names
 from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.options import one_size, refuse_unknown
@@ -65,7 +65,7 @@ def compile(
         return compiled(fn_or_graph, None, autotune, options)
     if not callable(fn_or_graph):
         raise ArgumentError(f"ef.compile takes a function or a graph, not {fn_or_graph!r}")
-    if any(isinstance(leaf, SymbolicSpec) for leaf in flatten((example_args, example_kwargs))[0]):
+    if any(isinstance(leaf, SymbolicSpec) for leaf in tree_leaves((example_args, example_kwargs))[0]):
         one_size(options | {"autotune": autotune}, "give specs without symbols")
         call = FunctionCall(fn_or_graph, static_names(static_argnames), example_args, example_kwargs)
         return SymbolicProgram(call, options)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-VARIABLE = "EQFUSE_DISABLE"
+DISABLE_VARIABLE = "EQFUSE_DISABLE"
 
-_disabled = ContextVar("eqfuse_disabled", default=os.environ.get(VARIABLE, "") not in ("", "0"))
+_disabled = ContextVar("eqfuse_disabled", default=os.environ.get(DISABLE_VARIABLE, "") not in ("", "0"))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 
 from eqfuse.compiler import before_search, compile_graph
 from eqfuse.cost.targets import MANY_SIZES, device_for
-from eqfuse.egraph.alike import SMALL
+from eqfuse.egraph.alike import SMALL_EXTENT
 from eqfuse.errors import user_level
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.ir.correspondence import Ambiguity, Correspondence, NoTransfer
@@ -34,8 +34,8 @@ from eqfuse.specialise.plan_transfer import PlanTransfer
 from eqfuse.specialise.symbolic import Pattern, Sizes
 from eqfuse.specialise.versions import Version
 
-REACH = 16  # a plan priced at n serves sizes from n / REACH to n * REACH
-NEAR = 4  # a new plan is priced at a size already compiled for, if that is so near
+PLAN_REACH = 16  # a plan priced at n serves sizes from n / REACH to n * REACH
+NEAR_SIZES = 4  # a new plan is priced at a size already compiled for, if that is so near
 PLANS = 8  # the oldest go first
 PLANS_NEAR = 3  # that serve one size: a function may branch on it
 ANEW = 8  # sizes compiled anew before a warning
@@ -55,7 +55,7 @@ class PricedPlan:
 
 def size_ratio(a: Sizes, b: Sizes) -> float:
     """How many times larger or smaller one is than the other, at most."""
-    pairs = ((max(m, SMALL), max(n, SMALL)) for m, n in zip(a, b, strict=True))
+    pairs = ((max(m, SMALL_EXTENT), max(n, SMALL_EXTENT)) for m, n in zip(a, b, strict=True))
     return max(max(m / n, n / m) for m, n in pairs)
 
 
@@ -124,13 +124,13 @@ class Family:
         return "\n".join(lines)
 
     def _range(self, p: PricedPlan) -> str:
-        low = (0 if n <= REACH * SMALL else -(-n // REACH) for n in p.sizes)
+        low = (0 if n <= PLAN_REACH * SMALL_EXTENT else -(-n // PLAN_REACH) for n in p.sizes)
         pairs = zip(self.pattern.symbols, low, p.sizes, strict=True)
-        return ", ".join(f"{s} in {a}..{REACH * n}" for s, a, n in pairs)
+        return ", ".join(f"{s} in {a}..{PLAN_REACH * n}" for s, a, n in pairs)
 
     def _transferred(self, graph: Graph, sizes: Sizes, started: float) -> Version:
         """The program of a plan priced near `sizes`. NoTransfer where there is none, and none can be made."""
-        near = [p for p in self.plans if size_ratio(p.sizes, sizes) <= REACH]
+        near = [p for p in self.plans if size_ratio(p.sizes, sizes) <= PLAN_REACH]
         near.sort(key=lambda p: size_ratio(p.sizes, sizes))
         reason: NoTransfer | None = None
         for planned in near:
@@ -212,13 +212,13 @@ class Family:
     def _representative(self, sizes: Sizes, not_these: Sequence[Sizes]) -> Sizes:
         """Sizes near `sizes` to plan at: seen ones, or odd multiples, whose extents differ from all others."""
         for seen in self._seen:
-            if seen not in not_these and size_ratio(seen, sizes) <= NEAR and self._distinct(seen):
+            if seen not in not_these and size_ratio(seen, sizes) <= NEAR_SIZES and self._distinct(seen):
                 return seen
         taken = self.pattern.fixed | {n for other in not_these for n in other}
         extents: list[int] = []
         for n in sizes:
             m = n = max(n, 1)
-            while m < SMALL or m in taken:
+            while m < SMALL_EXTENT or m in taken:
                 m += 2 * n
             extents.append(m)
             taken.add(m)
@@ -226,7 +226,7 @@ class Family:
 
     def _distinct(self, sizes: Sizes) -> bool:
         extents = {*sizes, *self.pattern.fixed}
-        return min(sizes) >= SMALL and len(extents) == len(sizes) + len(self.pattern.fixed)
+        return min(sizes) >= SMALL_EXTENT and len(extents) == len(sizes) + len(self.pattern.fixed)
 
 
 def _same(a: Graph, b: Graph) -> bool:

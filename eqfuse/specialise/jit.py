@@ -21,7 +21,7 @@ from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import NUMBER_KINDS
-from eqfuse.ir.pytree import LEAF, flatten, told_apart, unflatten
+from eqfuse.ir.pytree import LEAF, told_apart, tree_leaves, unflatten
 from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
 from eqfuse.options import one_size, refuse_unknown
 from eqfuse.show.progress import patiently
@@ -35,8 +35,8 @@ from eqfuse.summary import SummarisedValue, Summary, rest
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MANY = 8  # programs of one function; one more brings a warning
-KEPT = 32  # of them; the least recently used go first
+MANY_PROGRAMS = 8  # programs of one function; one more brings a warning
+CALLS_KEPT = 32  # of them; the least recently used go first
 KEPT_SIZES = 64  # of one with `dynamic`, where a size costs little
 GROUPS = 8  # of calls that differ in their extents alone, with `dynamic`
 
@@ -55,7 +55,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
         self._static = static_names(static_argnames)
         self._parameters = parameters_of(fn)
         are_parameters(self._static, self._parameters)
-        self._versions = Versions(KEPT_SIZES if dynamic else KEPT)
+        self._versions = Versions(KEPT_SIZES if dynamic else CALLS_KEPT)
         self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone, of any layout
         self._asked: dict[CallKey, frozenset[int]] = {}  # which arrays' layouts a key has
         self._groups = Versions(GROUPS)
@@ -123,7 +123,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
     def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version, list[Any]]:
         """The version for these arguments, compiled when needed, and the arrays to run it on."""
         arguments, fixed = split_static(self._parameters, self._static, args, kwargs)
-        leaves, structure = flatten(arguments)
+        leaves, structure = tree_leaves(arguments)
         key = CallKey(
             structure,
             tuple([_leaf_key(leaf) for leaf in leaves]),
@@ -170,7 +170,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
             if dropped.flat is not None:
                 self._by_arrays.pop(dropped.flat, None)
             self._asked.pop(dropped.key._replace(layouts=()), None)
-        if len(self._versions) == MANY + 1 and not self.dynamic and not self._warned:
+        if len(self._versions) == MANY_PROGRAMS + 1 and not self.dynamic and not self._warned:
             self._warned = True
             keys = [v.key for v in self._versions]
             what, axis = changing(keys, input_names(self._parameters, key.structure))
@@ -181,7 +181,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
             )
             warnings.warn(
                 f"{getattr(self.fn, '__qualname__', self.fn)} is compiled again and again: {what} keeps changing. "
-                f"Only the {KEPT} programs used last are kept. {advice}",
+                f"Only the {CALLS_KEPT} programs used last are kept. {advice}",
                 stacklevel=user_level(),
             )
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eqfuse.cost.price import Price
-from eqfuse.egraph.equality import ROUNDS, equality
+from eqfuse.egraph.equality import PROOF_ROUNDS, equality
 from eqfuse.errors import ShapeError
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.correspondence import Correspondence, NoTransfer
@@ -39,7 +39,7 @@ class PlanTransfer:
             _checked(kernel, plan)
         proof = equality(plan.graph, self._graph, laws)
         if proof is None:
-            raise NoTransfer(f"the proof of the plan takes more than {ROUNDS} rounds of its laws")
+            raise NoTransfer(f"the proof of the plan takes more than {PROOF_ROUNDS} rounds of its laws")
         self.laws, self._rounds, self._folds = proof.laws, proof.rounds, proof.folds
 
     @property

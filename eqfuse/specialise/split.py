@@ -24,8 +24,8 @@ from eqfuse.gradients.derived import DerivedFunction
 from eqfuse.gradients.partition import POLICIES, Cost, never
 from eqfuse.gradients.products import backward_of, of_cotangents
 from eqfuse.ir.graph import Body, Node
-from eqfuse.ir.pytree import flatten
-from eqfuse.ops import Role, row
+from eqfuse.ir.pytree import tree_leaves
+from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.types import TensorType
 from eqfuse.options import refuse_unknown
@@ -49,7 +49,7 @@ class SplitVjp:
 
     def forward(self, *args: Any) -> tuple[Any, tuple[Any, ...]]:
         result, kept = self.programs[0](*args)
-        leaves, rest = flatten((args, {}))[0], iter(kept)
+        leaves, rest = tree_leaves((args, {}))[0], iter(kept)
         return result, tuple([next(rest) if place is None else leaves[place] for place in self._places])
 
     def backward(self, residuals: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ def split_vjp(
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = DifferentiatedCall("ef.split_vjp", fun, args, kwargs, chosen, False)
         body, residuals = backward_of(call, keep, again)
-        nodes = [x.node if isinstance(x, Tracer) else None for x in flatten((args, kwargs))[0]]
+        nodes = [x.node if isinstance(x, Tracer) else None for x in tree_leaves((args, kwargs))[0]]
         places = [nodes.index(r) if r in nodes else None for r in residuals]
         calls.append((call, body, places))
         result = call.result.tree(call.back(call.result.nodes))
@@ -126,7 +126,7 @@ def _costs(partition: str, device: Device) -> tuple[Cost, Cost]:
         return (1 if n.op == "input" else 2) * n.type.nbytes / device.memory_bytes_per_second
 
     def again(n: Node) -> float:
-        if n.op in LOOPS or row(n.op).role is Role.LIBRARY:
+        if n.op in LOOPS or n.row.role is Role.LIBRARY:
             return never(n)
         done = work(n.op, n.attrs, n.type, [a.type for a in n.args], device)
         return done.seconds + done.whole

@@ -23,7 +23,7 @@ from eqfuse.summary import Summary, count
 if TYPE_CHECKING:
     from eqfuse.show.explain import Explanation
 
-KEPT = 64  # programs of single sizes
+SIZES_KEPT = 64  # programs of single sizes
 
 
 class SymbolicProgram(Program):
@@ -35,7 +35,7 @@ class SymbolicProgram(Program):
         self._apart = {i for i, leaf in enumerate(call.leaves) if is_apart(leaf)}
         self.pattern = Pattern(call.names, specs)
         self._family = Family(getattr(call.fn, "__name__", "the program"), self.pattern, call.trace, options)
-        self._versions = Versions(KEPT)
+        self._versions = Versions(SIZES_KEPT)
         self._lock = threading.RLock()
         self._first = self._family.plan_first()
         self.plan = self._first.plan

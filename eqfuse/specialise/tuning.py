@@ -35,8 +35,8 @@ from eqfuse.runtime.verify import drawn_arguments, verified
 
 OTHERS = ("fusion-only", "algebra-first", "greedy-materialise", "greedy-priority+algebra", "unfused")
 HOPELESS = 2.0  # times as long as the shortest by prediction: such a program is not timed
-CLEARLY = 0.97  # of the time of the program that prices choose, below which another takes its place
-SUFFIX, FILES, BYTES = ".fastest", 1024, 1 << 22
+CLEARLY_FASTER = 0.97  # of the time of the program that prices choose, below which another takes its place
+CHOICE_SUFFIX, CHOICES_ON_DISK, CHOICES_BYTES = ".fastest", 1024, 1 << 22
 
 
 class Contender(NamedTuple):
@@ -108,7 +108,7 @@ def _fastest(
     if best != first:  # the least of several is often so by chance
         pair = [first, best]
         seconds |= zip(pair, _timed(graph, [programs[c] for c in pair], watch), strict=True)
-        best = best if seconds[best] < CLEARLY * seconds[first] else first
+        best = best if seconds[best] < CLEARLY_FASTER * seconds[first] else first
     return programs[best], best, {c.label: seconds[c] for c in likely}
 
 
@@ -136,8 +136,8 @@ def _path(graph: Graph, options: dict[str, Any]) -> Path | None:
     """Where it is kept which program was fastest; None where plans are not kept either."""
     numerics, limit = options["numerics"], limit_of(options["memory_limit"])
     laws, device = usable(options["laws"], numerics), device_for(options["target"], numerics)
-    key = disk_cache.key(graph, device, numerics, laws, options["extractor"], budget_of(options["budget"]), limit)
-    return None if key.path is None else key.path.with_suffix(SUFFIX)
+    key = disk_cache.plan_key(graph, device, numerics, laws, options["extractor"], budget_of(options["budget"]), limit)
+    return None if key.path is None else key.path.with_suffix(CHOICE_SUFFIX)
 
 
 def _read(path: Path, contenders: Sequence[Contender]) -> tuple[Contender, dict[str, float]] | None:
@@ -158,6 +158,6 @@ def _write(path: Path, contender: Contender, timed: dict[str, float]) -> None:
     data = json.dumps({"fastest": contender.label, "timed": timed}).encode()
     try:
         write_atomically(path, sealed(path.stem, data))
-        prune(path.parent, SUFFIX, FILES, BYTES)
+        prune(path.parent, CHOICE_SUFFIX, CHOICES_ON_DISK, CHOICES_BYTES)
     except OSError:  # they are measured again; that plans are not kept either, `disk_cache` says
         return

@@ -25,7 +25,7 @@ import numpy as np
 from eqfuse.errors import EqfuseError, TargetUnavailable
 from eqfuse.machine.files import cache_dir
 
-FLAGS = ("-std=c++17", "-O1", "-fPIC", "-w", "-fvisibility=hidden", "-ffp-contract=off",
+EMULATOR_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-w", "-fvisibility=hidden", "-ffp-contract=off",
          "-fsanitize=alignment,bounds,signed-integer-overflow,shift,float-cast-overflow,integer-divide-by-zero",
          "-fsanitize-undefined-trap-on-error")  # fmt: skip
 # g++ calls the hooks of cudacount.hpp, and leaves out no read
@@ -175,7 +175,7 @@ def _kernels(code: str) -> list[str]:
     return _KERNEL.findall(_COMMENT.sub(" ", code))
 
 
-def available() -> str:
+def cudasim_missing() -> str:
     """Empty when kernels can be run here, else the reason why not."""
     if sys.platform != "linux":
         return "the CUDA emulator needs Linux (ELF sections, POSIX signals)"
@@ -199,7 +199,7 @@ def _compiler_version() -> str:
 
 @functools.cache
 def _load(code: str, counted: bool = False) -> ctypes.CDLL:
-    if reason := available():
+    if reason := cudasim_missing():
         raise TargetUnavailable(reason)
     more, cache = COUNTED if counted else (), cache_directory()
     header = _precompiled(cache, counted)
@@ -224,7 +224,7 @@ def _precompiled(cache: Path, counted: bool) -> Path:
     """What every kernel includes first; beside it g++'s precompiled form, which takes half as long to read, and the
     object that is linked to every kernel."""
     header, threads = _beside("cudasim.hpp", "cudawords.hpp"), _beside("cudasim.cpp", *["cudacount.hpp"] * counted)
-    flags = (*FLAGS, *(COUNTED if counted else ()))
+    flags = (*EMULATOR_FLAGS, *(COUNTED if counted else ()))
     path = cache / f"{_key(header, threads, *flags, *OURS, *CUDA_HEADERS, platform.machine(), _compiler_version())}.hpp"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
@@ -249,7 +249,7 @@ def _compile(folder: Path, code: str, header: Path, more: Sequence[str]) -> Path
         (folder / name).touch()
     (folder / "kernel.cpp").write_text(code)
     library = folder / "kernel.so"
-    _run(folder, "g++", *FLAGS, *more, "-I.", "-include", str(header), "-c", "-o", "kernel.o", "kernel.cpp")
+    _run(folder, "g++", *EMULATOR_FLAGS, *more, "-I.", "-include", str(header), "-c", "-o", "kernel.o", "kernel.cpp")
     _run(folder, "gcc", "-shared", "-o", library.name, "kernel.o", str(header.with_suffix(".o")), "-lm")
     return library
 

@@ -23,7 +23,7 @@ from eqfuse.ir.graph import Graph, Node, input_node
 from eqfuse.kinds import State, join, leaf, merge
 from eqfuse.ops import Role, row
 
-LARGEST = 512  # operators in one kernel; more neither compile nor fit registers
+LARGEST_KERNEL = 512  # operators in one kernel; more neither compile nor fit registers
 T = TypeVar("T")
 
 
@@ -159,8 +159,8 @@ class Grammar:
             executed = [self.prices.viewed(executed[0], (eclass, enode), min(1.0, share))]
         works = union([*executed, {1.0: 1 << number}])
         size = self.prices.operator_count(works)
-        if size > LARGEST:
-            return f"a kernel of more than {LARGEST} operators"
+        if size > LARGEST_KERNEL:
+            return f"a kernel of more than {LARGEST_KERNEL} operators"
         reads = tuple([c for c in leaves if c not in self.free])
         inside |= 1 << eclass
         depth = max([part.depth for part in parts], default=0) + (not state.at_leaf)

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from eqfuse.extract.candidates.cuts import Cut
 
 
-FEW = 60  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
+ALL_SCHEDULED = 60  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
 DOUBT = 0.03  # of a price
-FEW_OF_PAIRS, FAR = 200, 16  # the same where an array is so many times as large as all that is read and kept
-SHORT = 1e-4  # seconds of a program, as written, below which plans are made by estimates: no calls pay for more
+FEW_OF_PAIRS, FAR_LARGER = 200, 16  # the same where an array is so many times as large as all that is read and kept
+SHORT_PROGRAM = 1e-4  # seconds of a program, as written, below which plans are made by estimates: no calls pay for more
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Prices:
         self._estimates: Estimates | None = like._estimates if like else None
         self._kept = sum([self.sizes[c] for c in kept])  # bytes
         of_pairs = self._is_of_pairs(max(self.sizes, default=0))
-        if like is None and len(classes) > (FEW_OF_PAIRS if of_pairs else FEW):
+        if like is None and len(classes) > (FEW_OF_PAIRS if of_pairs else ALL_SCHEDULED):
             self._estimates = estimates_of(device)
         self._all_estimates = estimates_of(device)
         self.stage: SearchStage = like.stage if like else SearchStage(None if self._all_estimates else False)
@@ -77,7 +77,7 @@ class Prices:
     def decide(self, seconds: float) -> bool:
         """A program takes `seconds` as written: does it turn out that kernels are judged by their schedules?"""
         if self.stage.by_estimates is None:
-            self.stage.by_estimates = seconds < SHORT
+            self.stage.by_estimates = seconds < SHORT_PROGRAM
             return not self.stage.by_estimates
         return False
 
@@ -142,7 +142,7 @@ class Prices:
 
     def _is_of_pairs(self, size: int) -> bool:
         """Is an array of `size` bytes many times as large as all that is read from memory and kept there?"""
-        return size > FAR * self._kept
+        return size > FAR_LARGER * self._kept
 
     def kernel(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
         """The price of a kernel of `state` that computes `cuts` from `leaves` and stores the results. A search takes

@@ -15,10 +15,9 @@ from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.ops import row
 
 # Classes, up to which there is a pass without reference counts besides those with some; none where no calls pay for it.
-FEW = 300
+UNCOUNTED_PASS = 300
 
 
 def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
@@ -29,7 +28,7 @@ def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[C
     """
     covers = list(starts)
     passes: list[dict[int, int] | None] = [None]  # the counts of the cover before
-    if not starts or (len(grammar.classes) <= FEW and not grammar.prices.goes_by_estimates):
+    if not starts or (len(grammar.classes) <= UNCOUNTED_PASS and not grammar.prices.goes_by_estimates):
         passes.insert(0, {})
     if starts:
         passes.insert(0, dict(min(starts, key=lambda c: c.cost).refs))
@@ -160,7 +159,7 @@ def _numbers(program: Segment, segment: Segment) -> dict[int, int]:
             number[i] = segment.origin[n]
         elif all(program.origin[a] in number for a in n.args):
             args = tuple(number[program.origin[a]] for a in n.args)
-            orders = (args, args[::-1]) if row(n.op).commutes else (args,)
+            orders = (args, args[::-1]) if n.row.commutes else (args,)
             eclass = next((owner[e] for order in orders if (e := ENode(n.op, order, n.attrs)) in owner), None)
             if eclass is not None:
                 number[i] = eclass

@@ -19,7 +19,7 @@ from eqfuse.extract.candidates.work import set_bits
 from eqfuse.kinds import State
 from eqfuse.ops.types import Shape
 
-WORTH = 1e-12  # seconds; smaller gains are rounding
+ROUNDOFF = 1e-12  # seconds; smaller gains are rounding
 
 
 @dataclass(eq=False, slots=True)
@@ -175,7 +175,7 @@ class Cover:
         start = self.cost
         if self._saves_nothing(changed):
             return False
-        is_cheaper = self.move(changed, fresh) and self.cost < start - WORTH and self._acyclic(self._undo)
+        is_cheaper = self.move(changed, fresh) and self.cost < start - ROUNDOFF and self._acyclic(self._undo)
         if is_cheaper and all(cut.runs for cut in changed.values()):
             self.keep()
             return True
@@ -194,13 +194,13 @@ class Cover:
                 saved += self.seconds(eclass, old) - self.about(eclass, cut)
                 unread += [c for c in old.reads if c not in cut.leaves]
         fewer: dict[int, int] = {}
-        while unread and saved < WORTH:  # what is left of them saves yet more
+        while unread and saved < ROUNDOFF:  # what is left of them saves yet more
             c = unread.pop()
             fewer[c] = fewer.get(c, 0) + 1
             if fewer[c] == self.refs[c] and c in self.choice and c not in self._results:
                 saved += self.seconds(c, self.choice[c])
                 unread += self.choice[c].reads
-        return saved < WORTH
+        return saved < ROUNDOFF
 
     def move(self, changed: dict[int, Cut], fresh: Callable[[int], Cut | None]) -> bool:
         """`attempt` without the judgement, to be followed by `keep` or `undo`; False where `fresh` has no cut."""

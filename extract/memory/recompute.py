@@ -19,9 +19,9 @@ from eqfuse.extract.memory.timeline import SegmentMemory, Stretch, Timeline, Tim
 
 FINER = (0.95, 0.98)  # shares of the peak of one timeline that the next one's is to have, in descents of their own
 WAITING = 12  # values at the fullest step that are tried
-DEEP = 6  # values computed again for one that is
+VALUES_AGAIN = 6  # values computed again for one that is
 INSTANT = 1e-9  # seconds; less is no time
-EFFORT = 2_000_000  # steps of the timelines tried, after which no smaller peak is looked for
+STEPS_TRIED = 2_000_000  # steps of the timelines tried, after which no smaller peak is looked for
 OPERATOR = 20  # steps that are tried while a kernel is made, for each of its operators
 
 
@@ -49,7 +49,7 @@ def timelines(start: Timeline, candidates: Candidates, allowance: Allowance) -> 
     falling = [start]
     ways = list(product(FINER, (True, False)))
     for finer, before in ways:
-        falling += _descent(start, candidates, finer, before, _Effort(EFFORT // len(ways), start.held, allowance))
+        falling += _descent(start, candidates, finer, before, _Effort(STEPS_TRIED // len(ways), start.held, allowance))
     best: list[Timeline] = []
     for timeline in sorted(falling, key=lambda t: (t.peak, t.seconds)):
         if not best or timeline.seconds < best[-1].seconds:
@@ -298,7 +298,7 @@ def _missing(now: Timeline, candidates: Candidates, before: int, cut: Cut) -> li
     groups: list[TimelineStep] = []
     waiting: set[int] = set()  # what is computed when all that its kernel reads is
     wanted = [c for c in cut.leaves if c not in done]
-    while wanted and len(groups) < DEEP:
+    while wanted and len(groups) < VALUES_AGAIN:
         producer = candidates.cheapest(wanted[-1])
         whole = now.held.together((producer,)) if producer is not None else None
         if whole is None:
@@ -326,7 +326,7 @@ def _derivations(
     done = {c for step in now.steps[:before] for c in step.writes} | now.held.grammar.free
     own = _cut_of(now, value.eclass, before)
     cuts = [own] if own is not None else []
-    chain = _chain(now, value.eclass, before, here, set(), DEEP)
+    chain = _chain(now, value.eclass, before, here, set(), VALUES_AGAIN)
     if chain:
         yield chain
     for cut in [*cuts, *candidates.cuts.get(value.eclass, ())]:
@@ -355,7 +355,7 @@ def _chain(
     grammar = now.held.grammar
     cut = _cut_of(now, eclass, before)
     groups: list[TimelineStep] = []
-    while cut is not None and len(groups) < DEEP:
+    while cut is not None and len(groups) < VALUES_AGAIN:
         dead = [c for c in cut.leaves if c not in grammar.free and c not in here and c not in on_the_way]
         if not dead:
             break
@@ -367,7 +367,7 @@ def _chain(
             cut = fused
             continue
         more = _chain(now, dead[0], before, here, on_the_way, deep - 1)
-        if not more or len(groups) + len(more) > DEEP:
+        if not more or len(groups) + len(more) > VALUES_AGAIN:
             return []
         groups += more
         on_the_way |= {c for g in more for c in g.writes}

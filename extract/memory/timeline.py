@@ -15,7 +15,7 @@ from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Group, alone
 from eqfuse.extract.moves.merge import group
-from eqfuse.plan.memory import ALIGNMENT, SMALL_BYTES, Needs, outside_bytes
+from eqfuse.plan.memory import ALIGNMENT, OWN_PLACE, Needs, outside_bytes
 
 
 @dataclass(eq=False, slots=True)
@@ -82,7 +82,7 @@ class Timeline:
         change = [0] * (len(self.steps) + 2)
         small = 0
         for s in self.stretches:
-            if s.nbytes > SMALL_BYTES:
+            if s.nbytes > OWN_PLACE:
                 change[s.first if s.first > 0 else 0] += s.nbytes
                 change[s.last + 1] -= s.nbytes
             else:
@@ -137,7 +137,7 @@ class Timeline:
 
     def alive(self, step: int) -> list[Stretch]:
         """The values that take memory at `step`, those first that wait longest to be read."""
-        alive = [s for s in self.stretches if s.nbytes > SMALL_BYTES and s.first <= step <= s.last]
+        alive = [s for s in self.stretches if s.nbytes > OWN_PLACE and s.first <= step <= s.last]
         return sorted(alive, key=lambda s: (-s.nbytes * (s.last - s.first), s.first, s.eclass))
 
     def without_unread(self) -> Timeline:

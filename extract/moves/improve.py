@@ -14,7 +14,7 @@ from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.greedy import fuse
 
-ROUNDS = 4  # over all classes
+IMPROVEMENTS = 4  # over all classes
 
 Moves = Callable[[Cover, Candidates], None]
 SearchState = tuple[Moves, frozenset[Cut]]  # a cover about to be changed
@@ -27,7 +27,7 @@ def improve(cover: Cover, candidates: Candidates, met: set[SearchState]) -> bool
     it would end as the other did.
     """
     own: set[SearchState] = set()
-    for _ in range(ROUNDS):
+    for _ in range(IMPROVEMENTS):
         for moves in (_other_cuts, _store_or_inline, _share, _take_parts):
             state = moves, frozenset(cover.choice.values())
             if state in met:

@@ -14,11 +14,12 @@ from itertools import islice
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.trust import trusted
-from eqfuse.extract.covers.cover import WORTH, Cover, Group, alone, producers_first
+from eqfuse.extract.covers.cover import ROUNDOFF, Cover, Group, alone, producers_first
 
 NEIGHBOURS = 24  # groups around one shared read that are tried with one another
-EFFORT = 20_000  # pairs looked at and operators of kernels made, after which no more are: long programs of one shape
-LEAST = 0.5  # of what a kernel takes roughly: less it seldom turns out to take when its schedule is made
+# pairs looked at and operators of kernels made, after which no more are: long programs of one shape
+MERGE_EFFORT = 20_000
+LEAST_SHARE = 0.5  # of what a kernel takes roughly: less it seldom turns out to take when its schedule is made
 _GAP = 1 << 20  # between the places of kernels that were there from the start
 
 
@@ -93,7 +94,7 @@ class MergeState:
                 continue
             if not is_priced:
                 saving = self.alive[a].cost + self.alive[b].cost - merged.cost
-                if saving > WORTH and merged.runs:
+                if saving > ROUNDOFF and merged.runs:
                     heapq.heappush(queue, (-saving, a, b, True, merged))
                 continue
             self.drop(a)
@@ -175,7 +176,7 @@ class MergeState:
 
     def _put(self, number: int, group: Group) -> None:
         self.alive[number] = group
-        self._counted[number] = group.cost if group.is_priced else LEAST * group.rough
+        self._counted[number] = group.cost if group.is_priced else LEAST_SHARE * group.rough
         self.seconds += self._counted[number]
         for eclass in group.outputs:
             self.maker[eclass] = number
@@ -212,15 +213,15 @@ class MergeState:
         return near
 
     def _offer(self, queue: list[tuple[float, int, int, bool, Group]], a: int, b: int) -> None:
-        if self.tried > EFFORT:
+        if self.tried > MERGE_EFFORT:
             return
         self.tried += 1
         merged = self._together(a, b)
         if merged is not None and self.allowed(merged):
             if merged.is_new:  # and the last one, where the allowance is spent
-                self.tried += EFFORT if self.grammar.allowance.spent() else merged.size
+                self.tried += MERGE_EFFORT if self.grammar.allowance.spent() else merged.size
             saving = self.alive[a].rough + self.alive[b].rough - merged.rough
-            if saving > WORTH:
+            if saving > ROUNDOFF:
                 heapq.heappush(queue, (-saving, a, b, False, merged))
 
     def _together(self, first: int, second: int) -> Group | None:

@@ -13,13 +13,14 @@ from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.extract.candidates.cuts import Cut, below
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.trust import trusted
-from eqfuse.extract.covers.cover import WORTH, Cover, Group
+from eqfuse.extract.covers.cover import ROUNDOFF, Cover, Group
 from eqfuse.extract.greedy import fuse
 from eqfuse.extract.moves.merge import MergeState
 
-EFFORT = 6_000  # kernels looked at, and operators of those made, all moves together, for each kernel of the cover
+# kernels looked at, and operators of those made, all moves together, for each kernel of the cover
+REGROUP_EFFORT = 6_000
 MOST_EFFORT = 300_000  # and in all, however large the program: it takes seconds
-ROUNDS = 3  # over all kernels
+REGROUPINGS = 3  # over all kernels
 
 
 def regroup(
@@ -31,7 +32,7 @@ def regroup(
     if only is not None:
         near = state.pool.near(only)
         state.in_vain = {eclass for eclass in state.cover.choice if not near >> eclass & 1}
-    for _ in range(ROUNDS):
+    for _ in range(REGROUPINGS):
         for eclass in sorted(state.cover.choice, reverse=True):
             if state.left > 0 and eclass not in state.in_vain and not allowance.spent():
                 state.in_vain.add(eclass)
@@ -58,7 +59,7 @@ class _Grouping:
         self.grammar = cover.grammar
         self.cover = _UnpricedCover(cover.grammar, cover.roots)
         self.in_vain: set[int | Cut] = set()  # classes, and cuts to be stored, tried since a move helped near them
-        self.left = min(EFFORT * len(cover.groups), MOST_EFFORT)
+        self.left = min(REGROUP_EFFORT * len(cover.groups), MOST_EFFORT)
         self.pool = MergeState(cover.grammar, cover.roots, cover.groups)
         self._settled()
 
@@ -148,4 +149,4 @@ class _Grouping:
             pool.drop(number)
         loose = [eclass for eclass in dict.fromkeys(loose) if eclass in cover.choice]
         added = [pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose]
-        return not pool.is_circular and pool.settle(added, before) and pool.seconds < before - WORTH
+        return not pool.is_circular and pool.settle(added, before) and pool.seconds < before - ROUNDOFF

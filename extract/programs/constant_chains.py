@@ -17,7 +17,7 @@ from eqfuse.ops.literal import Literal
 from eqfuse.rewrites import Law
 from eqfuse.summary import count
 
-LONG = 8  # constants of a chain that is not left to the search
+LONG_CHAIN = 8  # constants of a chain that is not left to the search
 MEET = (
     "subtract_known", "known_terms_meet", "known_factors_meet", "known_divisors_meet", "known_factor_meets_divisor",
     "rounded_factors_meet", "rounded_factor_meets_divisor",
@@ -61,7 +61,7 @@ def _number(n: Node) -> Node:
 
 
 def _long(written: GraphFacts) -> set[Node]:
-    """The nodes of chains in which at least `LONG` constants are added, or multiplied, one after another."""
+    """The nodes of chains in which at least `LONG_CHAIN` constants are added, or multiplied, one after another."""
     below: dict[Node, Node] = {}
     length: dict[Node, int] = {}
     for n in written.graph.nodes:
@@ -72,7 +72,7 @@ def _long(written: GraphFacts) -> set[Node]:
             length[n] = 1 + (length.get(x, 0) if _GROUPS.get(x.op) == _GROUPS[n.op] else 0)
     members: set[Node] = set()
     for n in reversed(length):
-        if length[n] >= LONG or n in members:
+        if length[n] >= LONG_CHAIN or n in members:
             members.add(n)
             if length[n] > 1:
                 members.add(below[n])

@@ -13,7 +13,7 @@ from typing import Any
 
 from eqfuse.egraph.rules import Rule, compile_law, walk_once
 from eqfuse.ir.graph import Graph, Node, node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.facts import Fact
 from eqfuse.ops.ranges import range_of
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Attr, Law, Term
@@ -211,5 +211,5 @@ def _saves(inner: list[Node], replacement: Node, written: GraphFacts, strictly: 
 
 def _work(nodes: Collection[Node]) -> tuple[int, int]:
     """Operators that compute, and their flops."""
-    computing = [n for n in nodes if row(n.op).role not in (Role.VIEW, Role.LEAF)]
-    return len(computing), sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in computing)
+    computing = [n for n in nodes if n.row.role not in (Role.VIEW, Role.LEAF)]
+    return len(computing), sum(n.row.flops([a.type for a in n.args], n.type, n.attrs) for n in computing)

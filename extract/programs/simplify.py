@@ -18,7 +18,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.rewrites.procedures.shared_operands import PART_LAWS, shared_parts
 from eqfuse.rewrites.simplifier import PASS, SIMPLIFIER
 
-SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too
+MOST_SWEEPS = 25  # over the whole list; hlo_pass_fix.h stops there too
 MERGED = 32 << 20  # bytes of a product that XLA's DotMerger merges with others of one operand (its default)
 
 
@@ -34,7 +34,7 @@ def simplified(segment: Segment, allowance: Allowance = UNLIMITED) -> Segment:
         return segment
     commutes = {law.name.removesuffix("_commutes") for law in segment.laws if law.name.endswith("_commutes")}
     program = _Rewriting(segment, allowance)
-    for _ in range(SWEEPS):
+    for _ in range(MOST_SWEEPS):
         before = program.written
         for law, backwards in chosen:
             changes = replacements(program.written, law, commutes, backwards)

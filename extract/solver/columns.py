@@ -20,7 +20,7 @@ from eqfuse.extract.solver.binary import BinaryProgram, relaxed
 
 SEEDS = 2  # kernels of one output, of each class, that are grown
 OFFERED = 4  # candidates of a class by which kernels grow
-ROUNDS = 40  # of relaxing and growing
+RELAXATIONS = 40  # of relaxing and growing
 PAIR_SECONDS = 1e-4  # what it takes to make a kernel of two: work is counted, not timed
 OPERATOR_SECONDS = 5e-7  # and more for each of its operators
 
@@ -100,7 +100,7 @@ class Columns:
     def grow(self, seconds: float) -> float:
         """Add kernels of several outputs until none pays, for about so many seconds. Returns seconds spent."""
         spent = 0.0
-        for _ in range(ROUNDS):
+        for _ in range(RELAXATIONS):
             program, names = self.program()
             solution = relaxed(program, seconds - spent)
             spent += solution.spent

@@ -17,7 +17,7 @@ from eqfuse.dtypes import epsilon, kind, real_parts
 from eqfuse.ir.evaluate import every_value
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.running_errors import errors_of_values
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.approximation import Approximation, ErrorModel, full_range, pairwise, safe_range
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
@@ -30,7 +30,7 @@ SLACK = 4.0  # of both bounds, which are of the first order
 MODERATE, MODERATE_HALF = 2.0**10, 2.0**3  # products of some such numbers, and their inverses, do not overflow; float16
 
 # the left side is judged where its bound says something, the right side may use the whole range
-LEFT, RIGHT = ErrorModel(safe_range, pairwise, margin=GROWTH), ErrorModel(full_range, pairwise)
+LEFT_SIDE, RIGHT_SIDE = ErrorModel(safe_range, pairwise, margin=GROWTH), ErrorModel(full_range, pairwise)
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,10 @@ def bounds_of(
 ) -> list[tuple[Approximation, Approximation]]:
     """`sides` with their running error bounds. Where the left one says nothing, the right one does not matter."""
     lefts, rights = zip(*sides, strict=True)
-    left = errors_of_values(topological(lefts), values, LEFT)
+    left = errors_of_values(topological(lefts), values, LEFT_SIDE)
     if not any(np.isfinite(left[a].error).any() for a in lefts):
         return [(left[a], Approximation(values[b], np.full((), np.inf))) for a, b in sides]
-    right = errors_of_values(topological(rights), values, RIGHT)
+    right = errors_of_values(topological(rights), values, RIGHT_SIDE)
     return [(left[a], right[b]) for a, b in sides]
 
 
@@ -243,9 +243,9 @@ def _along_memory(case: LawCase, arrays: Arrays) -> list[tuple[np.ndarray, np.nd
         if n in values:
             continue
         args = [values[a] for a in n.args]
-        if row(n.op).role == Role.ELEMENTWISE:
+        if n.row.role == Role.ELEMENTWISE:
             args = [np.array(np.broadcast_to(a, n.shape), order="C") for a in args]
-        values[n] = np.asarray(row(n.op).meaning(*args, *n.attrs))
+        values[n] = np.asarray(n.row.meaning(*args, *n.attrs))
     return [(values[a], values[b]) for a, b in case.sides]
 
 

@@ -37,8 +37,8 @@ from eqfuse.rewrites.language.match import FAULTS, Decline, RightSide, faulty, h
 from eqfuse.rewrites.language.samples import own_dtypes, sample_attr
 
 FLOATS = tuple(map(np.dtype, ("float32", "float64", "float16", BFLOAT16)))
-WHOLE = tuple(d for d in TENSORS if d.kind in "biu")
-COMPLEX = tuple(map(np.dtype, ("complex64", "complex128")))
+WHOLES = tuple(d for d in TENSORS if d.kind in "biu")
+COMPLEXES = tuple(map(np.dtype, ("complex64", "complex128")))
 
 # of an attribute variable: (it, operator, name of the attribute there, types of the arguments, attributes before it)
 AttributeOf = Callable[[Attr, str, str, list[TensorType], tuple], Any]
@@ -100,7 +100,7 @@ class LawCase:
     def read_bits(self, values: Mapping[Node, np.ndarray]) -> Iterator[np.ndarray]:
         """What is read bit by bit: nobody promises the bits of a NaN there, its sign included."""
         for n in self.graph.nodes:
-            if row(n.op).reads_bits and kind(n.args[-1].dtype) in "fc":
+            if n.row.reads_bits and kind(n.args[-1].dtype) in "fc":
                 yield values[n.args[-1]]
 
     @cached_property
@@ -270,7 +270,7 @@ class _CaseDraw:
         if name in self.own_dtypes:
             return TensorType(self.own_dtypes[name], shape)
         if "cast" in mine and rng.random() < 0.3:
-            return TensorType(rng.choice(WHOLE), shape)
+            return TensorType(rng.choice(WHOLES), shape)
         return TensorType(self.dtype, shape)
 
     def attribute_of(self, _: Attr, op: str, name: str, types: list[TensorType], before: tuple) -> Any:
@@ -354,7 +354,7 @@ def _used(law: Law) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def _dtypes(law: Law) -> tuple[np.dtype, ...]:
     """The dtypes to draw from, those often that are likely to matter."""
-    return FLOATS * 4 + WHOLE + FLOAT8 * (law.exactness == EXACT) + COMPLEX * 4 * (law.complex is not None)
+    return FLOATS * 4 + WHOLES + FLOAT8 * (law.exactness == EXACT) + COMPLEXES * 4 * (law.complex is not None)
 
 
 def is_pointwise(law: Law) -> bool:

@@ -30,7 +30,7 @@ CASES, TRIES = 40, 6000
 RANKS = 5
 LACKING, DATA = 200, 4  # cases that lack a guard, and choices of data for each: some guards leave out little
 CANCELLED = 4  # choices of data in which something cancels, for each case
-NEEDED, IDLE, BOUND = "needed", "idle", "bounds growth"
+NEEDED, UNNEEDED, BOUND = "needed", "idle", "bounds growth"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class CheckReport:
             if self.ok and claimed is not None and measured is not None and measured < claimed and not self.by_layout:
                 said.append(f"claims {over}{claimed.name}, measured {measured.name}")
         said += self.coverage.remarks(self.law) if self.ok else []
-        said += [f"no counterexample without the guard that {g.sentence}" for g in self.guards if g.status == IDLE]
+        said += [f"no counterexample without the guard that {g.sentence}" for g in self.guards if g.status == UNNEEDED]
         return said
 
     @property
@@ -147,7 +147,7 @@ def check(law: Law, seed: int = 0, cases: int = CASES) -> CheckReport:
 def _proof(law: Law) -> smt.Proof | None:
     if not is_pointwise(law):
         return None
-    if not smt.available():
+    if not smt.has_z3():
         return smt.Proof(False, why="not tried: pip install 'eqfuse[smt]'")
     return smt.prove_over_reals(law)
 
@@ -263,7 +263,7 @@ def _guard(law: Law, guard: Guard, rng: random.Random) -> GuardReport:
         lacking += 1
         if lacking == LACKING:
             break
-    return GuardReport(guard.sentence, IDLE)
+    return GuardReport(guard.sentence, UNNEEDED)
 
 
 __all__ = ["CheckReport", "Counterexample", "GuardReport", "check", "without_guard"]

@@ -32,7 +32,7 @@ from eqfuse.rewrites.language.law import Law
 from eqfuse.rewrites.refuted import REFUTED
 
 FALSE, HOLDS, PROVED, UNTESTED = "false", "holds", "proved", "untested"
-AT_ONCE = 4  # laws that a process takes at a time
+LAWS_OF_A_PROCESS = 4  # laws that a process takes at a time
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,19 @@ def refuted() -> dict[str, tuple[Law, str]]:
 def verdicts(laws: Iterable[Law]) -> Iterator[Verdict]:
     """Check laws of the book or of `refuted`, in order, in as many processes as there are cores; keep what is found."""
     names = [law.name for law in laws]
-    workers = min(thread_count(), -(-len(names) // AT_ONCE))
+    workers = min(thread_count(), -(-len(names) // LAWS_OF_A_PROCESS))
     judgements = []
     try:
         for verdict in map(_verdict, names) if workers < 2 else _in_processes(names, workers):
             judgements.append(verdict)
             yield verdict
     finally:  # even where it was interrupted
-        keep(judgements)
+        keep_verdicts(judgements)
 
 
 def _in_processes(names: list[str], workers: int) -> Iterator[Verdict]:
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        yield from pool.map(_verdict, names, chunksize=AT_ONCE)
+        yield from pool.map(_verdict, names, chunksize=LAWS_OF_A_PROCESS)
 
 
 def _verdict(name: str) -> Verdict:
@@ -91,7 +91,7 @@ def stored_verdicts() -> dict[str, Verdict]:
     return {name: stored[key] for name, key in now.items() if key is not None and key in stored}
 
 
-def keep(new: Iterable[Verdict]) -> None:
+def keep_verdicts(new: Iterable[Verdict]) -> None:
     """Store verdicts beside those that are there; what no law of the book has any more is forgotten."""
     verdicts = {**stored_verdicts(), **{v.law: v for v in new}}
     content = {law_digest(_named(name)): asdict(verdict) for name, verdict in verdicts.items()}
@@ -124,7 +124,7 @@ def law_digest(law: Law) -> str | None:
     text = fingerprint(law)
     if text is None:
         return None
-    return hashlib.blake2b(repr((text, _judges(), smt.available())).encode(), digest_size=20).hexdigest()
+    return hashlib.blake2b(repr((text, _judges(), smt.has_z3())).encode(), digest_size=20).hexdigest()
 
 
 @cache

@@ -12,7 +12,6 @@ import numpy as np
 
 from eqfuse.dtypes import FLOAT8, TENSORS
 from eqfuse.ir.graph import Node, topological
-from eqfuse.ops import row
 from eqfuse.ops.row import Role
 from eqfuse.rewrites.checking.cases import LawCase
 from eqfuse.rewrites.language.law import Attr, Law
@@ -61,7 +60,7 @@ class Coverage:
 
 def _extents(n: Node) -> Iterator[int]:
     """How long the axes are that an operator reduces, joins or runs along."""
-    if row(n.op).role in (Role.REDUCTION, Role.SCAN, Role.LIBRARY, Role.PIECES, Role.GATHER):
-        for name, value in zip(row(n.op).attrs, n.attrs, strict=True):
+    if n.row.role in (Role.REDUCTION, Role.SCAN, Role.LIBRARY, Role.PIECES, Role.GATHER):
+        for name, value in zip(n.row.attrs, n.attrs, strict=True):
             if name in _ALONG:
                 yield from (n.args[0].shape[a] for a in (value if isinstance(value, tuple) else (value,)))

@@ -16,7 +16,6 @@ import numpy as np
 
 from eqfuse.dtypes import epsilon, kind
 from eqfuse.ir.evaluate import every_value
-from eqfuse.ops import row
 from eqfuse.ops.approximation import safe_range
 from eqfuse.ops.elementwise import complex_array
 from eqfuse.ops.facts import Fact, of_array
@@ -44,7 +43,7 @@ def styles_of(case: LawCase) -> tuple[str, ...]:
     magnitudes are those of real numbers."""
     if not any(t.size for t in case.types.values()):
         return (PLAIN,)
-    if not any(g.about_values for g in case.guards) and all(row(n.op).role in _MOVES for n in case.graph.operators):
+    if not any(g.about_values for g in case.guards) and all(n.row.role in _MOVES for n in case.graph.operators):
         return (ANY,)
     if not any(_has_magnitudes(case, t) for t in case.types.values()):
         return tuple(style for style in STYLES if style not in MAGNITUDES)

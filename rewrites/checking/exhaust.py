@@ -33,11 +33,11 @@ from eqfuse.rewrites.checking.data import FLOAT_VALUES, Arrays, quiet
 from eqfuse.rewrites.language.law import APPROXIMATE, EXACT, REASSOCIATES, VARIABLE, Exactness, Law, names
 
 FLOAT64 = np.dtype(np.float64)
-SMALL = (*map(np.dtype, ("bool", "int8", "uint8", "int16", "uint16")), FLOAT16, BFLOAT16, *FLOAT8)
+ENUMERATED = (*map(np.dtype, ("bool", "int8", "uint8", "int16", "uint16")), FLOAT16, BFLOAT16, *FLOAT8)
 
 ALL = 1 << 17  # tuples of values: all are tried where there are no more,
 GRID, RANDOM = 1 << 16, 100_000  # else a grid of some, and random ones
-ALONE = 64  # elements in which a law fails that are tried on their own
+TRIED_ALONE = 64  # elements in which a law fails that are tried on their own
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def sweeps(law: Law) -> Iterator[Sweep]:
     """The law over all values, dtype by dtype; nothing for a law that is not pointwise."""
     if not is_pointwise(law):
         return
-    for dtype in SMALL:
+    for dtype in ENUMERATED:
         yield from _sweep(law, dtype, dtype)
     if law.exactness > EXACT:
         yield from _sweep(law, FLOAT16, FLOAT64)
@@ -189,7 +189,7 @@ def _simplest(case: LawCase, values: Arrays, differ: np.ndarray) -> Comparison:
     where = np.flatnonzero(differ)
     with np.errstate(all="ignore"):
         effort = np.sum([_effort(column[where].astype(np.float64)) for column in values.values()], 0)
-    tried = where[np.argsort(effort, kind="stable")[:ALONE]]
+    tried = where[np.argsort(effort, kind="stable")[:TRIED_ALONE]]
     for shape in ((), (1,)):
         for index in tried:
             one = {name: v[index].reshape(shape) for name, v in values.items()}

@@ -16,9 +16,9 @@ from eqfuse.ops.facts import LARGEST, SMALLEST, Fact
 from eqfuse.rewrites.checking.cases import is_pointwise, roles
 from eqfuse.rewrites.language.law import LITERAL, VARIABLE, Computation, Guard, Law, Term
 
-EFFORT = 400_000  # of z3 on one law, in its own units, so that the answer is the same on every machine
+Z3_EFFORT = 400_000  # of z3 on one law, in its own units, so that the answer is the same on every machine
 
-PROVED, OPEN = "proved over the reals", "not proved over the reals"
+PROVED_BY_Z3, OPEN = "proved over the reals", "not proved over the reals"
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Proof:
     def __str__(self) -> str:
         if not self.proved:
             return f"{OPEN} ({self.why})"
-        return PROVED + (f" where {' and '.join(self.where)}" if self.where else "")
+        return PROVED_BY_Z3 + (f" where {' and '.join(self.where)}" if self.where else "")
 
 
 class NoTranslation(Exception):
     """An operator without a row here, or a law that is not about real numbers."""
 
 
-def available() -> bool:
+def has_z3() -> bool:
     """Is z3 installed?"""
     try:
         import z3  # noqa: F401
@@ -83,7 +83,7 @@ def prove_over_reals(law: Law) -> Proof:
 
 def _solver(z3: Any, *facts: Any) -> Any:
     solver = z3.Solver()
-    solver.set("rlimit", EFFORT)
+    solver.set("rlimit", Z3_EFFORT)
     solver.add(*facts)
     return solver
 

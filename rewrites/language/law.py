@@ -38,7 +38,7 @@ from eqfuse.rewrites.language.guards import (
     symmetric,
     varies,
 )
-from eqfuse.rewrites.language.refusals import misplaced, refuse
+from eqfuse.rewrites.language.refusals import misplaced, refuse_law
 from eqfuse.rewrites.language.term import (
     LITERAL,
     VARIABLE,
@@ -48,9 +48,9 @@ from eqfuse.rewrites.language.term import (
     apply,
     attrs,
     computed,
-    key,
     names,
     tensors,
+    variable_key,
     walk,
 )
 from eqfuse.summary import cut
@@ -106,9 +106,9 @@ class Law:
             self._bind(self.rights, self.lefts)
         for g in self.when:
             for value in g.args:
-                if key(value) not in bound:
+                if variable_key(value) not in bound:
                     raise LawError(f"law {self.name!r}: guard {g.sentence!r} is about {value}, which is not matched")
-        refuse(self)
+        refuse_law(self)
 
     def _bind(self, lefts: tuple[Term, ...], rights: tuple[Term, ...]) -> set[tuple[str, str]]:
         for lhs in lefts:

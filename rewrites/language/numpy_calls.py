@@ -34,7 +34,7 @@ def ufunc(called: np.ufunc, method: str, args: tuple, kwargs: dict[str, Any]) ->
     return _refuse(name) if implementation is None else implementation(*args)
 
 
-def function(called: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+def numpy_function(called: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
     """A call of one of NumPy's other functions."""
     implementation = FUNCTION_TERMS.get(called)
     return _refuse(title(called)) if implementation is None else _call(title(called), implementation, args, kwargs)

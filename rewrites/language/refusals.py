@@ -55,7 +55,7 @@ def _misplaced(fields: dict[str, Any]) -> Iterator[str]:
             yield f"{flag} is {fields[flag]!r}, neither True nor False"
 
 
-def refuse(law: Law) -> None:
+def refuse_law(law: Law) -> None:
     """Raise LawError when `law` can never be used, or never ends."""
     if why := _misfit(law.lefts, law.rights):
         raise LawError(f"law {law.name!r}: {why}")

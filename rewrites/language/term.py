@@ -156,7 +156,7 @@ class Term:
         return numpy_calls.ufunc(ufunc, method, args, kwargs)
 
     def __array_function__(self, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
-        return numpy_calls.function(function, args, kwargs)
+        return numpy_calls.numpy_function(function, args, kwargs)
 
     @staticmethod
     def __eqfuse_apply__(op: str, args: Any, attrs: Any = ()) -> Term:
@@ -238,7 +238,7 @@ def about(args: tuple, what: str) -> tuple[Attr | Term, ...]:
     return args
 
 
-def key(value: Attr | Term) -> tuple[str, str]:
+def variable_key(value: Attr | Term) -> tuple[str, str]:
     """(kind, name) of a variable."""
     return ("attribute", value.name) if isinstance(value, Attr) else (VARIABLE, value.name)
 
@@ -256,10 +256,10 @@ def names(term: Term) -> Iterator[tuple[str, str]]:
     """(kind, name) of every variable in `term`, those that computed values use included."""
     for t in walk(term):
         if t.op == VARIABLE:
-            yield key(t)
+            yield variable_key(t)
         else:
             for value in t.attrs:
                 if isinstance(value, Attr):
-                    yield key(value)
+                    yield variable_key(value)
                 elif isinstance(value, Computation):
-                    yield from map(key, value.args)
+                    yield from map(variable_key, value.args)

@@ -28,7 +28,7 @@ def constant(value: object) -> Term:
 exp, log, log1p, expm1, sqrt = map(function, ("exp", "log", "log1p", "expm1", "sqrt"))
 sin, cos, tanh, sign, square = map(function, ("sin", "cos", "tanh", "sign", "square"))
 tan, sinh, cosh, erf, erfc, cbrt = map(function, ("tan", "sinh", "cosh", "erf", "erfc", "cbrt"))
-hypot, logaddexp, copysign, conj, power = map(function, ("hypot", "logaddexp", "copysign", "conj", "power"))
+hypot, logaddexp, copysign, power = map(function, ("hypot", "logaddexp", "copysign", "power"))
 floor, ceil, trunc = map(function, ("floor", "ceil", "trunc"))
 maximum, minimum, where = map(function, ("maximum", "minimum", "where"))
 logical_not, logical_and, logical_or = map(function, ("logical_not", "logical_and", "logical_or"))

@@ -37,7 +37,7 @@ from eqfuse.rewrites.language.law import (
 )
 
 x, y, z = tensors("x y z")
-LONGEST = 64  # terms; each node that is new to the e-graph costs it a table
+LONGEST_CHAIN = 64  # terms; each node that is new to the e-graph costs it a table
 IN_RANGE = 4  # factors: in any order their products stay in range, where those of the program stay in the safe range
 
 whole = guard("x is whole", lambda x: kind(x.dtype) in "biu", x)
@@ -72,7 +72,7 @@ def reordered(law: Law, nodes: Sequence[Node], constants: set[Node]) -> list[tup
     for n in nodes:
         if n.op in law.chain and n not in inner and n not in constants and _about(law, n):
             terms = _terms(n, law.chain)
-            if not 2 < len(terms) <= LONGEST:
+            if not 2 < len(terms) <= LONGEST_CHAIN:
                 continue
             if (wanted := _in_order(n, terms, law, constants, place)) is not None:
                 chains.append((n, wanted))
@@ -99,7 +99,7 @@ def _terms(root: Node, chain: tuple[str, ...]) -> Terms:
     """What the chain below `root` adds and takes away."""
     terms: Terms = []
     stack = [(root, False)]
-    while stack and len(terms) <= LONGEST:
+    while stack and len(terms) <= LONGEST_CHAIN:
         n, inverse = stack.pop()
         if n.op in chain and all(a.dtype == root.dtype for a in n.args):  # not where truth is taken of numbers
             right = inverse != (n.op != chain[0])

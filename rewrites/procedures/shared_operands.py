@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from eqfuse.ir.graph import Node, node
 
-FEW = 4  # parts of one concatenation: the laws know so many; more stand in concatenations of concatenations
+PARTS_KNOWN = 4  # parts of one concatenation: the laws know so many; more stand in concatenations of concatenations
 PART_LAWS = (
     "slice_into_product", "slice_into_conv", "slice_identity", "product_of_merged_rows",
-    *(f"slice_of_part_{i + 1}_of_{count}" for count in range(2, FEW + 1) for i in range(count)),
+    *(f"slice_of_part_{i + 1}_of_{count}" for count in range(2, PARTS_KNOWN + 1) for i in range(count)),
 )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def _parts(group: SharedProducts) -> dict[Node, Node]:
         return _slices(node("matmul", (group.base, members[0].args[1])), members)
     beside = [n.args[own] for n in members]
     while len(beside) > 1:
-        beside = [_concat(beside[i : i + FEW], axis) for i in range(0, len(beside), FEW)]
+        beside = [_concat(beside[i : i + PARTS_KNOWN], axis) for i in range(0, len(beside), PARTS_KNOWN)]
     first = members[0]
     whole = first.over((first.args[0], beside[0]) if own else (beside[0], first.args[1]))
     along = 1 if first.op == "conv" else whole.type.rank + axis  # filters are the channels of the result

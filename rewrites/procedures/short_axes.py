@@ -15,16 +15,16 @@ from functools import reduce
 from typing import Any
 
 from eqfuse.ir.graph import Node, in_dtype, node
-from eqfuse.ops import TABLE, Role, row
+from eqfuse.ops import TABLE, Role
 from eqfuse.ops.index_map import Ranges
 from eqfuse.ops.types import Shape, TensorType
 from eqfuse.rewrites.language.law import APPROXIMATE, REASSOCIATES, Law, Term, apply, attrs, computed, tensors
 from eqfuse.rewrites.language.views import last_two_swapped, moved_axis, through_reshape
 
-SHORT = 16  # elements along an axis that is taken in slices
-FEW = 4  # elements along the axis of a product of matrices
-ALONE = 8  # from so many on they are joined in pairs
-MOST = 512  # operators in all slices: more are no kernel
+SHORT_AXIS = 16  # elements along an axis that is taken in slices
+SHORT_SUM = 4  # elements along the axis of a product of matrices
+IN_PAIRS_FROM = 8  # from so many on they are joined in pairs
+MOST_OPERATORS = 512  # operators in all slices: more are no kernel
 
 Axes = tuple[int, ...]
 
@@ -127,7 +127,7 @@ def _summed(n: Node) -> Node | None:
     """The product `n` along a short axis, of rows with columns or of a few columns with rows, as a sum of products."""
     left, right = n.args
     extent = left.shape[-1]
-    if n.shape[-2:] != (1, 1) and (extent > FEW or n.type.size < 2 * (left.type.size + right.type.size)):
+    if n.shape[-2:] != (1, 1) and (extent > SHORT_SUM or n.type.size < 2 * (left.type.size + right.type.size)):
         return None
     if not _are_of_pairs([left, right], extent, n.type.size):
         return None
@@ -158,7 +158,7 @@ def _side_by_side(n: Node) -> Node | None:
 
 def _joined_by(by: str, slices: list[Node]) -> Node:
     """One after another, from ALONE on neighbours and then pairs: as NumPy adds up the rows of an array."""
-    if len(slices) < ALONE:
+    if len(slices) < IN_PAIRS_FROM:
         return reduce(lambda a, b: node(by, (a, b)), slices)
     while len(slices) > 1:
         pairs = [slices[i : i + 2] for i in range(0, len(slices), 2)]
@@ -173,13 +173,13 @@ def _is_of_pairs(body: Node, axis: int) -> bool:
 def _are_of_pairs(bodies: Sequence[Node], extent: int, pairs: int) -> bool:
     """Are `bodies`, with a short axis of `extent`, computed element by element of arrays of less than `pairs` elements,
     those of a slice?"""
-    return 1 < extent <= SHORT and all(map(_is_elementwise, _large(bodies, pairs)))
+    return 1 < extent <= SHORT_AXIS and all(map(_is_elementwise, _large(bodies, pairs)))
 
 
 def _is_kernel(root: Node) -> bool:
     """Are there few enough operators between what was `root` and the slices of small arrays?"""
     most = max(n.type.size for n in (root, *root.args, *[b for a in root.args for b in a.args]))
-    return sum(1 for _ in _large([root, *root.args], most)) <= MOST
+    return sum(1 for _ in _large([root, *root.args], most)) <= MOST_OPERATORS
 
 
 def _pairs(body: Node, axis: int) -> int:
@@ -190,7 +190,7 @@ def _pairs(body: Node, axis: int) -> int:
 def _shares_work(body: Node, axis: int) -> bool:
     """Is something computed once for all slices?"""
     pairs = _pairs(body, axis)
-    return any(n.type.size == pairs and row(n.op).role is Role.ELEMENTWISE for n in _large([body], pairs))
+    return any(n.type.size == pairs and n.row.role is Role.ELEMENTWISE for n in _large([body], pairs))
 
 
 def _large(bodies: Sequence[Node], size: int) -> Iterator[Node]:
@@ -206,10 +206,10 @@ def _large(bodies: Sequence[Node], size: int) -> Iterator[Node]:
 
 
 def _is_elementwise(n: Node) -> bool:
-    operator = row(n.op)
+    operator = n.row
     if operator.role is Role.REDUCTION:
         axis = _own(n.args[0].type, n.attr("axes"))
-        return n.op in JOINED and axis is not None and n.args[0].type.extent(axis) <= SHORT
+        return n.op in JOINED and axis is not None and n.args[0].type.extent(axis) <= SHORT_AXIS
     return operator.role in (Role.ELEMENTWISE, Role.VIEW, Role.PIECES)
 
 
@@ -236,7 +236,7 @@ class AxisSlices:
         return self.cache[key]
 
     def _sliced(self, n: Node, axis: int, i: int) -> Node:
-        if row(n.op).role is Role.ELEMENTWISE and n.type.size >= self.size:
+        if n.row.role is Role.ELEMENTWISE and n.type.size >= self.size:
             return n.over([self.sliced(a, axis, i) for a in n.args])
         part = _THROUGH[n.op](self, n, axis, i) if n.op in _THROUGH else None
         return part or _of_array(n, axis, i)

@@ -13,7 +13,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.numpy import calibrate
 from eqfuse.emit.numpy.calibrate import this_cpu
-from eqfuse.machine.quiet import SPREAD, WORKED, Look, Watch, look_together
+from eqfuse.machine.quiet import QUIET_SPREAD, WORKED, Look, Watch, look_together
 
 
 class Machine:
@@ -43,7 +43,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     calibrate._load.cache_clear()
 
 
-WAITING, UNEVEN = [Look(0.02, WORKED - 0.1)], [Look(0.01, 1.0), *[Look(0.03 * SPREAD, 1.0)] * 2]
+WAITING, UNEVEN = [Look(0.02, WORKED - 0.1)], [Look(0.01, 1.0), *[Look(0.03 * QUIET_SPREAD, 1.0)] * 2]
 
 
 def new_process() -> Device:

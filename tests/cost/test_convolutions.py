@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.cost.roofline import work
 from eqfuse.ops.types import TensorType
 
@@ -15,10 +15,10 @@ def gathering(groups: int) -> float:
         TensorType(np.dtype(np.float32), shape) for shape in ((1, 32, 10, 10), (32, 32 // groups, 3, 3), (1, 32, 8, 8))
     )
     attrs = ((1, 1), ((0, 0), (0, 0)), (1, 1), groups)
-    done = work("conv", attrs, out, [image, weight], device("cpu"))
-    return done.seconds - done.flops / device("cpu").contraction_flops("float32")
+    done = work("conv", attrs, out, [image, weight], profile("cpu"))
+    return done.seconds - done.flops / profile("cpu").contraction_flops("float32")
 
 
 def test_every_channel_is_gathered_once_however_many_groups_there_are() -> None:
-    dense = 32 * 9 * 64 * device("cpu").element_seconds("add", "float32")
+    dense = 32 * 9 * 64 * profile("cpu").element_seconds("add", "float32")
     np.testing.assert_allclose([gathering(1), gathering(4), gathering(32)], dense)

@@ -9,18 +9,18 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.price import Price
-from eqfuse.cost.profiles import device
-from eqfuse.demo.programs import small
+from eqfuse.cost.profiles import profile
+from eqfuse.demo.programs import small_programs
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import kind_named
 from tests.support.kernels import read, reduced
 
-A100 = device("a100")
+A100 = profile("a100")
 
 
-@pytest.mark.parametrize("example", small(), ids=lambda e: e.name)
+@pytest.mark.parametrize("example", small_programs(), ids=lambda e: e.name)
 def test_a_plan_moves_the_bytes_of_its_schedules_in_their_launches(example: Any) -> None:
     function, arguments = example.build(np.float32)
     plan = ef.extract(ef.saturate(ef.trace(function, *arguments)), target=A100)

@@ -14,7 +14,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.datasheets import SHEETS
 from eqfuse.cost.device import PRICED_AS, Device
-from eqfuse.cost.profiles import DEVICES, datasheet, device, recognised
+from eqfuse.cost.profiles import DEVICES, datasheet, profile, recognised
 from eqfuse.cost.roofline import work
 from eqfuse.emit.numpy import calibrate, concurrency
 from eqfuse.emit.numpy.calibrate import this_cpu
@@ -63,7 +63,7 @@ PUBLISHED = {  # cc, memory GB, GB/s, fp32, fp16, bf16 Tflop/s, L2 MB, SMs, shar
 def test_the_table_of_gpus_is_the_published_one() -> None:
     assert SHEETS == PUBLISHED
     for name, row in PUBLISHED.items():
-        assert device(name.upper()).arch == f"sm_{row[0]}"
+        assert profile(name.upper()).arch == f"sm_{row[0]}"
 
 
 def test_figures_are_the_advertised_ones_but_for_two_corrections() -> None:
@@ -91,24 +91,24 @@ def test_the_datasheet_roofline_is_the_one_of_the_predictions() -> None:
 
 
 def test_model_constants_turn_the_sheet_into_what_is_reached() -> None:
-    h200 = device("h200")
+    h200 = profile("h200")
     assert h200.memory_bytes_per_second == pytest.approx(4300e9, rel=0.01)  # measured copy on an H200
     assert 769e12 <= h200.contraction_flops("bfloat16") <= 798e12  # measured 8192^3 product on an H200
     assert h200.bandwidth(20 << 20) == 2.5 * h200.memory_bytes_per_second  # an intermediate that stays in L2
-    assert device("v100").contraction_flops("bfloat16") == device("v100").contraction_flops("float32")
+    assert profile("v100").contraction_flops("bfloat16") == profile("v100").contraction_flops("float32")
 
 
 def test_devices_have_depth_limits() -> None:
-    assert (device("cpu").depth, device("a100").depth, device("mobile").depth) == ((3, 4), (4, 6), (2, 3))
+    assert (profile("cpu").depth, profile("a100").depth, profile("mobile").depth) == ((3, 4), (4, 6), (2, 3))
 
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_operator_has_a_price_on_every_device(name: str) -> None:
-    profile = DEVICES[name]
-    unpriced = [op for op in PRICED if op not in dict(profile.elements)]
+    figures = DEVICES[name]
+    unpriced = [op for op in PRICED if op not in dict(figures.elements)]
     assert not unpriced, f"add the price classes of {unpriced} to USUAL_PRICES in eqfuse/cost/price_classes.py"
-    assert profile.element_seconds("exp", "float32") > profile.element_seconds("add", "float32") > 0
-    assert profile.element_seconds("reshape", "float32") == 0
+    assert figures.element_seconds("exp", "float32") > figures.element_seconds("add", "float32") > 0
+    assert figures.element_seconds("reshape", "float32") == 0
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -119,21 +119,21 @@ def test_json_gives_the_same_device_back(name: str) -> None:
 
 
 def test_one_thread_has_one_share_of_each_rate() -> None:
-    whole, one = device("cpu"), device("cpu").one_thread()
+    whole, one = profile("cpu"), profile("cpu").one_thread()
     assert one.element_seconds("exp", "float64") == whole.threads * whole.element_seconds("exp", "float64")
     assert one.contraction_flops("float32") == whole.contraction_flops("float32") / whole.threads
     assert one.bandwidth(1 << 30) < whole.bandwidth(1 << 30)
-    assert device("h100").one_thread() == device("h100")
+    assert profile("h100").one_thread() == profile("h100")
 
 
 def test_a_dtype_without_a_row_is_priced_by_its_width() -> None:
-    cpu = device("cpu")
+    cpu = profile("cpu")
     assert cpu.element_seconds("add", "int32") == cpu.element_seconds("add", "int64") / 2
     assert cpu.contraction_flops("complex64") == cpu.contraction_flops("float32")  # its flops are counted as real ones
 
 
 def test_what_just_exceeds_a_cache_comes_from_it_for_the_most_part() -> None:
-    gpu = device("a100")
+    gpu = profile("a100")
     (capacity, near), (_, far) = gpu.levels
     assert gpu.bandwidth(capacity) == near and gpu.bandwidth(2 * capacity) == far
     assert 1 / gpu.bandwidth(capacity * 3 // 2) == pytest.approx((1 / near + 1 / far) / 2)
@@ -142,7 +142,7 @@ def test_what_just_exceeds_a_cache_comes_from_it_for_the_most_part() -> None:
     assert taken == sorted(taken)
 
 
-@pytest.mark.parametrize(("name", "profile"), [
+@pytest.mark.parametrize(("name", "named"), [
     ("Tesla V100-SXM2-16GB", "v100"), ("NVIDIA RTX A6000", "a6000"), ("NVIDIA GeForce RTX 3090 Ti", "3090ti"),
     ("NVIDIA GeForce RTX 3090", None), ("NVIDIA A100-SXM4-40GB", "a100-40"), ("NVIDIA A100-PCIE-40GB", "a100-40"),
     ("NVIDIA A100 80GB PCIe", "a100"), ("NVIDIA A100-SXM4-80GB", "a100"), ("NVIDIA RTX A1000", None),
@@ -150,27 +150,27 @@ def test_what_just_exceeds_a_cache_comes_from_it_for_the_most_part() -> None:
     ("NVIDIA GH200 480GB", "h200"), ("NVIDIA L4", "l4"), ("NVIDIA L40S", None), ("NVIDIA GeForce RTX 4090", "4090"),
     ("NVIDIA B200", "b200"), ("NVIDIA GB200", "b200"), ("NVIDIA GeForce RTX 5070 Ti", None),
 ])  # fmt: skip
-def test_a_gpu_is_recognised_by_whole_words_of_its_name(name: str, profile: str | None) -> None:
+def test_a_gpu_is_recognised_by_whole_words_of_its_name(name: str, named: str | None) -> None:
     """An L40S is no L4, and an RTX A1000 is no A100."""
-    assert recognised(name) == (profile and device(profile))
+    assert recognised(name) == (named and profile(named))
 
 
 def test_every_data_sheet_is_recognised_by_its_own_name() -> None:
     for name in SHEETS:
-        assert recognised(f"NVIDIA {name.upper()}") == device(name)
+        assert recognised(f"NVIDIA {name.upper()}") == profile(name)
 
 
 def test_unknown_names_are_refused_by_name() -> None:
     with pytest.raises(TargetUnavailable, match=r"'k80'.*v100.*h100"):
-        device("k80")
+        profile("k80")
     with pytest.raises(TargetUnavailable, match="data sheet"):
         datasheet("cpu")
     with pytest.raises(UnsupportedOp, match="'frobnicate'"):
-        device("cpu").element_seconds("frobnicate", "float32")
+        profile("cpu").element_seconds("frobnicate", "float32")
     with pytest.raises(UnsupportedOp, match="datetime64"):
-        device("cpu").element_seconds("add", "datetime64")
+        profile("cpu").element_seconds("add", "datetime64")
     with pytest.raises(ValueError, match="out of range"):
-        replace(device("cpu"), launch_seconds=-1.0)
+        replace(profile("cpu"), launch_seconds=-1.0)
 
 
 @pytest.mark.slow
@@ -215,7 +215,7 @@ def test_what_threads_cost_each_other_is_measured_within_reason() -> None:
 def test_a_quick_profile_has_the_data_sheets_figure_for_calls_that_last_and_measures_what_threads_wait_for(
     measured: Device,
 ) -> None:
-    assert measured.lasting_seconds == device("cpu").lasting_seconds
+    assert measured.lasting_seconds == profile("cpu").lasting_seconds
     assert 1 <= measured.lock <= concurrency.MOST_LOCKED and 1 <= measured.wake <= 20
 
 

@@ -11,7 +11,6 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.cost.roofline import work
 from eqfuse.emit.numpy import calibrate
 from eqfuse.ir.graph import Node, node
-from eqfuse.ops import row
 from tests.support.kernels import read
 
 CPU = DEVICES["cpu"]
@@ -40,7 +39,7 @@ CALLS = {
 @pytest.mark.parametrize("op", calibrate._STEPS)
 def test_what_calibration_measures_is_divided_by_the_steps_that_are_priced(op):
     call = CALLS[op]
-    steps = row(call.op).flops([a.type for a in call.args], call.type, call.attrs)
+    steps = call.row.flops([a.type for a in call.args], call.type, call.attrs)
     assert steps == calibrate.ELEMENTS * calibrate._STEPS[op]
 
 

@@ -13,7 +13,7 @@ from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.extract.kernel_price import priced
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv
-from eqfuse.kinds.product import Product, is_tiled, product_of, seconds, tile_for
+from eqfuse.kinds.product import Product, fastest_tile, is_tiled, product_of, seconds
 from eqfuse.ops.types import TensorType
 from tests.plans.test_fusion import kinds, plan
 
@@ -57,7 +57,7 @@ def test_tiles_run_in_whole_waves_over_the_multiprocessors() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_small_result_takes_small_tiles_and_a_large_one_large_tiles(dtype: str) -> None:
-    small, large = (tile_for(product(n, n, 1024, dtype=dtype), A100) for n in (256, 8192))
+    small, large = (fastest_tile(product(n, n, 1024, dtype=dtype), A100) for n in (256, 8192))
     assert (large.rows, large.columns) == (128, 128) and small.rows * small.columns < 128 * 128
 
 

@@ -12,7 +12,6 @@ import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.views import push_views
-from eqfuse.ops import row
 
 CPU = DEVICES["cpu"]
 
@@ -40,7 +39,7 @@ def test_a_kernel_is_priced_with_the_work_that_its_views_repeat(program: Callabl
     answer = priced(graph, CPU)
     assert not isinstance(answer, str), answer
     pushed = push_views(graph)
-    flops = sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in pushed.operators)
+    flops = sum(n.row.flops([a.type for a in n.args], n.type, n.attrs) for n in pushed.operators)
     assert answer[1].flops == pytest.approx(flops, rel=1e-3)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.cost.roofline import DRAWN
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel
 from eqfuse.extract.kernel_price import priced
@@ -20,7 +20,7 @@ from eqfuse.plan.plan import Kernel
 from tests.support.gpu import program_on
 from tests.support.kernels import PRICE, add, layer_norm, mul, read, reduced, softmax
 
-H100 = device("h100")
+H100 = profile("h100")
 
 
 def softmax_backward(x: Node, axis: int) -> Node:

@@ -15,7 +15,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.extract.kernel_price import priced
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.plan.plan import Kernel, Plan
 from tests.support.some import some
 
@@ -32,7 +32,7 @@ def taken(function: Callable[..., Any], *shapes: tuple[int, ...], device: Device
 def elementwise(plan: Plan) -> int:
     """Elements that operators beside products make."""
     operators = [n for k in plan.kernels for n in k.body.operators]
-    return sum(n.type.size for n in operators if row(n.op).role is Role.ELEMENTWISE)
+    return sum(n.type.size for n in operators if n.row.role is Role.ELEMENTWISE)
 
 
 @pytest.mark.parametrize("shape", some(TALL, 4))

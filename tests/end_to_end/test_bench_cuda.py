@@ -12,7 +12,7 @@ from eqfuse.benches import cuda
 from eqfuse.benches.corpus.gpu_cases import DRY, FULL, cases
 from eqfuse.testing import cudasim
 
-pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+pytestmark = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 
 
 @pytest.fixture(autouse=True)

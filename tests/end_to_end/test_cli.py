@@ -127,7 +127,7 @@ def test_a_checked_law_is_shown_as_such(capsys: pytest.CaptureFixture[str], unch
 def test_a_false_law_is_printed_with_its_counterexample_and_the_exit_code_is_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unchecked: None
 ) -> None:
-    (times_one,) = rewrites.select("times_one")
+    (times_one,) = rewrites.laws_named("times_one")
     false = replace(times_one, rhs=times_one.lhs + 1.0, grows=True)
     monkeypatch.setattr(checked, "book", lambda: (false,))
     code, printed = run(capsys, "laws", "check", "times_one")
@@ -142,7 +142,7 @@ def test_a_refuted_law_that_turns_out_true_is_reported(
 ) -> None:
     assert run(capsys, "laws", "check", "exp_of_sum")[0] == 0
     assert "tempting and false: x = y = 0" in run(capsys, "laws", "exp_of_sum")[1]
-    (times_one,) = rewrites.select("times_one")
+    (times_one,) = rewrites.laws_named("times_one")
     monkeypatch.setattr(checked, "REFUTED", [(replace(times_one, name="true"), "it was thought false")])
     code, printed = run(capsys, "laws", "check", "true")
     assert code == 1 and "it stands among the refuted laws" in printed

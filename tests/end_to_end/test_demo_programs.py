@@ -16,7 +16,7 @@ from eqfuse.demo import programs
 from eqfuse.demo.comparison import best_greedy, compare_example
 from eqfuse.demo.html import page
 from eqfuse.demo.programs import Example
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.kinds import KINDS, Kind
 from eqfuse.show.draw import draw_graph, draw_plan
 
@@ -32,10 +32,10 @@ example = pytest.mark.parametrize("example", TINY, ids=lambda e: e.name)
 @example
 def test_a_demo_program_gives_numpys_answer(example: Example) -> None:
     function, arguments = example.build(np.float32)
-    got, structure = flatten(ef.compile(function, *arguments)(*arguments))
-    wanted, wanted_structure = flatten(function(*arguments))
+    got, structure = tree_leaves(ef.compile(function, *arguments)(*arguments))
+    wanted, wanted_structure = tree_leaves(function(*arguments))
     assert structure == wanted_structure
-    for g, w, exact in zip(got, wanted, flatten(example.precise())[0], strict=True):
+    for g, w, exact in zip(got, wanted, tree_leaves(example.precise())[0], strict=True):
         assert (g.dtype, g.shape) == (w.dtype, w.shape)
         scale = np.abs(exact).max()
         assert np.abs(g - exact).max() <= 4 * np.abs(w - exact).max() + 1e-6 * scale

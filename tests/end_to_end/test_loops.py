@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.plan import memory
 from eqfuse.plan.loops import loop_of
 from eqfuse.runtime import disk_cache
@@ -22,7 +22,7 @@ from tests.support.loops import LOOPED, adaptive, assert_same, cg, lstm, plain_c
 from tests.support.random_loops import random_loops
 from tests.support.some import some
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 RNG = np.random.default_rng(3)
 
 
@@ -135,7 +135,7 @@ def test_a_call_takes_no_more_memory_than_the_program_says(which):
     results = program(*args)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    returned = sum(o.nbytes for o in flatten(results)[0])
+    returned = sum(o.nbytes for o in tree_leaves(results)[0])
     assert peak - before - returned <= program.peak_bytes + (24 << 10)  # of Python's own objects
 
 

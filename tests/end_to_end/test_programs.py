@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 from tests.programs.every import PROGRAMS
 from tests.programs.program import Arguments, ExampleProgram
 
@@ -30,7 +30,7 @@ def run(function: Any, arguments: Arguments) -> tuple[Any, Any]:
 
 def nudged(arguments: Arguments, rng: np.random.Generator) -> Arguments:
     """The arguments with the last bit of some numbers changed: what rounding alone may do to a result."""
-    leaves, structure = flatten(arguments)
+    leaves, structure = tree_leaves(arguments)
 
     def nudge(leaf: Any) -> Any:
         if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fc":
@@ -43,10 +43,10 @@ def nudged(arguments: Arguments, rng: np.random.Generator) -> Arguments:
 
 def judge(got: Any, wanted: Any, others: list[Any]) -> None:
     """Same structure, dtypes, shapes, NaNs and integers; floats as near as `others`, which only rounding parts."""
-    leaves, structure = flatten(got)
-    expected, expected_structure = flatten(wanted)
+    leaves, structure = tree_leaves(got)
+    expected, expected_structure = tree_leaves(wanted)
     assert structure == expected_structure
-    alternatives = [flatten(other)[0] for other in others]
+    alternatives = [tree_leaves(other)[0] for other in others]
     for i, (g, w) in enumerate(zip(leaves, expected, strict=True)):
         g, w = np.asarray(g), np.asarray(w)
         assert (g.dtype, g.shape) == (w.dtype, w.shape), f"leaf {i}"

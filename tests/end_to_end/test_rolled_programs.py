@@ -14,7 +14,7 @@ from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.gpu import program_on
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 RNG = np.random.default_rng(3)
 
 

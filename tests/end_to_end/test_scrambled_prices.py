@@ -13,7 +13,7 @@ from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.device import Device
 from eqfuse.demo import programs
 from eqfuse.emit.numpy.calibrate import this_cpu
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from tests.support.some import some
 
 SHORT = ef.Budget(nodes=1000, rounds=6)
@@ -47,8 +47,8 @@ def scrambled(seed: int) -> Device:
 
 def agree(function: Any, arguments: tuple, device: Device) -> None:
     graph = ef.trace(function, *arguments)
-    got = flatten(ef.compile(graph, target=device, budget=SHORT)(*arguments))[0]
-    for g, w in zip(got, flatten(ef.meaning(graph, *arguments))[0], strict=True):
+    got = tree_leaves(ef.compile(graph, target=device, budget=SHORT)(*arguments))[0]
+    for g, w in zip(got, tree_leaves(ef.meaning(graph, *arguments))[0], strict=True):
         assert (g.dtype, g.shape) == (w.dtype, w.shape)
         scale = max(1.0, float(np.abs(w.astype(np.float64)).max(initial=0)))
         near = 64 * float(np.finfo(w.dtype).eps) * scale

@@ -12,7 +12,7 @@ import pytest
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.evaluate import meaning
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 
 DTYPES = ("bool", "int32", "int64", "float16", "float32", "float64")
 
@@ -53,8 +53,8 @@ def _agrees(fn: Callable[..., Any], *args: Any) -> None:
                 pytest.fail(f"NumPy refuses: {refusal!r}")
             return
         got = meaning(trace(fn, *args), *args)
-    wanted, structure = flatten(expected)
-    results, result_structure = flatten(got)
+    wanted, structure = tree_leaves(expected)
+    results, result_structure = tree_leaves(got)
     assert _kinds(structure) == _kinds(result_structure)
     for w, g in zip(wanted, results, strict=True):
         if isinstance(w, (bool, int, float)) and not isinstance(w, np.generic):

@@ -43,7 +43,7 @@ def test_a_function_that_cannot_be_traced_runs_within_a_program(target: str) -> 
     assert program.report.n_kernels == 3
 
 
-EMULATED = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+EMULATED = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 
 
 def on_a_gpu(f: Callable[[Any], Any]) -> ef.Program:

@@ -24,7 +24,7 @@ from eqfuse.frontends.chunking.regions import Users, is_view, region
 from eqfuse.frontends.chunking.splits import AxisSplit, resized, splits
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, input_node
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.ops import TABLE, row
 from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.types import TensorType
@@ -104,7 +104,7 @@ def test_every_split_of_every_operator_gives_its_results() -> None:
         given = arguments(n)
         args = [given[a] for a in n.args]
         try:
-            wanted = row(n.op).meaning(*args, *n.attrs)
+            wanted = n.row.meaning(*args, *n.attrs)
         except (np.linalg.LinAlgError, ValueError, IndexError):
             continue
         for split in splits(n):
@@ -235,11 +235,11 @@ def test_gradients_in_blocks_are_the_gradients(training: Training, monkeypatch: 
     monkeypatch.setattr(chunks, "LEAST_BYTES", 1)
     arrays = [a.astype(np.float64) for a in training.arguments()]
     graph = ef.trace(ef.value_and_grad(loss_of(training), tuple(range(training.count))), *arrays)
-    wanted = flatten(ef.meaning(graph, *arrays))[0]
+    wanted = tree_leaves(ef.meaning(graph, *arrays))[0]
     variants = [*chunked(graph), *in_blocks(graph, sorted({n.type.nbytes for n in graph.operators})[-2])]
     assert variants
     for variant in variants:
-        for got, w in zip(flatten(ef.meaning(variant, *arrays))[0], wanted, strict=True):
+        for got, w in zip(tree_leaves(ef.meaning(variant, *arrays))[0], wanted, strict=True):
             np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-12)
 
 

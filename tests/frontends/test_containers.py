@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.ir.pytree import flatten, paths, unflatten
+from eqfuse.ir.pytree import paths, tree_leaves, unflatten
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -74,10 +74,10 @@ CONTAINERS = [
 
 @pytest.mark.parametrize("tree", CONTAINERS, ids=lambda t: type(t).__name__)
 def test_a_container_comes_back_as_it_was(tree: Any) -> None:
-    leaves, structure = flatten(tree)
+    leaves, structure = tree_leaves(tree)
     back = unflatten(structure, leaves)
     assert type(back) is type(tree)
-    again, same = flatten(back)
+    again, same = tree_leaves(back)
     assert same == structure and hash(same) == hash(structure)
     assert all(a is b for a, b in zip(leaves, again, strict=True))
     assert len(set(paths(structure, "t"))) == len(leaves)
@@ -85,10 +85,10 @@ def test_a_container_comes_back_as_it_was(tree: Any) -> None:
 
 @pytest.mark.parametrize("tree", CONTAINERS, ids=lambda t: type(t).__name__)
 def test_a_container_is_an_argument_and_a_result(tree: Any) -> None:
-    f = ef.jit(lambda t, s: (t, flatten(t)[0][-1] + s if flatten(t)[0] else s * 1))
+    f = ef.jit(lambda t, s: (t, tree_leaves(t)[0][-1] + s if tree_leaves(t)[0] else s * 1))
     back, _ = f(tree, 1.0)
-    assert flatten(back)[1] == flatten(tree)[1]
-    for a, b in zip(flatten(back)[0], flatten(tree)[0], strict=True):
+    assert tree_leaves(back)[1] == tree_leaves(tree)[1]
+    for a, b in zip(tree_leaves(back)[0], tree_leaves(tree)[0], strict=True):
         np.testing.assert_array_equal(a, b)
     f(tree, 2.0)
     assert len(f._versions) == 1

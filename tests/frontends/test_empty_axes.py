@@ -8,7 +8,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.errors import ShapeError
 from eqfuse.ir.graph import input_node, node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
 
 BY_NAME = ("sum", "prod", "max", "min", "any", "all", "mean", "var", "count_nonzero", "nansum", "nanprod", "nanmax",
@@ -44,7 +44,7 @@ def test_a_reduction_over_no_axes_is_each_element_by_itself(name: str, shape: tu
             continue
         graph = ef.trace(f, x)
         for n in graph.operators:
-            assert row(n.op).role is not Role.REDUCTION or n.attr("axes"), (dtype, n)
+            assert n.row.role is not Role.REDUCTION or n.attr("axes"), (dtype, n)
         want, got = np.asarray(f(x)), np.asarray(ef.meaning(graph, x))
         assert (got.dtype, got.shape) == (want.dtype, want.shape), dtype
         np.testing.assert_allclose(got, want, rtol=1e-2 if dtype == "float16" else 1e-6, err_msg=dtype)

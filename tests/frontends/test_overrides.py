@@ -20,7 +20,7 @@ from eqfuse.errors import EqfuseError, TraceError
 from eqfuse.frontends.numpy.reference import functions, ufuncs
 from eqfuse.frontends.numpy.refused import refusal
 from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, TRACED_UFUNCS
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.ops.numpy_names import title
 from tests.frontends import numpy_cases, numpy_library_cases
 from tests.frontends.agreement import sample
@@ -61,7 +61,7 @@ def meaning_as_typed(fn: Callable[..., Any], *args: Any) -> Any:
     """What the graph of `fn` means, whose results have the types that the graph says."""
     graph = ef.trace(fn, *args)
     result = ef.meaning(graph, *args)
-    leaves = flatten(result)[0]
+    leaves = tree_leaves(result)[0]
     if len(leaves) == len(graph.outputs) and all(isinstance(leaf, (np.ndarray, np.generic)) for leaf in leaves):
         assert [(leaf.dtype, leaf.shape) for leaf in leaves] == [(o.dtype, o.shape) for o in graph.outputs]
     return result
@@ -80,7 +80,7 @@ def agrees(fn: Callable[..., Any], *args: Any, exact: bool = False, run: Callabl
                 pytest.fail("NumPy refuses this")
             return False
         got = run(fn, *args)
-    wanted, results = flatten(expected)[0], flatten(got)[0]
+    wanted, results = tree_leaves(expected)[0], tree_leaves(got)[0]
     assert len(wanted) == len(results)
     for w, g in zip(wanted, results, strict=True):
         same(w, g, exact)

@@ -10,7 +10,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.frontends.rolling import roll
 from eqfuse.frontends.rolling.roll import Costs, rolled
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from tests.support.random_unrolled import random_unrolled
 
 RNG = np.random.default_rng(5)
@@ -21,7 +21,7 @@ def rolled_graph(fn, *args, turn: float = 0.0, exactly: bool = False) -> ef.Grap
     next."""
     graph = ef.trace(fn, *args)
     looped = rolled(graph, Costs(lambda _: 1.0, lambda _: turn, 1 << 20), exactly)
-    for got, wanted in zip(*(flatten(ef.meaning(g, *args))[0] for g in (looped, graph)), strict=True):
+    for got, wanted in zip(*(tree_leaves(ef.meaning(g, *args))[0] for g in (looped, graph)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11)
     return looped
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.frontends.rolling.view_chains import LONG, views_met
+from eqfuse.frontends.rolling.view_chains import LONG_VIEWS, views_met
 from eqfuse.ir.evaluate import evaluate
 
 STEPS = (
@@ -46,7 +46,7 @@ def test_a_chain_of_thousands_of_views_is_two():
 
 def test_short_chains_are_left_to_the_search():
     def turned(x):
-        for _ in range(LONG // 2 - 1):
+        for _ in range(LONG_VIEWS // 2 - 1):
             x = x.T[1:]
         return x
 

@@ -17,7 +17,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from tests.frontends import memory_cases, numpy_cases, numpy_library_cases
 from tests.frontends.numpy_cases import Case
 from tests.support.some import some
@@ -42,7 +42,7 @@ REFUSALS = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, OverflowEr
 
 
 def arrays_of(tree: Any) -> list[Any]:
-    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, np.ndarray)]
+    return [leaf for leaf in tree_leaves(tree)[0] if isinstance(leaf, np.ndarray)]
 
 
 def written(array: Any) -> bool:

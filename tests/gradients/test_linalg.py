@@ -13,7 +13,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.gradients.linalg import ROWS
-from eqfuse.ops import TABLE, row
+from eqfuse.ops import TABLE
 from tests.support.derivatives import difference, tangent
 
 
@@ -131,7 +131,7 @@ def test_value_and_gradient_take_at_most_four_times_the_operations_of_cubic_orde
     def operations(function: Any) -> int:
         nodes = ef.trace(function, ef.spec((60, 60), "complex128" if op == "eigvals" else "float64")).operators
         costly = [n for n in nodes if n.op in ROWS or n.op == "matmul"]
-        return sum(row(n.op).flops([a.type for a in n.args], n.type, n.attrs) for n in costly)
+        return sum(n.row.flops([a.type for a in n.args], n.type, n.attrs) for n in costly)
 
     def loss(a: Any) -> Any:
         return weighed(CASES[op][0](a))

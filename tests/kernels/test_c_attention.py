@@ -13,7 +13,7 @@ from eqfuse.emit.c.kernels import CKernel
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import parts_of
 from eqfuse.emit.c.product.schedule import product_schedule, schedule_of
-from eqfuse.emit.c.product.writer import write
+from eqfuse.emit.c.product.writer import product_text
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
@@ -83,7 +83,7 @@ def arrays_of(graph: Graph) -> list[np.ndarray]:
 
 def by_block(graph: Graph) -> CKernel:
     schedule, name = schedule_of(graph, online_parts_of(graph, parts_of(graph)), C), f"product_{graph.key}"
-    return CKernel(name, write(schedule, name, True), schedule)
+    return CKernel(name, product_text(schedule, name, True), schedule)
 
 
 def meant(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:

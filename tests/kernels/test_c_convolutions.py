@@ -11,7 +11,7 @@ from eqfuse.emit.c.calls import CallsSchedule
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import kind_named
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, emitted, judge, run_all, with_address_sanitizer
 from tests.support.kernels import add, body, cast, data, gelu, mul, number, read
@@ -91,7 +91,7 @@ CASES = [*of_geometries(), *of_dtypes()]
 
 
 def kind_of(graph: Graph) -> str:
-    return "window" if any(row(n.op).role is Role.WINDOW for n in graph.nodes) else "contract"
+    return "window" if any(n.row.role is Role.WINDOW for n in graph.nodes) else "contract"
 
 
 def compute(cases: Sequence[Graph]) -> None:

@@ -121,7 +121,7 @@ def test_functions_of_16_bit_floats_cost_what_those_of_float32_do_that_they_call
     for op in (name for name in ARGUMENTS if name in TABLE):
         times, base = rates.additions(op, np.dtype(np.float32))
         assert times < rates.ONE_BY_ONE, op
-        assert rates.additions(op, half) == (times + rates.ROUNDING, base), op
+        assert rates.additions(op, half) == (times + rates.HALF_ROUNDING, base), op
 
 
 @needs_compiler

@@ -145,7 +145,7 @@ def test_the_number_of_threads_changes_no_bit(case: str, monkeypatch: pytest.Mon
     kind, graph = CASES[case]
     monkeypatch.setattr(scheduling, "SHARED_FROM", 0.0)
     monkeypatch.setattr(scheduling, "HANDED", 0.0)
-    monkeypatch.setattr(scheduling, "CHUNK", 2e-6)
+    monkeypatch.setattr(scheduling, "CHUNK_SECONDS", 2e-6)
     arrays = data(graph)
     kernels = [emitted(kind, graph, replace(C, threads=threads)) for threads in (1, 16)]
     assert {k.schedule.threads for k in kernels} == {1, 16}

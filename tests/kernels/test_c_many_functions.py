@@ -70,10 +70,10 @@ def results(kernels: Sequence[CKernel], graphs: Sequence[Graph]) -> list[list[by
 def test_what_is_computed_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [make(FEW) for make in CASES.values()]
     kernels, graphs = [emitted(*case) for case in cases], [graph for _, graph in cases]
-    monkeypatch.setattr(functions, "MANY", 1)
+    monkeypatch.setattr(functions, "MANY_LINES", 1)
     called = results(kernels, graphs)
     assert all("each_power" in module_text([kernel]) for kernel in kernels)
-    monkeypatch.setattr(functions, "MANY", 1 << 30)
+    monkeypatch.setattr(functions, "MANY_LINES", 1 << 30)
     assert not any("each_" in module_text([kernel]) for kernel in kernels)
     for case, one, other in zip(CASES, called, results(kernels, graphs), strict=True):
         assert one == other, case
@@ -89,10 +89,10 @@ def test_so_has_every_function_which_gives_no_number_for_none(dtype: str, monkey
     nodes = [node(op, (add(x, number(0.25, dtype)), x)[: ARGUMENTS[op]]) for op in used]
     graph = body([x], *nodes)
     kernel = emitted("map", graph)
-    monkeypatch.setattr(functions, "MANY", 1)
+    monkeypatch.setattr(functions, "MANY_LINES", 1)
     (called,), text = run_all([kernel], [[given]]), module_text([kernel])
     assert all(np.isnan(array[1000:1064]).all() for array in called)
-    monkeypatch.setattr(functions, "MANY", 1 << 30)
+    monkeypatch.setattr(functions, "MANY_LINES", 1 << 30)
     (pasted,) = run_all([kernel], [[given]])
     assert [array.tobytes() for array in pasted] == [array.tobytes() for array in called]
     assert {*re.findall(r"\beach_(\w+)_f\d\d\(", text)} == {*used} - {"sqrt"}  # which is one instruction

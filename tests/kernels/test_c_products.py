@@ -15,7 +15,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.c.calls import CallsSchedule
 from eqfuse.emit.c.product.parts import parts_of
 from eqfuse.emit.c.product.schedule import ProductSchedule, products_schedule
-from eqfuse.emit.c.product.tile import RegisterTile, tile_for
+from eqfuse.emit.c.product.tile import RegisterTile, register_tile
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
@@ -261,11 +261,11 @@ def test_what_no_product_holds_is_refused_with_a_reason() -> None:
 @pytest.mark.parametrize("rows, columns", [(1, 1), (1, 1000), (7, 10), (1000, 1000)])
 def test_a_tile_fits_the_registers_and_the_extents(vector_bytes: int, rows: int, columns: int) -> None:
     for within in (True, False):
-        tile = tile_for(rows, ((rows, 1),), columns, vector_bytes, 4, within)
+        tile = register_tile(rows, ((rows, 1),), columns, vector_bytes, 4, within)
         assert tile.rows <= rows and tile.rows * tile.vectors + tile.vectors <= 30
         assert tile.columns <= columns or not within
-    assert tile_for(96, ((96, 12),), 1024, 64, 4, False) == RegisterTile(12, 2, 16)
-    assert tile_for(96, ((96, 12),), 1024, 32, 4, False) == RegisterTile(6, 2, 8)
+    assert register_tile(96, ((96, 12),), 1024, 64, 4, False) == RegisterTile(12, 2, 16)
+    assert register_tile(96, ((96, 12),), 1024, 32, 4, False) == RegisterTile(6, 2, 8)
 
 
 def test_a_slow_cache_makes_blocks_smaller() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eqfuse.emit.c.kernels import Module, loaded, module_text
-from eqfuse.emit.c.ops import QUICK
+from eqfuse.emit.c.ops import QUICK_FUNCTIONS
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import node
 from tests.support.c_kernels import needs_compiler
@@ -34,9 +34,9 @@ def arrays(dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_an_element_has_the_same_bits_however_far_the_others_are(dtype: str) -> None:
     near, mixed, far = arrays(dtype)
     x = read(0, near.shape, dtype)
-    kernels = [emitted("map", body([x], node(op, (x,)))) for op in QUICK]
+    kernels = [emitted("map", body([x], node(op, (x,)))) for op in QUICK_FUNCTIONS]
     for op, (alone,), (beside,) in zip(
-        QUICK, run_all(kernels, [[near]] * 3), run_all(kernels, [[mixed]] * 3), strict=True
+        QUICK_FUNCTIONS, run_all(kernels, [[near]] * 3), run_all(kernels, [[mixed]] * 3), strict=True
     ):
         assert alone[~far].tobytes() == beside[~far].tobytes()
         with np.errstate(invalid="ignore"):

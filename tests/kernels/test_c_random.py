@@ -229,11 +229,12 @@ def judge(seed: int, count: int) -> None:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, chunks and parts so small that bodies of tests have many, on several threads."""
     for module, name, value in (
-        (nest, "SHORT", 4), (lines, "FAR_BYTES", 0), (nest, "BLOCK", 4), (nest, "TILE", 8), (schedule, "LINE", 4),
-        (splits, "LINE", 4), (splits, "PART", 8), (splits, "SHORT_PART", 8), (splits, "FEW_UNITS", 100),
-        (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK", 1e-9),
-        (reductions, "PAIR_BYTES", 32), (forms, "SMALL", 2),
-        (strips, "LENGTH", 8), (strips, "REACH", 8), (strips, "WORTH", 1.0), (strips, "CHUNK", 1),
+        (nest, "SHORT_DIMENSION", 4), (lines, "FAR_BYTES", 0), (nest, "ACROSS_BLOCK", 4), (nest, "TILE", 8),
+        (schedule, "LINE", 4),
+        (splits, "LINE", 4), (splits, "ELEMENTS_OF_A_PART", 8), (splits, "SHORT_PART", 8), (splits, "FEW_UNITS", 100),
+        (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK_SECONDS", 1e-9),
+        (reductions, "PAIR_BYTES", 32), (forms, "SMALL_SHARE", 2),
+        (strips, "LENGTH", 8), (strips, "STRIP_REACH", 8), (strips, "WORTH_A_STRIP", 1.0), (strips, "CHUNK_ROWS", 1),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 

@@ -17,14 +17,10 @@ from eqfuse.kinds import State, classify, kind_named
 from tests.kernels.test_c_emit import counted
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, emitted, run_all
-from tests.support.kernels import add, body, data, mul, number, read, reduced
+from tests.support.kernels import add, body, data, distribution, mul, number, read, reduced, scanned
 
 X, COLUMN = read(0, (70, 1300)), read(1, (70, 1))
 LONG = read(0, (1 << 18,))
-
-
-def scanned(op: str, x: Node, axis: int = -1) -> Node:
-    return node(op, (x,), (axis,)) if op.startswith("cum") else node("accumulate", (x,), (op, axis))
 
 
 def returns(x: Node, axis: int) -> Node:
@@ -34,11 +30,6 @@ def returns(x: Node, axis: int) -> Node:
 def drawdown(x: Node, axis: int) -> Node:
     value = returns(x, axis)
     return reduced("max", node("subtract", (scanned("maximum", value, axis), value)), axis)
-
-
-def distribution(x: Node, axis: int) -> Node:
-    e = node("exp", (x,))
-    return node("divide", (scanned("cumsum", e, axis), reduced("sum", e, axis)))
 
 
 CASES: dict[str, Graph] = {

@@ -8,7 +8,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.emit.c.scatter.schedule import own_schedule
-from eqfuse.emit.c.scatter.writer import write
+from eqfuse.emit.c.scatter.writer import scatter_text
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, node, topological
@@ -26,7 +26,7 @@ ROWS, COUNT = 40, 1500  # a strip of 512 elements is not all
 def own(graph: Graph) -> CKernel:
     """Our own kernel of `graph`, be it cheaper than NumPy's or not."""
     name, schedule = f"scatter_{graph.key}", own_schedule(graph, C)
-    return CKernel(name, write(schedule, name, True), schedule)
+    return CKernel(name, scatter_text(schedule, name, True), schedule)
 
 
 def joined(mode: str, base: Node, places: Node, values: Node, axis: int = -1) -> Graph:

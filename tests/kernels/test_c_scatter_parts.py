@@ -12,7 +12,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.emit.c.kernels import CKernel
 from eqfuse.emit.c.scatter.schedule import own_schedule
-from eqfuse.emit.c.scatter.writer import write
+from eqfuse.emit.c.scatter.writer import scatter_text
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, node
@@ -85,7 +85,7 @@ def test_the_number_of_threads_changes_no_bit_of_a_sum() -> None:
         given = drawn(CASES[case])
         for threads in (1, 2, 7):
             schedule, name = own_schedule(CASES[case], replace(C, threads=threads)), f"scatter_{number}_of_{threads}"
-            kernels.append(CKernel(name, write(schedule, name, True), schedule))
+            kernels.append(CKernel(name, scatter_text(schedule, name, True), schedule))
             arrays.append(given)
     results = [got for (got,) in run_all(kernels, arrays)]
     for one, two, seven in zip(results[::3], results[1::3], results[2::3], strict=True):

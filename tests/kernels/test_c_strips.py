@@ -192,14 +192,14 @@ def test_short_rows_and_places_far_apart_have_no_strips() -> None:
         return y[:, by:] - y[:, :-by]
 
     assert strips_of(slope, np.ones((8, 600), np.float32)) == 1
-    assert strips_of(slope, np.ones((8, strips.REACH), np.float32)) == 0
-    assert strips_of(lambda x: slope(x, strips.REACH + 1), np.ones((8, 600), np.float32)) == 0
+    assert strips_of(slope, np.ones((8, strips.STRIP_REACH), np.float32)) == 0
+    assert strips_of(lambda x: slope(x, strips.STRIP_REACH + 1), np.ones((8, 600), np.float32)) == 0
 
 
 def test_a_strip_is_priced_as_what_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ef.trace(flux_limited, np.ones((2048, 2048), np.float32))
     with_strips = schedule_of(graph)
-    monkeypatch.setattr(strips, "WORTH", 0.0)
+    monkeypatch.setattr(strips, "WORTH_A_STRIP", 0.0)
     without = schedule_of(graph)
     assert not without.forms[0].strips
     assert with_strips.compute < 0.7 * without.compute and with_strips.flops < 0.6 * without.flops

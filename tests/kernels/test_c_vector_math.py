@@ -97,9 +97,9 @@ def test_every_name_is_defined_once() -> None:
 
 
 def test_there_is_no_text_of_other_operators_and_dtypes() -> None:
-    assert vector_math.function("exp", "float16") is None
-    assert vector_math.function("digamma", "float32") is None
-    definition = vector_math.function("exp", "float64")
+    assert vector_math.definition_text("exp", "float16") is None
+    assert vector_math.definition_text("digamma", "float32") is None
+    definition = vector_math.definition_text("exp", "float64")
     assert definition is not None and "static inline double eqf_exp_f64(double x)" in definition
 
 

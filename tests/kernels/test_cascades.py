@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.c import schedule as scheduling
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.emit.cuda.scheduling.row import rows_schedule
@@ -25,7 +25,7 @@ from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, emitted, run_all
 from tests.support.kernels import PRICE, add, body, data, mul, number, read, reduced
 
-GPU = device("h100")
+GPU = profile("h100")
 SMALL = replace(C, l2_bytes=1 << 16, threads=2)
 OFTEN = 8  # times the running error bound of the program as written
 
@@ -308,7 +308,7 @@ SPLIT: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 def test_emulated_kernels_are_within_the_bounds_of_their_programs() -> None:
     graphs = [graph for turn, (shape, axes) in enumerate(SPLIT.values())
               for graph in [*bodies(read(0, shape), read(1, shape), *axes).values()][turn :: len(SPLIT)]]  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling.back_to_back import back_to_back_schedule
 from eqfuse.errors import UnsupportedOp
@@ -24,8 +24,8 @@ from eqfuse.machine import nvrtc
 from eqfuse.testing import cudasim
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
 
 def softmax(s):
@@ -83,7 +83,7 @@ ALL = pytest.mark.parametrize("case", CASES)
 
 
 def kernel(graph: Graph, name: str) -> CudaKernel:
-    cuda = source_of(graph, back_to_back_schedule(graph, device("a100")), name)
+    cuda = source_of(graph, back_to_back_schedule(graph, profile("a100")), name)
     assert isinstance(cuda, CudaKernel)
     return cuda
 
@@ -187,4 +187,4 @@ def test_a_plan_for_attention_stores_no_matrix_of_all_pairs(dtype: np.dtype) -> 
 def test_rows_that_cannot_be_summed_up_tile_by_tile_are_refused(between: Callable, why: str) -> None:
     graph = trace(lambda q, k, v: between(q @ k) @ v, *heads("f4", 32, 32))
     with pytest.raises(UnsupportedOp, match=why):
-        back_to_back_schedule(graph, device("a100"))
+        back_to_back_schedule(graph, profile("a100"))

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.ir.graph import Node
 from eqfuse.machine import nvrtc
@@ -22,7 +22,7 @@ from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE, body, layer_norm, read, softmax
 
 FOUND = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/**/bin/nvdisasm"))
-missing = nvrtc.available() or ("" if FOUND else "nvdisasm is not installed: pip install eqfuse[gpucheck]")
+missing = nvrtc.nvrtc_missing() or ("" if FOUND else "nvdisasm is not installed: pip install eqfuse[gpucheck]")
 pytestmark = pytest.mark.skipif(bool(missing), reason=missing or "available")
 
 # Instructions an element of a row: of a few hundred columns, then of those that threads hold with 32 elements each
@@ -46,7 +46,7 @@ def instructions(kernels: Iterable[CudaKernel], arch: str, folder: Path) -> dict
 
 def row_of(build: Callable[[Node], Node], columns: int, dtype: Any) -> CudaKernel:
     x = read(0, (4096, columns), dtype)
-    return emit_kernel(Kernel("row", body([x], build(x)), (), (), PRICE), device("h100"))
+    return emit_kernel(Kernel("row", body([x], build(x)), (), (), PRICE), profile("h100"))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule, rows_schedule
@@ -26,12 +26,12 @@ from tests.kernels import test_cuda_budgets
 from tests.support.kernels import PRICE, add, body, cast, cut, joined, layer_norm, mul, number, read, reduced, softmax
 from tests.support.some import some
 
-H200 = device("h200")
+H200 = profile("h200")
 BF16 = ml_dtypes.bfloat16
 Build = Callable[[], tuple[Node, ...]]
 EVERY = ("sum", "max", "min", "argmax")
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
 
 def several(x: Node, *axes: int, ops: tuple[str, ...] = ("sum", "argmax")) -> tuple[Node, ...]:

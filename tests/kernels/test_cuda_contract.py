@@ -13,7 +13,7 @@ import pytest
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.profiles import datasheet, device
+from eqfuse.cost.profiles import datasheet, profile
 from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling.contract import product_schedule
 from eqfuse.emit.executable import function_name
@@ -29,8 +29,8 @@ from tests.support.drawing import many
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 BF16 = np.dtype(ml_dtypes.bfloat16)
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
 
 def leaf(name: str, dtype: object, *shape: int) -> Node:
@@ -168,7 +168,7 @@ def kernel_of(outputs: tuple[Node, ...]) -> Kernel:
 @functools.cache
 def emitted(case: str) -> tuple[Kernel, CudaKernel]:
     kernel = kernel_of(CASES[case]())
-    return kernel, tiled(kernel, device("a100"))
+    return kernel, tiled(kernel, profile("a100"))
 
 
 @functools.cache
@@ -189,7 +189,7 @@ def tiled(kernel: Kernel, on: Device) -> CudaKernel:
     ("half precision, both sides", (8, 4)), ("scores of bfloat16", (8, 8)), ("bfloat16", (8, 8)),
 ])  # fmt: skip
 def test_neighbours_of_an_operand_are_read_16_bytes_at_once(case: str, widths: tuple[int, int]) -> None:
-    schedule = product_schedule(emitted(case)[0].body, device("a100"))
+    schedule = product_schedule(emitted(case)[0].body, profile("a100"))
     assert (schedule.left.width, schedule.right.width) == widths
 
 
@@ -239,7 +239,7 @@ def test_every_tile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         for tile in product.TILES[kind]:
             with monkeypatch.context() as patch:
                 patch.setitem(product.TILES, kind, (tile,))
-                cuda = tiled(kernel, device("a100"))
+                cuda = tiled(kernel, profile("a100"))
             name = f"{cuda.name}_{tile.rows}_{tile.columns}"
             pairs.append((kernel, replace(cuda, name=name, source=cuda.source.replace(cuda.name, name))))
     code = module_source([cuda.source for _, cuda in pairs])
@@ -287,7 +287,7 @@ def random_product(rng: np.random.Generator) -> tuple[Node, ...]:
 def test_random_products_equal_the_evaluator() -> None:
     rng = np.random.default_rng(0)
     kernels = [kernel_of(random_product(rng)) for _ in range(many(40))]
-    devices = [device(str(rng.choice(["a100", "v100"]))) for _ in kernels]
+    devices = [profile(str(rng.choice(["a100", "v100"]))) for _ in kernels]
     products = [tiled(kernel, on) for kernel, on in zip(kernels, devices, strict=True)]
     products = [replace(c, name=f"f{i}", source=c.source.replace(c.name, f"f{i}")) for i, c in enumerate(products)]
     code = module_source([cuda.source for cuda in products])
@@ -316,7 +316,7 @@ LARGE: dict[str, Build] = {
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) -> None:
     """Every second one for each architecture."""
-    products = {case: tiled(kernel_of(LARGE[case]()), device("a100")) for case in [*LARGE][arch == "sm_90" :: 2]}
+    products = {case: tiled(kernel_of(LARGE[case]()), profile("a100")) for case in [*LARGE][arch == "sm_90" :: 2]}
     windows = {cuda.name for case, cuda in products.items() if "convolution" in case}
     code = module_source([cuda.source for cuda in products.values()])
     for name, uses in nvrtc.compile_cuda(code, arch).resources.items():
@@ -337,7 +337,7 @@ def test_the_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
 def test_a_large_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
     cupy = pytest.importorskip("cupy")
     kernel = kernel_of(LARGE[case]())
-    run_on_gpu(cupy, kernel, tiled(kernel, device("a100")))
+    run_on_gpu(cupy, kernel, tiled(kernel, profile("a100")))
 
 
 def run_on_gpu(cupy: object, kernel: Kernel, cuda: CudaKernel) -> None:
@@ -364,8 +364,8 @@ def test_an_operand_is_read_along_the_axis_that_memory_has_side_by_side() -> Non
 
 def test_half_precision_is_multiplied_on_tensor_cores_where_the_device_has_them() -> None:
     kernel = kernel_of(linear("f2", 64, 64, 64))
-    assert "eqf_mma<__half>" in tiled(kernel, device("h100")).source
-    assert "eqf_mma" not in tiled(kernel, device("v100")).source
+    assert "eqf_mma<__half>" in tiled(kernel, profile("h100")).source
+    assert "eqf_mma" not in tiled(kernel, profile("v100")).source
 
 
 def test_two_products_in_one_kernel_are_refused_by_name() -> None:

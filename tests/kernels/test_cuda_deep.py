@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import emit_kernel, module_source
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.evaluate import evaluate
@@ -20,8 +20,8 @@ from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.support.kernels import PRICE, add, body, mul, read, reduced
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-H100 = device("h100")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+H100 = profile("h100")
 DEEP = 600
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from eqfuse import dtypes
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.kernels import emit_kernel, module_source
 from eqfuse.errors import EqfuseError
@@ -26,8 +26,8 @@ from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.support.kernels import PRICE, read
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8]
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -97,7 +97,7 @@ def _loop(name: str, wanted: list[np.dtype]) -> tuple[np.dtype, ...]:
 
 def run(kernels: Sequence[Graph], data: Sequence[dict[Node, np.ndarray]]) -> list[list[Pair]]:
     """What the emulator makes of each body's outputs, and what the evaluator does. All are compiled together."""
-    emitted = [emit_kernel(Kernel("map", body, (), (), PRICE), device("h100")) for body in kernels]
+    emitted = [emit_kernel(Kernel("map", body, (), (), PRICE), profile("h100")) for body in kernels]
     code, pairs = module_source([cuda.source for cuda in emitted]), []
     for body, cuda, arrays in zip(kernels, emitted, data, strict=True):
         given, writes = [arrays[n] for n in body.inputs], [np.empty(o.shape, o.dtype) for o in body.outputs]
@@ -254,7 +254,7 @@ def test_every_operator_cast_and_constant_of_every_dtype_compiles_without_spilli
     rows = [list(named.values()) for _, named in every_row()]
     together = [nodes[i : i + 12] for nodes in rows for i in range(0, len(nodes), 12)][::every]
     kernels = [Kernel("map", body(nodes), (), (), PRICE) for nodes in together]
-    code = module_source([emit_kernel(k, device("h100")).source for k in kernels])
+    code = module_source([emit_kernel(k, profile("h100")).source for k in kernels])
     for uses in nvrtc.compile_cuda(code, arch).resources.values():
         assert uses.spill_bytes == 0, uses
 
@@ -263,7 +263,7 @@ def arithmetic(flags: tuple[str, ...]) -> set[str]:
     """The instructions with which a GPU adds to a product and compares."""
     x, y = read(0, (64,)), read(1, (64,))
     outputs = (node("add", (node("multiply", (x, y)), y)), node("less", (x, y)))
-    source = emit_kernel(Kernel("map", body(outputs), (), (), PRICE), device("h100")).source
+    source = emit_kernel(Kernel("map", body(outputs), (), (), PRICE), profile("h100")).source
     cubin = nvrtc.compile_cuda(module_source([source]), "sm_90", flags).cubin
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eqfuse.cost.price import Price
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
@@ -176,7 +176,7 @@ def kernel_of(case: str) -> Kernel:
 
 def emitted(case: str) -> tuple[Kernel, CudaKernel]:
     kernel = kernel_of(case)
-    return kernel, emit_kernel(kernel, device("h100"))
+    return kernel, emit_kernel(kernel, profile("h100"))
 
 
 @cache
@@ -215,7 +215,7 @@ def judge(kernel: Kernel, got: list[np.ndarray], arrays: list[np.ndarray]) -> No
             assert np.array_equal(result, want)
 
 
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 @pytest.mark.parametrize("case", some(CASES, PARTS))
 def test_the_emulated_kernel_equals_the_evaluator_bit_for_bit_under_every_schedule(case):
     kernel, cuda = emitted(case)
@@ -232,7 +232,7 @@ def test_the_emulated_kernel_equals_the_evaluator_bit_for_bit_under_every_schedu
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+@pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_every_kernel_compiles_without_spilling_a_register(arch):
     """Every second one for each architecture."""
@@ -259,7 +259,7 @@ def test_the_kernel_on_a_gpu_equals_the_evaluator(case):
 NOT_FINITE = np.array([1, np.nan, np.inf, -np.inf, 0, -0.0, -7.5, 2], np.float32)
 
 
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 def test_not_a_number_infinity_and_signed_zero_go_through_as_in_numpy():
     x, y = leaf("f4", 8, 1), leaf("f4", 8)
     kernels = {}
@@ -269,7 +269,7 @@ def test_not_a_number_infinity_and_signed_zero_go_through_as_in_numpy():
     ):  # fmt: skip
         args = (x, y) if row(op).arity == 2 else (x,)
         kernel = Kernel("map", Graph(args, (node(op, args),)), (0, 1), (0,), NO_PRICE)
-        kernels[op] = kernel, emit_kernel(kernel, device("h100"))
+        kernels[op] = kernel, emit_kernel(kernel, profile("h100"))
     code = module_source([cuda.source for _, cuda in kernels.values()])
     for op, (kernel, cuda) in kernels.items():
         arrays, writes = [NOT_FINITE.reshape(8, 1), NOT_FINITE][: row(op).arity], poisoned(kernel)
@@ -284,13 +284,13 @@ def test_not_a_number_infinity_and_signed_zero_go_through_as_in_numpy():
         assert np.array_equal(np.copysign(1, writes[0])[signed], np.copysign(1, want)[signed]), op
 
 
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 def test_the_largest_of_a_row_with_a_nan_is_nan():
     kernels = []
     for axis, shape in ((-1, (4, 600)), (-1, (2, 5000)), (-2, (600, 40))):
         x = leaf("f4", *shape)
         kernel = Kernel("reduce", Graph((x,), (node("max", (x,), ((axis,),)),)), (0,), (0,), NO_PRICE)
-        kernels.append((kernel, emit_kernel(kernel, device("h100"))))
+        kernels.append((kernel, emit_kernel(kernel, profile("h100"))))
     code = module_source([cuda.source for _, cuda in kernels])
     for kernel, cuda in kernels:
         array, writes = np.zeros(kernel.body.inputs[0].shape, np.float32), poisoned(kernel)
@@ -305,14 +305,14 @@ def test_results_of_two_shapes_are_refused():
     x, y = leaf("f4", 5), leaf("f4", 3, 5)
     kernel = Kernel("map", Graph((x, y), (node("exp", (x,)), node("exp", (y,)))), (0, 1), (0, 1), NO_PRICE)
     with pytest.raises(UnsupportedOp, match="one shape"):
-        emit_kernel(kernel, device("h100"))
+        emit_kernel(kernel, profile("h100"))
 
 
 def test_an_operator_without_a_cuda_row_is_refused_by_name():
     with pytest.raises(UnsupportedOp, match="no 'argmax' of complex numbers"):
         emit_kernel(
             Kernel("reduce", Graph((leaf("c8", 9),), summed("argmax", "c8", (-1,), 9)), (0,), (0,), NO_PRICE),
-            device("h100"),
+            profile("h100"),
         )
 
 

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
@@ -21,10 +21,10 @@ from eqfuse.testing import cudasim
 from tests.support.kernels import PRICE, add, body, data, mul, read, reduced, softmax
 from tests.support.some import some
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
-H100 = device("h100")
+H100 = profile("h100")
 PARTS = 4  # in each of which every extent occurs on every axis
 CUDA_FUNCTIONS = ("map", "row", "reduce", "contract")
 Shape = tuple[int, ...]

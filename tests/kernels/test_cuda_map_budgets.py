@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel
 from eqfuse.emit.cuda.scheduling.map import MapSchedule, TilesSchedule
 from eqfuse.ir.graph import Node, const, node
@@ -60,7 +60,7 @@ def test_a_map_takes_few_instructions_an_element(arch: str, tmp_path: Path) -> N
     for name, (build, dtype, _) in MOST.items():
         output = build(read(0, (4096, 4096), dtype))
         inputs = [read(0, (4096, 4096), dtype), *([read(1, (4096, 4096), dtype)] if build is turned else [])]
-        cuda = emit_kernel(Kernel("map", body(inputs, output), (), (), PRICE), device("h100"))
+        cuda = emit_kernel(Kernel("map", body(inputs, output), (), (), PRICE), profile("h100"))
         assert isinstance(cuda, CudaKernel)
         kernels[name] = cuda
     names_of = instructions(kernels.values(), arch, tmp_path)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling.contract import product_schedule
 from eqfuse.ir.graph import Graph, Node, node
@@ -19,8 +19,8 @@ from tests.kernels import test_cuda_contract, test_cuda_scans, test_cuda_tiles
 from tests.support.kernels import body, data, kernel, layer_norm, mul, number, read, reduced, softmax
 from tests.support.some import some
 
-pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-H100 = device("h100")
+pytestmark = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+H100 = profile("h100")
 SEEDS = range(3)
 BARRIER, FENCE = "__syncthreads();", "__threadfence();"
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.ir.graph import Node, node
 from eqfuse.plan.plan import Kernel
@@ -18,7 +18,7 @@ from eqfuse.testing import cudasim
 from tests.kernels.test_cuda_budgets import instructions, missing
 from tests.support.kernels import PRICE, body, read
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 compiled = pytest.mark.skipif(bool(missing), reason=missing or "available")
 FUNCTIONS = {"divide": "eqf_divided(", "sqrt": "eqf_sqrt(", "tanh": "eqf_tanh(", "reciprocal": "eqf_divided("}
 
@@ -28,7 +28,7 @@ def quick(*calls: tuple) -> list[np.ndarray]:
     kernels = []
     for op, *arrays in calls:
         args = [read(j, a.shape, a.dtype) for j, a in enumerate(arrays)]
-        kernels.append(emit_kernel(Kernel("map", body(args, node(op, tuple(args))), (), (), PRICE), device("h100")))
+        kernels.append(emit_kernel(Kernel("map", body(args, node(op, tuple(args))), (), (), PRICE), profile("h100")))
         assert FUNCTIONS[op] in kernels[-1].source
     code, results = "#define EQF_QUICK\n" + module_source([cuda.source for cuda in kernels]), []
     for (_, *arrays), cuda in zip(calls, kernels, strict=True):
@@ -87,7 +87,7 @@ def test_quotients_roots_and_hyperbolic_tangents_take_no_branches(tmp_path: Path
 
     def kernel(dtype: type, root: Callable[[Node, Node], Node]) -> CudaKernel:
         x, y = read(0, (1 << 20,), dtype), read(1, (1 << 20,), dtype)
-        return emit_kernel(Kernel("map", body([x, y], root(x, y)), (), (), PRICE), device("h100"))
+        return emit_kernel(Kernel("map", body([x, y], root(x, y)), (), (), PRICE), profile("h100"))
 
     pairs = [(kernel(dtype, lambda x, y: node("multiply", (x, y))),
               kernel(dtype, lambda x, y: node("divide", (node("sqrt", (x,)), node("tanh", (y,))))))

@@ -6,14 +6,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import emit_kernel, module_source
 from eqfuse.ir.graph import node
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.support.kernels import PRICE, body, read, reduced
 
-pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+pytestmark = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 
 
 def quotients(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -22,7 +22,7 @@ def quotients(*arrays: np.ndarray) -> list[np.ndarray]:
     for x in arrays:
         given = read(0, x.shape, x.dtype)
         kernel = Kernel("row", body([given], node("divide", (given, reduced("max", given)))), (0,), (1,), PRICE)
-        kernels.append(emit_kernel(kernel, device("h100")))
+        kernels.append(emit_kernel(kernel, profile("h100")))
         assert "quotient(" in kernels[-1].source
     code, results = module_source([cuda.source for cuda in kernels]), [np.empty_like(x) for x in arrays]
     for x, cuda, result in zip(arrays, kernels, results, strict=True):

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from eqfuse import dtypes
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import emit_kernel, module_source
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import State, classify
 from eqfuse.machine import nvrtc
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
@@ -29,7 +29,7 @@ from tests.kernels.test_cuda_elementwise import same, special_values
 from tests.support.drawing import EXPLORING, many
 from tests.support.kernels import PRICE
 
-H100 = device("h100")
+H100 = profile("h100")
 CUDA_FUNCTIONS = ("map", "row", "reduce", "contract")
 DTYPES = [d for d in dtypes.TENSORS if d not in dtypes.FLOAT8 and d.kind != "c"]
 EXTENTS = (0, 1, 1, 2, 3, 4, 5, 8, 31, 33, 70, 129)
@@ -150,7 +150,7 @@ def kernels(rng: np.random.Generator, count: int) -> Iterator[tuple[str, Graph, 
         state = classify(body, H100)
         gathers = any(n.op == "take" for n in body.nodes)
         if not (isinstance(state, State) and state.kind in CUDA_FUNCTIONS):
-            reduces = any(row(n.op).role is Role.REDUCTION for n in body.nodes)
+            reduces = any(n.row.role is Role.REDUCTION for n in body.nodes)
             if not gathers or reduces or len({o.shape for o in body.outputs}) > 1:
                 continue
             kind = "map"
@@ -178,20 +178,20 @@ def judge(seed: int, count: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 def test_random_kernels_have_the_evaluators_bits():
     judge(0, 30)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 @pytest.mark.parametrize("seed", range(1, 3))
 def test_many_random_kernels_have_the_evaluators_bits(seed):
     judge(seed, many(60))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+@pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 def test_random_kernels_compile():
     drawn = list(kernels(np.random.default_rng(9), 30))
     emitted = [emit_kernel(Kernel(kind, body, (), (), PRICE), H100) for kind, body, _ in drawn]

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, const, node
@@ -18,7 +18,7 @@ from eqfuse.plan.plan import Kernel
 from tests.support.kernels import PRICE, add, body, mul, read
 from tests.support.some import some
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+pytestmark = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 SHAPE = (256, 4096)
 COUNT = 40
 
@@ -62,7 +62,7 @@ def crowded(graphs: Iterator[Graph]) -> list[CudaKernel]:
     kernels = []
     for graph in graphs:
         try:
-            cuda = emit_kernel(Kernel("map", graph, (), (), PRICE), device("h100"))
+            cuda = emit_kernel(Kernel("map", graph, (), (), PRICE), profile("h100"))
         except EqfuseError:
             continue
         assert isinstance(cuda, CudaKernel)

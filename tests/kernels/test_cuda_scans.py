@@ -9,7 +9,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.scans import SCANS
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.calls import CudaCalls
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling import scan
@@ -21,15 +21,11 @@ from eqfuse.machine import nvrtc
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.gpu import program_on
-from tests.support.kernels import add, body, data, kernel, mul, number, read, reduced
+from tests.support.kernels import add, body, data, distribution, kernel, mul, number, read, reduced, scanned
 
-H100 = device("h100")
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
-
-
-def scanned(op: str, x: Node, axis: int = -1) -> Node:
-    return node(op, (x,), (axis,)) if op.startswith("cum") else node("accumulate", (x,), (op, axis))
+H100 = profile("h100")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
 
 def weighted(x: Node, axis: int) -> Node:
@@ -39,11 +35,6 @@ def weighted(x: Node, axis: int) -> Node:
 def drawdown(x: Node, axis: int) -> Node:
     value = scanned("cumprod", add(mul(x, number(0.001)), number(1.0)), axis)
     return reduced("max", node("subtract", (scanned("maximum", value, axis), value)), axis)
-
-
-def distribution(x: Node, axis: int) -> Node:
-    e = node("exp", (x,))
-    return node("divide", (scanned("cumsum", e, axis), reduced("sum", e, axis)))
 
 
 def both(x: Node, axis: int) -> Node:

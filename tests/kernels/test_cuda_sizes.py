@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.emit.cuda.scheduling.map import THREADS
 from eqfuse.ir.evaluate import evaluate
@@ -23,8 +23,8 @@ from eqfuse.testing import cudasim
 from tests.support.kernels import PRICE, add, body, read, reduced
 from tests.support.some import some
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 BIG, NEAR = 2**31 + 2**20, 2**31 - 9  # beyond 32 bits; within them, but a thread may run past the end
 I1, F2 = np.dtype(np.int8), np.dtype(np.float16)
 MAP_NORESERVE = 0x4000  # of Linux; Python 3.11 has no name for it
@@ -134,7 +134,7 @@ def emitted() -> tuple[dict[str, tuple[Kernel, CudaKernel]], str]:
         inputs = tuple(n for n in Graph((), (case.output,)).nodes if n.op == "input")
         inputs = tuple(sorted(inputs, key=lambda n: n.attr("name")))
         kernel = Kernel(case.kind, Graph(inputs, (case.output,)), (), (), PRICE)
-        kernels[name] = kernel, emit_kernel(kernel, device("h100"))
+        kernels[name] = kernel, emit_kernel(kernel, profile("h100"))
     return kernels, module_source(list(dict.fromkeys(cuda.source for _, cuda in kernels.values())))
 
 
@@ -183,7 +183,7 @@ def test_no_index_leaves_its_type(name):
 
 def text(kind: str, *outputs: Node) -> str:
     inputs = tuple(n for n in Graph((), outputs).nodes if n.op == "input")
-    return emit_kernel(Kernel(kind, Graph(inputs, outputs), (), (), PRICE), device("h100")).source
+    return emit_kernel(Kernel(kind, Graph(inputs, outputs), (), (), PRICE), profile("h100")).source
 
 
 def test_loops_that_are_too_long_to_run_here_count_in_64_bits():

@@ -11,8 +11,8 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.profiles import device
-from eqfuse.demo.programs import full
+from eqfuse.cost.profiles import profile
+from eqfuse.demo.programs import full_size_programs
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.machine import nvrtc
@@ -20,7 +20,7 @@ from eqfuse.plan.plan import Kernel
 from tests.support.gpu import program_on
 from tests.support.kernels import PRICE, add, gelu, layer_norm, mul, read, reduced, softmax
 
-pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+pytestmark = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
 
 def log_softmax(x: Node) -> Node:
@@ -52,7 +52,7 @@ def kernels(dtype: type, lengths: Sequence[int]) -> Iterator[CudaKernel]:
                 continue
             output = build(read(0, (256, columns), dtype))
             inputs = tuple(n for n in Graph((), (output,)).nodes if n.op == "input")
-            yield emit_kernel(Kernel("row", Graph(inputs, (output,)), (), (), PRICE), device("a100"))
+            yield emit_kernel(Kernel("row", Graph(inputs, (output,)), (), (), PRICE), profile("a100"))
 
 
 def spilled(emitted: Iterable[CudaKernel], arch: str) -> dict[str, nvrtc.Resources]:
@@ -75,7 +75,7 @@ def fullest(shapes: Iterable[tuple[int, int]], dtype: type, axis: int) -> list[C
     for shape in shapes:
         x = read(0, shape, dtype)
         for build in (layer_norm, softmax):
-            cuda = emit_kernel(Kernel("row", Graph((x,), (build(x, axis),)), (), (), PRICE), device("h100"))
+            cuda = emit_kernel(Kernel("row", Graph((x,), (build(x, axis),)), (), (), PRICE), profile("h100"))
             rows, held = cuda.schedule.rows, len(cuda.schedule.held) * cuda.schedule.items
             key = build, rows.layout, math.prod(cuda.block)
             if held > kernels.get(key, (0,))[0]:
@@ -97,7 +97,7 @@ def test_a_row_as_long_as_registers_hold_is_read_once_and_a_longer_one_again():
         output = log_softmax(read(0, (256, columns)))
         inputs = tuple(n for n in Graph((), (output,)).nodes if n.op == "input")
         kernel = Kernel("row", Graph(inputs, (output,)), (), (), PRICE)
-        return emit_kernel(kernel, device("a100")).source.count("*)(r0 + ")
+        return emit_kernel(kernel, profile("a100")).source.count("*)(r0 + ")
 
     assert reads(49_152) == 1 and reads(50_256) == 3
 
@@ -108,7 +108,9 @@ def test_the_suite_and_the_demonstration_spill_no_register(name, arch, numerics)
     """Every second program on each architecture."""
     programs = {id: case.program(small=False) for id, case in GRAPHS.items()}
     graphs = {id: ef.trace(f, *[ef.spec(t.shape, t.dtype) for t in types]) for id, (f, types) in programs.items()}
-    graphs |= {example.name: ef.trace(*(lambda f, a: (f, *a))(*example.build(np.float32))) for example in full()}
+    for example in full_size_programs():
+        function, arguments = example.build(np.float32)
+        graphs[example.name] = ef.trace(function, *arguments)
     emitted: dict[str, CudaKernel] = {}
     for graph in [*graphs.values()][name == "h100" :: 2]:
         plan = ef.extract(ef.saturate(graph, numerics=numerics), target=f"cuda:{name}")

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.emit.cuda.scheduling.map import TilesSchedule
 from eqfuse.emit.cuda.transposed import _first_kept, _places
@@ -21,7 +21,7 @@ from eqfuse.testing import cudasim
 from tests.support.kernels import PRICE, add, body, data, read
 from tests.support.some import some
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 DTYPES = [np.float32, ml_dtypes.bfloat16, np.float64, np.int8, np.complex128]
 # whole tiles; whole lines of 16 bytes along both axes, the first, the last, none
 SHAPES = [(128, 64), (136, 72), (72, 67), (35, 136), (69, 33)]
@@ -35,7 +35,7 @@ def turned(rows: int, columns: int, dtype: Any) -> Graph:
 
 
 def emitted(graph: Graph) -> CudaKernel:
-    cuda = emit_kernel(Kernel("map", graph, (), (), PRICE), device("h100"))
+    cuda = emit_kernel(Kernel("map", graph, (), (), PRICE), profile("h100"))
     assert isinstance(cuda, CudaKernel) and isinstance(cuda.schedule, TilesSchedule)
     return cuda
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
-from eqfuse.emit.cuda.ops import computed
+from eqfuse.emit.cuda.ops import computing_type
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, product_schedule
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
@@ -23,10 +23,10 @@ from tests.kernels.test_cuda_random import kernels as random_kernels
 from tests.support.drawing import many
 from tests.support.kernels import add, body, layer_norm, mul, number, read, reduced, softmax
 
-H100 = device("h100")
+H100 = profile("h100")
 Made = tuple[Graph, CudaSchedule, CudaKernel]
 
-pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+pytestmark = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 
 
 def flipped(x: Node) -> Node:
@@ -182,5 +182,5 @@ def test_a_thread_holds_what_its_schedule_says() -> None:
     for graph, schedule, cuda in itertools.chain.from_iterable(map(kernels_of, BODIES)):
         if isinstance(schedule, RowsSchedule):
             declared = re.findall(r"^    ([\w<> ]+) (?:h|scanned)\d+\[(\d+)\];", cuda.source, re.MULTILINE)
-            wanted = [(computed(n.dtype), str(max(1, schedule.items))) for n in schedule.held]
+            wanted = [(computing_type(n.dtype), str(max(1, schedule.items))) for n in schedule.held]
             assert sorted(declared) == sorted(wanted), graph

@@ -8,7 +8,7 @@ import pytest
 from eqfuse.testing import cudasim
 from eqfuse.testing.cudasim import CpuRawKernel, CpuRawModule, CudaSimError
 
-pytestmark = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+pytestmark = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 SEEDS = range(3)
 
 ROW_SOFTMAX = r"""

@@ -18,7 +18,7 @@ CALLS: dict[str, Callable[..., None]] = {
 BORDERS = {
     "inv_triangular": [inverses.NUMPY_ORDER, inverses.LAPACK_ORDER, 2 * inverses.LAPACK_ORDER],
     "inv_slogdet": [inverses.FACTORED_ORDER, 3 * inverses.LAPACK_ORDER],
-    "cholesky_change": [5], "cholesky_cotangent": [cholesky.BLOCK, 2 * cholesky.BLOCK + 5],
+    "cholesky_change": [5], "cholesky_cotangent": [cholesky.FACTOR_ROWS, 2 * cholesky.FACTOR_ROWS + 5],
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 
 import eqfuse as ef
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.calls import emit_calls
 from eqfuse.emit.cuda.scheduling.calls import calls_schedule
 from eqfuse.ir.evaluate import evaluate
@@ -108,7 +108,7 @@ def same(x):
 def test_the_calls_of_a_library_operator_on_a_gpu_do_what_it_means(op, args, attrs):
     graph = body(op, args, attrs)
     given = arrays(graph)
-    calls = emit_calls(graph, calls_schedule(graph, device("a100")))
+    calls = emit_calls(graph, calls_schedule(graph, profile("a100")))
     out = np.zeros(graph.outputs[0].shape, graph.outputs[0].dtype)
     modules = (("cupy", np), ("cupyx.scipy.special", scipy.special))
     cupy, special = (StandInModule(name, real, same, lambda _, work: work()) for name, real in modules)

@@ -14,7 +14,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.schedule import BlockedConvolution, NumpySchedule, TiledReduction
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.kinds import KINDS, kind_named
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.plan.plan import Plan
 from tests.kernels.test_numpy_broadcasting import drawn
 from tests.kernels.test_numpy_library import graphs
@@ -39,7 +39,7 @@ def check(kind: str, graph: Graph, arrays: Sequence[np.ndarray], device: Device)
     else:
         assert schedule.tiles == 1 and schedule.calls_per_tile == 0, text
     seen = [watch.touched(i) for i in range(len(graph.inputs))]
-    if any(row(n.op).role is Role.GATHER for n in graph.operators):  # which elements NumPy looks up is out of sight
+    if any(n.row.role is Role.GATHER for n in graph.operators):  # which elements NumPy looks up is out of sight
         assert all(said <= nbytes for nbytes, said in zip(seen, schedule.reads, strict=True)), text
     else:
         assert seen == list(schedule.reads), f"{seen} {schedule.reads} {text}"

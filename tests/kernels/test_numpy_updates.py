@@ -64,7 +64,7 @@ def test_values_that_c_computes_for_slices_are_found_there(drawn: Any, base: str
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 @settings(max_examples=12, deadline=None)
 @given(slices(), BASES, LAWS)
 def test_values_that_cuda_computes_for_slices_are_found_there(drawn: Any, base: str, laws: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.emit.numpy.where import choose
+from eqfuse.emit.numpy.where import choose_between
 
 N = 5000
 CONDITIONS = {
@@ -30,7 +30,7 @@ def test_the_chosen_bits_arrive_wherever_the_result_lies(name, dtype, out):
         yes[3], no[4] = np.nan, -0.0
     wanted = np.where(condition, yes, no)
     result = {"elsewhere": np.empty(N, dtype), "yes": yes, "no": no}[out]
-    choose(condition, yes, no, np.empty(condition.shape, f"i{yes.itemsize}"), result)
+    choose_between(condition, yes, no, np.empty(condition.shape, f"i{yes.itemsize}"), result)
     assert result.tobytes() == wanted.tobytes()
 
 
@@ -39,13 +39,13 @@ def test_a_number_may_be_chosen():
     x, zero = np.arange(N) * 1.0, np.array(0.0)
     for yes, no in ((x, zero), (zero, x)):
         out = np.empty(N)
-        choose(condition, yes, no, np.empty(N, np.int64), out)
+        choose_between(condition, yes, no, np.empty(N, np.int64), out)
         np.testing.assert_array_equal(out, np.where(condition, yes, no))
 
 
 def test_nothing_is_chosen_of_no_elements():
     out = np.empty((0, 65))
-    choose(EMPTY, out, np.ones((1, 65)), np.empty((0, 65), "i8"), out)
+    choose_between(EMPTY, out, np.ones((1, 65)), np.empty((0, 65), "i8"), out)
     assert out.shape == EMPTY.shape
 
 
@@ -59,5 +59,5 @@ def test_one_element_of_the_condition_chooses_a_row(name: str, width: int, out: 
         result = {"elsewhere": np.empty(yes.shape), "yes": a, "no": b}[out]
         if result.shape == yes.shape:
             wanted = np.where(condition, a, b)
-            choose(condition, a, b, np.empty(condition.shape, "i8"), result)
+            choose_between(condition, a, b, np.empty(condition.shape, "i8"), result)
             np.testing.assert_array_equal(result, wanted)

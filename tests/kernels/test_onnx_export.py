@@ -17,14 +17,14 @@ from eqfuse import dtypes
 from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.demo import programs
-from eqfuse.emit.onnx.table import ONNX_WRITERS, REFUSED
+from eqfuse.emit.onnx.table import NOT_EXPORTED, ONNX_WRITERS
 from eqfuse.errors import ShapeError, TargetUnavailable, UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops import TABLE as OPERATORS
 from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS
-from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.special import SPECIAL_UFUNCS
 from eqfuse.ops.types import tensor_type
 from eqfuse.plan.plan import Plan
 from tests.runtime.test_program import one_kernel_per_operator
@@ -217,8 +217,8 @@ def test_narrow_floats_are_moved_as_in_numpy(dtype: np.dtype) -> None:
 
 def test_every_operator_has_a_row_or_a_reason() -> None:
     others = {"input", "const", "real", "imag", "complex", "loop_result", *LOOPS}
-    unknown = set(OPERATORS) - set(ONNX_WRITERS) - set(REFUSED) - others
-    assert not unknown and not set(ONNX_WRITERS) & set(REFUSED)
+    unknown = set(OPERATORS) - set(ONNX_WRITERS) - set(NOT_EXPORTED) - others
+    assert not unknown and not set(ONNX_WRITERS) & set(NOT_EXPORTED)
     assert {op for op in TESTED if OPERATORS[op].role is not Role.ELEMENTWISE} == set(ATTRIBUTES)
 
 
@@ -243,7 +243,7 @@ def test_values_that_land_in_one_place_are_refused_unless_they_are_summed() -> N
 
 
 def test_special_functions_are_refused() -> None:
-    assert set(SPECIAL) <= set(REFUSED)
+    assert set(SPECIAL_UFUNCS) <= set(NOT_EXPORTED)
 
 
 # ---- whole programs
@@ -287,7 +287,7 @@ def test_a_random_plan_runs_elsewhere_and_comes_back(seed: int) -> None:
     there_and_back(graph, ef.extract(ef.saturate(graph, budget=SHORT)), arrays)
 
 
-@pytest.mark.parametrize("example", programs.small(), ids=lambda e: e.name)
+@pytest.mark.parametrize("example", programs.small_programs(), ids=lambda e: e.name)
 def test_a_demo_program_runs_elsewhere_and_comes_back(example: Any, tmp_path: Path) -> None:
     function, arguments = example.build(np.float32)
     program = ef.compile(function, *arguments, budget=SHORT)
@@ -366,7 +366,7 @@ def test_a_plan_for_a_gpu_is_written_too() -> None:
 def test_constants_that_no_file_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     w = np.ones((6, 6), np.float32)
     plan = ef.compile(lambda a: a @ w, ef.spec((4, 6), np.float32)).plan
-    monkeypatch.setattr(sys.modules["eqfuse.emit.onnx.model"], "LARGEST", 100)
+    monkeypatch.setattr(sys.modules["eqfuse.emit.onnx.model"], "PROTOBUF_BYTES", 100)
     with pytest.raises(ef.EqfuseError, match="more than 2 GiB"):
         ef.to_onnx(plan)
 

@@ -18,8 +18,8 @@ from eqfuse.emit.cuda import ops as cuda
 from eqfuse.emit.cuda.scheduling import cupy_names
 from eqfuse.emit.cuda.scheduling.host import UFUNC_NAMES
 from eqfuse.emit.numpy.table import NUMPY_ROWS as NUMPY
+from eqfuse.emit.onnx.table import NOT_EXPORTED
 from eqfuse.emit.onnx.table import ONNX_WRITERS as ONNX
-from eqfuse.emit.onnx.table import REFUSED
 from eqfuse.errors import DtypeError, EqfuseError, LawError
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.gradients.table import DERIVATIVES
@@ -31,7 +31,7 @@ from eqfuse.ops.facts import of_dtype
 from eqfuse.ops.loops import LOOPS
 from eqfuse.ops.ranges import range_of
 from eqfuse.ops.row import PriceClass
-from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.special import SPECIAL_UFUNCS
 from eqfuse.ops.types import TensorType
 from eqfuse.rewrites.language.match import Decline
 from eqfuse.rewrites.language.samples import sample_attr
@@ -87,13 +87,13 @@ def cuda_emission(op: Op) -> bool:
     """In a kernel, by a call of CuPy, or as a loop of the host's; few special functions may run on the host. Slices are
     read and written by indices."""
     if op.name not in UFUNCS:
-        return op.name in calls.CALLS or op.name in LOOPS or op.name in (*LEAVES, "slice", "slice_scatter")
+        return op.name in calls.CUPY_CALLS or op.name in LOOPS or op.name in (*LEAVES, "slice", "slice_scatter")
     inside = any(cuda.emits(op.name, [d] * op.arity, d) for d in TENSORS)  # type: ignore[operator]
-    return inside or UFUNC_NAMES[op.name] in cupy_names.CUPY_LOOPS or op.name in SPECIAL
+    return inside or UFUNC_NAMES[op.name] in cupy_names.CUPY_LOOPS or op.name in SPECIAL_UFUNCS
 
 
 def onnx_export(op: Op) -> bool:
-    return op.name in ONNX or op.name in REFUSED or op.name in (*LEAVES, *COMPLEX, *LOOPS, "loop_result")
+    return op.name in ONNX or op.name in NOT_EXPORTED or op.name in (*LEAVES, *COMPLEX, *LOOPS, "loop_result")
 
 
 def derivative(op: Op) -> bool:
@@ -166,6 +166,6 @@ def test_the_message_names_the_operator_and_the_table(monkeypatch: pytest.Monkey
 
 def test_no_table_has_a_row_of_an_operator_that_is_not_there() -> None:
     assert NUMPY.keys() == TABLE.keys() - {*LEAVES}
-    assert not (ONNX.keys() | REFUSED.keys()) - TABLE.keys()
-    assert not (calls.CALLS.keys() | DERIVATIVES.keys()) - TABLE.keys()
+    assert not (ONNX.keys() | NOT_EXPORTED.keys()) - TABLE.keys()
+    assert not (calls.CUPY_CALLS.keys() | DERIVATIVES.keys()) - TABLE.keys()
     assert inspect.signature(Op).parameters["price"].default is inspect.Parameter.empty, "no price without a choice"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.emit.numpy.schedule import LibraryCall
@@ -46,9 +46,9 @@ from tests.support.kernels import (
     softmax,
 )
 
-H100 = device("h100")
+H100 = profile("h100")
 MAPS = ("concat", "pad", "take", "take_along_axis")
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 
 
 def padded(x: Node, *widths: tuple[int, int]) -> Node:

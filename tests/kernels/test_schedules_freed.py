@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.kinds import kind_named
 from eqfuse.ops.types import TensorType
@@ -29,7 +29,7 @@ def bodies() -> list[tuple[str, Graph]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("target", [CPU, device("h100")], ids=["numpy", "cuda"])
+@pytest.mark.parametrize("target", [CPU, profile("h100")], ids=["numpy", "cuda"])
 def test_the_values_of_a_body_are_freed_after_it_was_scheduled(target: Device) -> None:
     values: list[weakref.ref[Node]] = []
     for kind, body in bodies():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.c.totals import TotalsSchedule
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
@@ -30,10 +30,10 @@ from tests.support.c_kernels import needs_compiler
 from tests.support.kernels import CPU, add, body, cast, data, judge, kernel, layer_norm, mul, number, read, reduced
 from tests.support.kernels import softmax as softmax_of
 
-A100 = device("a100")
+A100 = profile("a100")
 Shape = tuple[int, ...]
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
 
 def over_rows(op: str, x: Node) -> Node:

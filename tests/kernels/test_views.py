@@ -15,7 +15,7 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ir.views import computes, leaf_chain, push_views, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from tests.support.kernels import CPU, add, body, data, kernel, mul, number, read, reduced
 from tests.support.some import some
 
@@ -61,7 +61,7 @@ def test_pushed_views_stand_on_leaves_and_mean_the_same(x):
     graph = body(inputs, x, mul(x, x))
     pushed = push_views(graph)
     for n in pushed.nodes:
-        if row(n.op).role is Role.VIEW:
+        if n.row.role is Role.VIEW:
             assert not leaf_chain(n)[0].args
     arrays = data(graph)
     for got, wanted in zip(evaluate(pushed, arrays), evaluate(graph, arrays), strict=True):
@@ -167,7 +167,7 @@ def test_a_reshape_moves_when_every_argument_is_whole_or_one_number():
     x, y = read(0, (6, 4)), read(1, (1, 1))
     r = node("reshape", (mul(add(x, number(1)), y),), ((8, 3),))
     pushed = push_views(body([x, y], r))
-    assert [n.op for n in pushed.nodes if row(n.op).role is Role.VIEW] == ["reshape", "reshape"]
+    assert [n.op for n in pushed.nodes if n.row.role is Role.VIEW] == ["reshape", "reshape"]
     with pytest.raises(UnsupportedOp, match="reshape"):
         push_views(body([x, z := read(1, (4,))], node("reshape", (add(x, z),), ((8, 3),))))
 

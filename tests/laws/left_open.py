@@ -111,7 +111,7 @@ def _run(graph: Graph, arrays: list[np.ndarray], rng: random.Random | None) -> l
                 continue
             given = [values[a] for a in n.args]
             try:
-                values[n] = np.asarray(row(n.op).meaning(*given, *n.attrs))
+                values[n] = np.asarray(n.row.meaning(*given, *n.attrs))
             except REFUSALS:
                 return None
             if rng is not None:

@@ -27,8 +27,8 @@ from eqfuse.rewrites import (
     floating,
     guard,
     is_constant,
+    laws_named,
     positive,
-    select,
     tensors,
 )  # fmt: skip
 from eqfuse.rewrites.checking.check import check
@@ -204,18 +204,18 @@ def test_only_laws_that_are_used_by_name_may_grow_without_end() -> None:
 
 def test_selection_by_set_family_name_and_law() -> None:
     mine = Law("mine", x + x, x * 2.0, exactness=EXACT)
-    assert select("none") == ()
-    assert select("casts") == FAMILIES["casts"]
-    assert select(["casts", mine, "times_one"])[-2:] == (mine, select("times_one")[0])
-    assert not {law.family for law in select("all")} & OPT_IN
+    assert laws_named("none") == ()
+    assert laws_named("casts") == FAMILIES["casts"]
+    assert laws_named(["casts", mine, "times_one"])[-2:] == (mine, laws_named("times_one")[0])
+    assert not {law.family for law in laws_named("all")} & OPT_IN
     with pytest.raises(LawError, match=r"no law or family is named 'csts'; families: algebra"):
-        select("csts")
+        laws_named("csts")
 
 
 def test_a_law_of_the_users_own_takes_the_place_of_the_books_law_of_that_name() -> None:
     x, y = tensors("x y")
     mine = Law("times_one", x * y, y * x)
     for laws in (["all", mine], [mine, "all"]):
-        assert [law for law in select(laws) if law.name == "times_one"] == [mine]
+        assert [law for law in laws_named(laws) if law.name == "times_one"] == [mine]
     with pytest.raises(LawError, match="two laws are named"):
-        select([mine, Law("times_one", x + y, y + x)])
+        laws_named([mine, Law("times_one", x + y, y + x)])

@@ -15,10 +15,10 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.dtypes import epsilon
 from eqfuse.egraph.equality import equality
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
-from eqfuse.rewrites import Law, admitted, select
+from eqfuse.rewrites import Law, admitted, laws_named
 from eqfuse.rewrites.procedures.chains import LAWS, reordered
 
-DEFAULT, APPROXIMATE = (admitted(select("all"), numerics) for numerics in ("reassociate", "approximate"))
+DEFAULT, APPROXIMATE = (admitted(laws_named("all"), numerics) for numerics in ("reassociate", "approximate"))
 SHAPES = ((2, 3), (3,), (1, 3), (2, 1), ())
 INVERSE = {"add": "subtract", "multiply": "divide"}
 

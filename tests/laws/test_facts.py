@@ -16,7 +16,7 @@ from eqfuse.ops.ranges import range_of
 from eqfuse.rewrites import APPROXIMATE, EXACT, FAMILIES
 from eqfuse.rewrites.checking.cases import drawn as drawn_case
 from eqfuse.rewrites.checking.data import PLAIN, obeyed
-from eqfuse.rewrites.checking.data import SPECIAL as SPECIAL_DATA
+from eqfuse.rewrites.checking.data import SPECIAL as SPECIAL
 from eqfuse.rewrites.checking.data import arrays as arrays_of
 
 
@@ -37,7 +37,7 @@ def test_what_is_known_of_one_side_of_a_law_holds_of_the_other(family: str) -> N
             case = drawn_case(law, rng)
             if case is None or case.complex:
                 continue
-            given = arrays_of(case, SPECIAL_DATA if law.exactness is EXACT else PLAIN, numbers)
+            given = arrays_of(case, SPECIAL if law.exactness is EXACT else PLAIN, numbers)
             if not obeyed(case, given):
                 continue
             facts: dict[Node, Fact] = {}

@@ -13,10 +13,10 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS, Case
-from eqfuse.demo.programs import small, transformer
+from eqfuse.demo.programs import small_programs, transformer
 from eqfuse.egraph.saturate import saturate
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.rewrites import FAMILIES, OPT_IN
 from tests.programs.every import PROGRAMS
 
@@ -31,7 +31,7 @@ def programs() -> dict[str, Graph]:
     for id, case in GRAPHS.items():
         function, types = case.program(small=True)
         graphs[id] = ef.trace(function, *[ef.spec(t.shape, t.dtype) for t in types])
-    for example in small():
+    for example in small_programs():
         function, arguments = example.build(np.float32)
         graphs[example.name] = ef.trace(function, *arguments)
     return graphs
@@ -123,7 +123,7 @@ def test_raw_associativity_and_distribution_stop_at_the_cap_and_the_answer_is_ri
     assert nodes // 2 <= max(segment.nodes_per_round) <= 2 * nodes
     program = ef.compile(graph, laws=WHOLE_BOOK, numerics="approximate", budget=budget)
     assert program.report.stop_reason == "nodes"
-    (got,) = flatten(program(*terms))[0]
+    (got,) = tree_leaves(program(*terms))[0]
     np.testing.assert_array_equal(got, function(*terms))  # halves: every order gives these bits
 
 
@@ -133,7 +133,7 @@ def test_the_whole_book_with_what_is_opt_in_gives_the_right_answer(case: Case) -
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(t.shape).astype(t.dtype) for t in types]
     program = ef.compile(function, *given, laws=WHOLE_BOOK, budget=ef.Budget(nodes=600))
-    for got, wanted in zip(flatten(program(*given))[0], flatten(function(*given))[0], strict=True):
+    for got, wanted in zip(tree_leaves(program(*given))[0], tree_leaves(function(*given))[0], strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from eqfuse.benches import laws as bench
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.demo.programs import small
+from eqfuse.demo.programs import small_programs
 from eqfuse.rewrites import FAMILIES, book, law_usage
 from eqfuse.show import lawbook
 
 QUICK = ["G7", "G19", "G25 constants"]
-OTHERS = [name for name in [*GRAPHS, *(example.name for example in small())] if name not in QUICK]
+OTHERS = [name for name in [*GRAPHS, *(example.name for example in small_programs())] if name not in QUICK]
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_law_counts_once_for_each_program_that_has_a_plan_resting_on_it() -> None:
-    law_usage.keep({"P": {"a": ["double"], "b": ["double", "lerp"]}, "Q": {"a": ["double"], "b": []}})
+    law_usage.keep_usage({"P": {"a": ["double"], "b": ["double", "lerp"]}, "Q": {"a": ["double"], "b": []}})
     counts = law_usage.counts()
     assert counts is not None
     assert (counts["double"], counts["lerp"], counts["times_one"]) == (2, 1, 0)
@@ -33,7 +33,7 @@ def test_a_law_counts_once_for_each_program_that_has_a_plan_resting_on_it() -> N
 
 @pytest.mark.usefixtures("elsewhere")
 def test_the_table_of_another_book_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    law_usage.keep({"P": {"a": ["double"]}})
+    law_usage.keep_usage({"P": {"a": ["double"]}})
     monkeypatch.setattr(law_usage, "book", lambda: book()[1:])
     assert law_usage.counts() is None
 
@@ -42,12 +42,12 @@ def test_the_table_of_another_book_is_not_read(monkeypatch: pytest.MonkeyPatch) 
 def test_the_table_of_laws_has_the_counts_and_says_when_there_are_none(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    law_usage.keep({"P": {"a": ["double", "lerp"]}})
+    law_usage.keep_usage({"P": {"a": ["double", "lerp"]}})
     family = next(law.family for law in book() if law.name == "double")
     monkeypatch.setattr(lawbook, "FAMILIES", {family: FAMILIES[family]})  # the lines of one are enough
     lawbook.print_laws()
     printed = " ".join(capsys.readouterr().out.split())
-    assert f"the {len(book()) - 2} that no plan rests on are candidates to drop" in printed
+    assert f"on {len(book()) - 2} no plan rests; they serve other programs" in printed
     monkeypatch.setattr(law_usage, "book_digest", lambda: "of another book")
     lawbook.print_laws()
     assert "not counted for this book" in " ".join(capsys.readouterr().out.split())
@@ -77,6 +77,6 @@ def test_the_kept_table_says_under_some_numerics_what_a_plan_rests_on(name: str,
 
 
 def kept_table() -> dict[str, dict[str, list[str]]]:
-    table = law_usage.read()
+    table = law_usage.kept_usage()
     assert table is not None, "the book has changed since the table was kept: eqfuse bench laws --keep"
     return table

@@ -12,7 +12,8 @@ from eqfuse.budget import Budget
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import avg_pool, conv, layer_norm, log_softmax, max_pool, relu, rms_norm, softmax
-from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites import admitted, laws_named
+from tests.support.meeting import meet
 
 F = np.float32
 rng = np.random.default_rng(0)
@@ -27,15 +28,6 @@ FILTERS, NEXT, POINTS, MORE_POINTS = known(4, 3, 3, 3), known(5, 4, 3, 3), known
 PER_CHANNEL = known(3, 1, 1)
 A, B, IMAGE = (4, 6), (6, 5), (2, 3, 6, 6)
 T = np.transpose
-
-
-def meet(left: Callable, right: Callable, *shapes: tuple[int, ...], numerics: str = "reassociate") -> bool:
-    def both(*args: Any) -> tuple[Any, Any]:
-        return left(*args), right(*args)
-
-    graph = trace(both, *(spec(s, F) for s in shapes))
-    roots = saturate_segment(graph, admitted(select("all"), numerics), Budget(seconds=30)).roots
-    return roots[0] == roots[1]
 
 
 def rows(*parts: Any) -> Any:
@@ -191,7 +183,7 @@ def test_a_shift_that_may_cancel_goes_through_known_weights_only_by_approximatio
 def meets_weights(layer: Callable, op: str, shape: tuple[int, ...], numerics: str) -> bool:
     """Whether one product of the input itself and known weights is left, plus at most something known."""
     graph = trace(layer, spec(shape, F))
-    segment = saturate_segment(graph, admitted(select("all"), numerics), Budget(seconds=30))
+    segment = saturate_segment(graph, admitted(laws_named("all"), numerics), Budget(seconds=30))
     classes, (image,) = segment.classes, segment.inputs
     sums = [n.args for n in classes[segment.roots[0]].nodes if n.op == "add"]
     sums = [args for args in sums if any(classes[a].constant for a in args)]
@@ -234,7 +226,7 @@ def test_products_that_share_an_operand_are_one_product_by_name() -> None:
     ]
     for function, shapes, op in cases:
         graph = trace(function, *(spec(s, F) for s in shapes))
-        segment = saturate_segment(graph, admitted(select(["all", "grouping"]), "reassociate"), Budget(seconds=30))
+        segment = saturate_segment(graph, admitted(laws_named(["all", "grouping"]), "reassociate"), Budget(seconds=30))
         assert segment.stop_reason == "saturated"
         common = set.intersection(*(_below(segment, root) for root in segment.roots))
         assert any(n.op == op for c in common for n in segment.classes[c].nodes)

@@ -12,7 +12,7 @@ import eqfuse as ef
 from eqfuse import dtypes
 from eqfuse.errors import LawError
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, admitted, apply, book, select, tensors
+from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, admitted, apply, book, laws_named, tensors
 from eqfuse.rewrites.checking.check import check
 from eqfuse.rewrites.language.law import over_complex
 from eqfuse.rewrites.language.match import literal_matches
@@ -71,7 +71,7 @@ def test_a_check_measures_real_and_complex_numbers_apart():
 
 
 def test_strict_numerics_leave_complex_products_as_they_are():
-    commutes = select("multiply_commutes")
+    commutes = laws_named("multiply_commutes")
     assert commutes[0].complex == REASSOCIATES
     assert admitted(commutes, "reassociate") == commutes
     (strict,) = admitted(commutes, "strict")

@@ -17,7 +17,7 @@ from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.onnx.table import ONNX_OPERATORS
 from eqfuse.ir.graph import Graph
-from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites import admitted, laws_named
 
 onnx = pytest.importorskip("onnx", reason="the pairs are among the tests of the package onnx")
 pytestmark = pytest.mark.outside
@@ -68,7 +68,7 @@ def verdict(name: str) -> str:
     inputs = tuple({n.attr("name"): n for n in (*graph.inputs, *other.inputs)}.values())
     together = Graph(inputs, (*graph.outputs, *other.outputs))
     for numerics, answer in (("reassociate", "proved"), ("approximate", "proved, approximately")):
-        segment = saturate_segment(together, admitted(select("all"), numerics), Budget(seconds=10))
+        segment = saturate_segment(together, admitted(laws_named("all"), numerics), Budget(seconds=10))
         half = len(graph.outputs)
         if segment.roots[:half] == segment.roots[half:]:
             return answer

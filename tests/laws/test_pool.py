@@ -133,7 +133,7 @@ def test_nothing_of_a_program_stays() -> None:
 
 
 def test_only_so_many_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "KEPT", 150)
+    monkeypatch.setattr(pool, "TEXTS_READ", 150)
 
     def search() -> int:
         for graph in _graphs():

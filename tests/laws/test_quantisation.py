@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from eqfuse.budget import Budget
-from eqfuse.egraph.saturate import saturate_segment
-from eqfuse.frontends.numpy.trace import spec, trace
-from eqfuse.rewrites import admitted, select
+from eqfuse.frontends.numpy.trace import spec
+from tests.support.meeting import meet
 
 F = np.float32
 S, R = F(0.05), F(0.02)  # steps of activations and weights
-
-
-def meet(left: Callable, right: Callable, *types: tuple, numerics: str = "reassociate") -> bool:
-    def both(*args: Any) -> tuple[Any, Any]:
-        return left(*args), right(*args)
-
-    graph = trace(both, *(spec(shape, dtype) for shape, dtype in types))
-    roots = saturate_segment(graph, admitted(select("all"), numerics), Budget(seconds=30)).roots
-    return roots[0] == roots[1]
 
 
 def quantised(x: Any, step: Any = S) -> Any:
     return np.rint(x / step)
 
 
-BYTES, HALVES, REALS, STEPS = ((4, 6), np.int8), ((6, 5), np.int8), ((4, 6), F), ((4, 1), F)
+BYTES, HALVES, REALS, STEPS = spec((4, 6), np.int8), spec((6, 5), np.int8), (4, 6), (4, 1)
 
 EXACTLY = {
     "rounding what is whole": (lambda q: np.rint(q.astype(F)), lambda q: q.astype(F), BYTES),

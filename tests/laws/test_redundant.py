@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from eqfuse.benches.redundant_laws import derivable, redundant
-from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, select, tensors
+from eqfuse.rewrites import APPROXIMATE, EXACT, REASSOCIATES, Law, apply, laws_named, tensors
 from eqfuse.rewrites.language.words import logical_not, logical_or
 
 x, y = tensors("x y")
-BOOK = select("all")
+BOOK = laws_named("all")
 
 
 def law(lhs: Any, rhs: Any, exactness: Any = EXACT) -> Law:

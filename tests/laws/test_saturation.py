@@ -20,9 +20,8 @@ from eqfuse.errors import LawError, OptionError
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import batch_norm, conv, max_pool, relu, softmax
 from eqfuse.ir.graph import Graph, input_node, node
-from eqfuse.ops import row
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, select, tensors
+from eqfuse.rewrites import EXACT, REASSOCIATES, Law, guard, laws_named, tensors
 from tests.programs.geometry import quaternions
 
 F = np.float32
@@ -127,7 +126,7 @@ def class_values(segment: Segment, arrays: list[np.ndarray]) -> None:
                 array = n.attr("value").array
                 value = array.astype(np.float64) if array.dtype.kind == "f" else array
             else:
-                value = row(n.op).meaning(*(values[a] for a in n.args), *n.attrs)
+                value = n.row.meaning(*(values[a] for a in n.args), *n.attrs)
             assert value.shape == segment.classes[eclass].type.shape
             np.testing.assert_allclose(values.setdefault(eclass, value), value, rtol=1e-4, atol=1e-5, err_msg=str(n))
         assert len(later) < len(waiting)
@@ -187,7 +186,7 @@ def test_the_clock_also_ends_a_round_that_has_begun() -> None:
     graph = trace(sum_of, *[spec((8, 8), F)] * 6)
     engine = Engine()
     engine.add(graph.nodes)
-    engine.load(reachable(graph, select("distribution")))
+    engine.load(reachable(graph, laws_named("distribution")))
     engine.round(allowance=Allowance(until=0.0))
     assert engine.cut == "seconds" and engine.size == len(graph.nodes)
 
@@ -198,7 +197,7 @@ def test_a_match_that_a_limit_declined_is_offered_again(limit: dict[str, Any]) -
     whole, cut = (Engine() for _ in range(2))
     for engine in (whole, cut):
         engine.add(graph.nodes)
-        engine.load(reachable(graph, select(["add_commutes", "associate_sum"])))
+        engine.load(reachable(graph, laws_named(["add_commutes", "associate_sum"])))
     cut.round(**limit)
     assert cut.cut is not None
     for engine in (whole, cut):
@@ -218,7 +217,7 @@ def test_a_law_that_rests_matches_later_what_it_missed() -> None:
     graph = trace(sum_of, *[spec((8, 8), F)] * 4)
     engine = Engine()
     engine.add(graph.nodes)
-    engine.load(reachable(graph, select(["add_commutes", "associate_sum"])))
+    engine.load(reachable(graph, laws_named(["add_commutes", "associate_sum"])))
     rest = frozenset({"associate_sum", "associate_sum~"})
     assert "associate_sum" not in engine.round(resting=rest).matches
     engine.round(resting=rest)

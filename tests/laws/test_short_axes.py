@@ -12,7 +12,7 @@ import eqfuse as ef
 from eqfuse.extract.programs.replacement import replaced
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.rewrites.procedures.short_axes import LAWS, SHORT, in_slices
+from eqfuse.rewrites.procedures.short_axes import LAWS, SHORT_AXIS, in_slices
 
 M, N = 7, 5
 
@@ -70,7 +70,7 @@ def equal_pairs(graph: Graph) -> list[tuple[Node, Node]]:
     return [pair for law in LAWS for pair in in_slices(law, graph.nodes, set())]
 
 
-@pytest.mark.parametrize("features", [2, 3, 8, 11, SHORT])
+@pytest.mark.parametrize("features", [2, 3, 8, 11, SHORT_AXIS])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_slices_compute_the_same_and_nothing_larger_than_a_slice(program, features):
     rng = np.random.default_rng(features)
@@ -102,7 +102,7 @@ def products(graph: Graph) -> list[tuple[Node, Node]]:
     return [pair for pair in equal_pairs(graph) if pair[0].op == "matmul"]
 
 
-@pytest.mark.parametrize("columns", [2, 3, SHORT])
+@pytest.mark.parametrize("columns", [2, 3, SHORT_AXIS])
 @pytest.mark.parametrize("program", [weighted, softly])
 def test_a_product_of_pairs_with_a_few_columns_is_a_sum_for_each(program, columns):
     rng = np.random.default_rng(columns)
@@ -114,7 +114,7 @@ def test_a_product_of_pairs_with_a_few_columns_is_a_sum_for_each(program, column
     np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("columns", [1, SHORT + 1])
+@pytest.mark.parametrize("columns", [1, SHORT_AXIS + 1])
 def test_a_product_with_one_column_or_many_is_none(columns):
     arrays = [ef.spec(shape) for shape in ((M, 3), (N, 3), (N, columns))]
     assert not products(ef.trace(weighted, *arrays))
@@ -143,7 +143,9 @@ def one_by_one(x, y):
     return (x[:N] * y).sum(-1) + x.max(0).sum()
 
 
-@pytest.mark.parametrize("program, features", [(of_rows, 3), (one_by_one, 3), (distances, SHORT + 1), (distances, 1)])
+@pytest.mark.parametrize(
+    "program, features", [(of_rows, 3), (one_by_one, 3), (distances, SHORT_AXIS + 1), (distances, 1)]
+)
 def test_nothing_is_made_of_arrays_that_are_in_memory_or_of_long_axes(program, features):
     graph = ef.trace(program, ef.spec((M, features)), ef.spec((N, features)))
     assert not equal_pairs(graph)

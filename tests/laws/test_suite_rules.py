@@ -1,8 +1,7 @@
-"""Both sides of every rule the adversarial suite needs end in one class (docs: adversarial-suite.md, G7-G31, N1-N5)."""
+"""Both sides of every rule the adversarial suite needs end in one class: G7 to G31, N1 to N5."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from eqfuse.budget import Budget
 from eqfuse.egraph.saturate import saturate
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import batch_norm, conv, max_pool, relu, sigmoid, softmax
+from tests.support.meeting import meet
 from tests.support.some import some
 
 F = np.float32
@@ -22,15 +22,6 @@ W = rng.standard_normal((6, 5)).astype(F)
 FILTERS = rng.standard_normal((4, 3, 3, 3)).astype(F)
 MEAN, SCALE, SHIFT = (rng.standard_normal(4).astype(F) for _ in range(3))
 VARIANCE = np.abs(rng.standard_normal(4)).astype(F) + 1
-
-
-def meet(left: Callable, right: Callable, *shapes: Any, numerics: str = "reassociate", laws: Any = "all") -> bool:
-    def both(*args: Any) -> tuple[Any, Any]:
-        return left(*args), right(*args)
-
-    arguments = [spec(s, F) if isinstance(s, tuple) else s for s in shapes]
-    (segment,) = saturate(trace(both, *arguments), laws=laws, numerics=numerics).segments
-    return segment.roots[0] == segment.roots[1]
 
 
 A, B, C, VECTOR, COLUMN, SCALAR = (4, 6), (6, 5), (6, 5), (5, 1), (4, 1), ()

@@ -12,7 +12,7 @@ import pytest
 from eqfuse.budget import Budget
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.frontends.numpy.trace import spec, trace
-from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites import admitted, laws_named
 from tests.laws.taso_axioms import AXIOMS
 from tests.laws.taso_substitutions import SUBSTITUTIONS, F, Substitution
 from tests.support.some import some
@@ -37,7 +37,7 @@ def proofs(laws: tuple[str, ...], numerics: str) -> dict[str, bool]:
         return tuple(results)
 
     graph = trace(sides, *(spec(shape, F) for e in mine for shape in e.shapes))
-    chosen = admitted(select(list(laws)), numerics)
+    chosen = admitted(laws_named(list(laws)), numerics)
     roots = list(saturate_segment(graph, chosen, Budget(seconds=60)).roots)
     proved = {}
     for e in mine:

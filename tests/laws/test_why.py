@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.egraph.equality import equality
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
-from eqfuse.rewrites import APPROXIMATE, REASSOCIATES, Law, admitted, select, tensors
+from eqfuse.rewrites import APPROXIMATE, REASSOCIATES, Law, admitted, laws_named, tensors
 from eqfuse.show.attribution import fewest, rests_on
 from eqfuse.specialise.plan_transfer import program_of, value_nodes
 
 F = np.float32
-LAWS = admitted(select("all"), "reassociate")
+LAWS = admitted(laws_named("all"), "reassociate")
 LONG = ("G2", "G3 k=200")  # as G3 k=8, and longer
 
 
 def plan_of(graph: Graph, target: str = "a100", laws: Any = "all") -> Plan:
-    return ef.extract(ef.saturate(graph, laws=laws), target=device(target))
+    return ef.extract(ef.saturate(graph, laws=laws), target=profile(target))
 
 
 def equal(plan: Plan, laws: list[Law]) -> bool:
@@ -60,7 +60,7 @@ def test_the_named_laws_lead_to_the_plan_and_each_of_them_is_needed(id: str, tar
 
 
 def rests(function: Callable[..., Any], *shapes: tuple[int, ...], **options: Any) -> Any:
-    program = ef.compile(function, *[ef.spec(s, F) for s in shapes], target=device("a100"), **options)
+    program = ef.compile(function, *[ef.spec(s, F) for s in shapes], target=profile("a100"), **options)
     assert program.laws is not None
     return rests_on(program.plan, program.laws, seconds=60)
 
@@ -106,7 +106,7 @@ def test_folding_constants_is_no_law() -> None:
 
 
 def test_kernels_and_their_laws_are_told_in_text_and_in_html() -> None:
-    program = ef.compile(lambda x, y, z: x @ y + x @ z, *[ef.spec((64, 64), F)] * 3, target=device("a100"))
+    program = ef.compile(lambda x, y, z: x @ y + x @ z, *[ef.spec((64, 64), F)] * 3, target=profile("a100"))
     line = "kernel" + "s 0, 1: common_left_factor" if program.report.n_kernels == 2 else " 0: common_left_factor"
     assert line in str(program.explain())
     assert line in program.explain()._repr_html_()
@@ -155,7 +155,7 @@ def test_equal_blocks_of_a_deep_program_are_looked_at_once_and_all_named() -> No
     from eqfuse.demo.programs import transformer
 
     function, arguments = transformer(batch=1, tokens=8, width=12, heads=3, blocks=3).build(F)
-    program = ef.compile(function, *arguments, target=device("a100"))
+    program = ef.compile(function, *arguments, target=profile("a100"))
     basis = rests_on(program.plan, LAWS, seconds=60)
     assert basis.laws and not basis.doubt and len(basis.kernels) == program.report.n_kernels
     assert {law for laws in basis.kernels for law in laws} == set(basis.laws)

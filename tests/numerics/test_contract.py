@@ -12,7 +12,7 @@ import eqfuse as ef
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
-from eqfuse.rewrites import APPROXIMATE, Law, admitted, book, select
+from eqfuse.rewrites import APPROXIMATE, Law, admitted, book, laws_named
 from tests.numerics.contract import broken
 from tests.numerics.forms import Rewriter, cancelling, patterns, random_array, random_form, random_program
 from tests.support.drawing import many
@@ -22,7 +22,7 @@ PARTS = 8
 
 
 def laws() -> tuple[Law, ...]:
-    return admitted(select("all"), "reassociate")
+    return admitted(laws_named("all"), "reassociate")
 
 
 def broken_on_some_data(
@@ -49,7 +49,7 @@ def walk(rewriter: Rewriter, seed: int) -> str:
     return f"seed {seed}: {used}\n{graph}\n{other}\n{data}\n{faults}" if faults else ""
 
 
-PATTERNS = patterns(admitted(select("all"), "approximate"))
+PATTERNS = patterns(admitted(laws_named("all"), "approximate"))
 
 
 def walks(seeds: range) -> None:

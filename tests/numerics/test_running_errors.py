@@ -11,7 +11,6 @@ import eqfuse as ef
 from eqfuse.dtypes import kind
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.running_errors import running_errors
-from eqfuse.ops import row
 from eqfuse.ops.literal import Literal
 from tests.numerics.forms import random_program
 
@@ -28,7 +27,7 @@ def in_float64(graph: Graph, arrays: Sequence[np.ndarray]) -> dict[Node, np.ndar
                 assert isinstance(literal, Literal)
                 values[n] = _wide(literal.array)
             elif n not in values:
-                values[n] = np.asarray(row(n.op).meaning(*(values[a] for a in n.args), *n.attrs))
+                values[n] = np.asarray(n.row.meaning(*(values[a] for a in n.args), *n.attrs))
     return values
 
 

@@ -1,7 +1,7 @@
 """Names are nouns of what they stand for: a `place`, a `kernel`, `matches`; `found`, `made`, `at`, `of` say nothing of
 it, nor do, in the product, `given`, `known`, `plain`, `turn`, `answers`. (Tests draw by Hypothesis' `given`.) A class
-of the product is no participle, and no other class or type has its name, a class of another target apart. No constant
-that other modules import has the name of another such.
+of the product is no participle, and no other class or type has its name, a class of another target apart.
+`test_one_meaning.py` says the same of functions and constants.
 """
 
 from __future__ import annotations
@@ -80,28 +80,6 @@ def test_no_two_classes_have_one_name() -> None:
     elsewhere = {name for name, target in targets if not target}
     counts = Counter(targets)
     assert [n for (n, target), count in counts.items() if count > 1 or (target and n in elsewhere)] == []
-
-
-def _lent() -> dict[str, set[str]]:
-    """The modules from which others import a constant of each name."""
-    texts = {module: path.read_text() for module, path in MODULES.items()}
-    bound = {module: set(re.findall(r"[A-Z]\w*", " ".join(_ASSIGNED.findall(text)))) for module, text in texts.items()}
-    lent: dict[str, set[str]] = {}
-    for module, names in (pair for text in texts.values() for pair in _IMPORTED.findall(text)):
-        for name in {*re.findall(r"\b[A-Z][A-Z\d_]*\b", names)} & bound.get(module, set()):
-            lent.setdefault(name, set()).add(module)
-    return lent
-
-
-_ASSIGNED = re.compile(r"^[A-Z][A-Z\d_]*(?:, [A-Z][A-Z\d_]*)*(?=(?:: .*)? = )", re.MULTILINE)
-_IMPORTED = re.compile(r"^ *from ([\w.]+) import (\([^)]*\)|.*)$", re.MULTILINE)
-
-
-def test_what_modules_import_of_one_name_is_one_constant() -> None:
-    """What stays in its module may have the word that is plain there: what others import has one meaning."""
-    lent = _lent()
-    assert len(lent) > 250
-    assert {name: modules for name, modules in lent.items() if len(modules) > 1} == {}
 
 
 @pytest.mark.parametrize("text", [

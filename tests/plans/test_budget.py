@@ -20,7 +20,7 @@ from eqfuse import budget as limits
 from eqfuse import compiler
 from eqfuse.benches.corpus.random_graphs import irregular_graph
 from eqfuse.benches.scale import graph_of
-from eqfuse.budget import ALL_LAWS, AS_WRITTEN, CHEAP_LAWS, FUSION_ONLY, SECONDS, Allowance, Budget
+from eqfuse.budget import ALL_LAWS, AS_WRITTEN, CHEAP_LAWS, FUSION_ONLY, SECONDS_LIMIT, Allowance, Budget
 from eqfuse.compiler import compile_graph
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.demo import programs as examples
@@ -28,8 +28,8 @@ from eqfuse.egraph import saturate as stop
 from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST
 from eqfuse.extract.memory.timeline import SegmentMemory, TimelineStep
-from eqfuse.ir.pytree import flatten
-from eqfuse.rewrites import select
+from eqfuse.ir.pytree import tree_leaves
+from eqfuse.rewrites import laws_named
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 from eqfuse.runtime import disk_cache
 from eqfuse.show import progress
@@ -78,8 +78,8 @@ def arguments(graph: ef.Graph) -> list[np.ndarray]:
 
 def right(program: ef.Program, graph: ef.Graph) -> bool:
     given = arguments(graph)
-    wanted = flatten(ef.meaning(graph, *given))[0]
-    got = flatten(program(*given))[0]
+    wanted = tree_leaves(ef.meaning(graph, *given))[0]
+    got = tree_leaves(program(*given))[0]
     return all(np.allclose(a, b, rtol=1e-6, atol=1e-9) for a, b in zip(got, wanted, strict=True))
 
 
@@ -95,7 +95,7 @@ def test_seconds_of_a_compiler_that_is_waited_for_count_and_those_of_another_pro
     with stage.waiting():
         used.now, passed.now = 0.25, 1.75
     assert meter.allowance.left == meter.anew().allowance.left == pytest.approx(limit - 1.75)
-    assert stage.allowance.spent() == SECONDS and meter.allowance.spent() is None
+    assert stage.allowance.spent() == SECONDS_LIMIT and meter.allowance.spent() is None
     passed.now += 100
     assert meter.allowance.left == pytest.approx(limit - 1.75)
 
@@ -117,7 +117,7 @@ def test_seconds_are_those_of_the_processor_however_long_it_was_waited_for(
     for clock.now in (0.0, 0.5, 0.999):
         assert not any(allowance.spent() for _ in range(100))
     clock.now = 1.0
-    assert SECONDS in [allowance.spent() for _ in range(100)]
+    assert SECONDS_LIMIT in [allowance.spent() for _ in range(100)]
 
 
 def test_without_any_time_operators_run_as_written(clock: Clock) -> None:
@@ -187,14 +187,14 @@ def test_the_memory_of_this_process_is_known() -> None:
     assert before > 1 << 20 and after - before > (64 << 20) // 2
 
 
-@pytest.mark.parametrize("program", examples.small(), ids=lambda program: program.name)
+@pytest.mark.parametrize("program", examples.small_programs(), ids=lambda program: program.name)
 @pytest.mark.parametrize("target", ["numpy", "cuda:a100"])
 def test_the_least_budget_gives_right_programs(program: Any, target: str) -> None:
     function, given = program.build(np.float32)
     compiled = ef.compile(function, *given, target=target, budget=Budget(seconds=0.0))
     assert compiled.report.stop_reason == "seconds"
     if target == "numpy":
-        for a, b in zip(flatten(compiled(*given))[0], flatten(function(*given))[0], strict=True):
+        for a, b in zip(tree_leaves(compiled(*given))[0], tree_leaves(function(*given))[0], strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3)
 
 
@@ -299,7 +299,7 @@ def test_segments_that_run_most_often_are_searched_first(monkeypatch: pytest.Mon
 
 def test_cheap_laws_are_laws_of_a_simplifier(clock: Clock) -> None:
     graph = ef.trace(lambda x: (x * 1).T.T + np.log(np.exp(x) * np.exp(x)), ef.spec((8, 8)))
-    segment = stop.saturate_segment(graph, select("all"), Budget(), level=CHEAP_LAWS)
+    segment = stop.saturate_segment(graph, laws_named("all"), Budget(), level=CHEAP_LAWS)
     assert segment.laws_fired and set(segment.laws_fired) <= SIMPLIFIER
 
 
@@ -316,11 +316,11 @@ def until(happened: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("stage", ["trace", "rolled", "saturate_segment", "choose", "emit"])
+@pytest.mark.parametrize("stage", ["trace", "rolled", "saturate_segment", "chosen_plan", "emit"])
 def test_a_long_stage_of_a_compile_leaves_one_line_in_the_log_while_it_lasts(
     stage: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
     place = {"trace": of_functions, "saturate_segment": stop}.get(stage, compiler)
     whole = getattr(place, stage)
     during: list[str] = []

@@ -12,7 +12,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.checkpointing import chain, residual, u_net
 from eqfuse.benches.corpus.training_steps import TrainingStep
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.runtime.program import Program
 
 CPU = DEVICES["cpu"]  # prices that are the same everywhere
@@ -47,7 +47,7 @@ def _stays_near(least: float | None, network: TrainingStep, share: float) -> Non
 
 def _computes_the_same(program: Program, network: TrainingStep) -> None:
     function, arguments = network
-    for got, wanted in zip(flatten(program(*arguments))[0], flatten(function(*arguments))[0], strict=True):
+    for got, wanted in zip(tree_leaves(program(*arguments))[0], tree_leaves(function(*arguments))[0], strict=True):
         assert abs(got - wanted).max() <= 1e-4 * abs(wanted).max()
 
 

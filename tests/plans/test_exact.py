@@ -18,7 +18,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import datasheet
 from eqfuse.egraph.saturate import saturate
 from eqfuse.egraph.space import Segment
-from eqfuse.extract import choose, exact, flow
+from eqfuse.extract import chosen_plan, exact, flow
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.covers import area_flow
 from eqfuse.extract.covers.cover import Cover
@@ -40,9 +40,9 @@ def test_no_heuristic_beats_it_and_its_bound_holds(seed: int) -> None:
     graph, _ = random_graph(rng, operators=12)
     device = scrambled(rng, ("cpu", "a100")[seed % 2])
     space = saturate(graph)
-    plan = choose(space, device, "exact")
+    plan = chosen_plan(space, device, "exact")
     assert plan.bound is not None and plan.bound <= seconds(plan) * (1 + 1e-9)
-    assert seconds(plan) <= seconds(choose(space, device, "flow")) * (1 + 1e-12)
+    assert seconds(plan) <= seconds(chosen_plan(space, device, "flow")) * (1 + 1e-12)
     assert plan.gap is not None and plan.gap < 1e-4 + ABOVE_CHEAPEST
     for segment in space.segments:
         best, _ = exact.optimum(segment, device)
@@ -204,7 +204,7 @@ def test_every_budget_that_gives_a_bound_gives_one_over_the_same_kernels(
     graph, _ = random_graph(rng, operators=14, all_results=True)
     space, device = saturate(graph), scrambled(rng)
     meters = [Meter(ef.Budget(optimum=0.01 * 9**i)) for i in range(3)]
-    plans = [choose(space, device, "exact", proved=False, meter=meter) for meter in meters]
+    plans = [chosen_plan(space, device, "exact", proved=False, meter=meter) for meter in meters]
     assert plans[0].gap == math.inf
     assert [seconds(plan) for plan in plans] == [pytest.approx(seconds(plans[0]), rel=1e-12)] * 3
     assert len({plan.bound for plan in plans if plan.gap != math.inf}) == 1

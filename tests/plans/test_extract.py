@@ -11,7 +11,7 @@ import pytest
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate
 from eqfuse.errors import TargetUnavailable
-from eqfuse.extract import EXTRACTORS, choose
+from eqfuse.extract import EXTRACTORS, chosen_plan
 from eqfuse.extract.candidates import prices
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.work import set_bits, union
@@ -41,7 +41,7 @@ def test_every_program_extracted_under_scrambled_prices_equals_the_evaluator(see
     space = saturate(graph)
     device = scrambled(rng, ("cpu", "a100")[seed % 2])
     for extractor in EXTRACTORS if seed < 8 else (*GREEDY, "flow"):  # "exact" takes its time
-        agree(choose(space, device, extractor), graph, arrays)
+        agree(chosen_plan(space, device, extractor), graph, arrays)
 
 
 SEEDS = [pytest.param(s, marks=pytest.mark.slow if s % 3 != 1 else ()) for s in range(14)]
@@ -51,8 +51,8 @@ SEEDS = [pytest.param(s, marks=pytest.mark.slow if s % 3 != 1 else ()) for s in 
 def test_flow_is_never_worse_than_the_best_greedy_plan(seed):
     graph, _ = random_graph(np.random.default_rng(1000 + seed), operators=16)
     space, device = saturate(graph), DEVICES[("cpu", "h100")[seed % 2]]
-    best = min(seconds(choose(space, device, name)) for name in GREEDY)
-    assert seconds(choose(space, device, "flow")) <= best * (1 + 1e-12)
+    best = min(seconds(chosen_plan(space, device, name)) for name in GREEDY)
+    assert seconds(chosen_plan(space, device, "flow")) <= best * (1 + 1e-12)
 
 
 def diffused(u, steps):
@@ -70,7 +70,7 @@ def diffused(u, steps):
 def test_classes_that_equal_slices_of_each_other_do_not_hide_the_cheapest_plan():
     def predicted(steps):
         graph = trace(lambda u: diffused(u, steps), spec((700, 703), np.float64))
-        return seconds(choose(saturate(graph), DEVICES["cpu"], "flow"))
+        return seconds(chosen_plan(saturate(graph), DEVICES["cpu"], "flow"))
 
     one, three = (predicted(n) for n in (1, 3))
     assert three <= 3.02 * one
@@ -84,7 +84,7 @@ def of_twenty_operators():
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 def test_every_kernel_of_a_plan_has_the_kind_it_says(extractor):
     device = DEVICES["cpu"]
-    for kernel in choose(of_twenty_operators(), device, extractor).kernels:
+    for kernel in chosen_plan(of_twenty_operators(), device, extractor).kernels:
         state = classify(kernel.body, device)
         assert isinstance(state, State)
         assert state.kind == kernel.kind or (state.kind == "view" and kernel.kind == "map")
@@ -98,7 +98,7 @@ def test_the_readme_has_a_row_for_every_extractor():
 def test_an_unknown_extractor_is_refused_with_the_known_ones():
     graph, _ = random_graph(np.random.default_rng(0))
     with pytest.raises(TargetUnavailable, match=r"no extractor 'best'.*flow"):
-        choose(saturate(graph), DEVICES["cpu"], "best")
+        chosen_plan(saturate(graph), DEVICES["cpu"], "best")
 
 
 def test_a_move_whose_new_kernels_would_read_one_another_in_a_circle_is_taken_back():
@@ -125,7 +125,7 @@ def test_the_bytes_of_a_view_are_found_without_looking_at_the_views_of_other_ker
 
     space = saturate(trace(lambda x: [-x[i : i + 2] for i in range(50)], spec((52,), np.float32)), laws="none")
     monkeypatch.setattr(prices, "set_bits", counted)
-    assert len(choose(space, DEVICES["cpu"], "unfused").kernels) == 50
+    assert len(chosen_plan(space, DEVICES["cpu"], "unfused").kernels) == 50
     assert max(looked_at) == 1
 
 
@@ -133,7 +133,7 @@ def test_the_body_of_a_kernel_is_made_once(monkeypatch):
     calls = []
     make = Grammar._body
     monkeypatch.setattr(Grammar, "_body", lambda grammar, cuts: (calls.append((grammar, cuts)), make(grammar, cuts))[1])
-    choose(saturate(trace(lambda x: np.exp(x).sum(axis=0) + x, spec((4, 4), np.float32))), DEVICES["cpu"])
+    chosen_plan(saturate(trace(lambda x: np.exp(x).sum(axis=0) + x, spec((4, 4), np.float32))), DEVICES["cpu"])
     assert len({(id(grammar), cuts) for grammar, cuts in calls}) == len(calls) > 1
 
 

@@ -12,7 +12,7 @@ from eqfuse.egraph import equality
 from eqfuse.egraph.alike import alike_graphs, operators, outline, repetitions
 from eqfuse.egraph.saturate import saturate, saturate_segment
 from eqfuse.egraph.segments import segments
-from eqfuse.extract import choose, cover_transfer, families
+from eqfuse.extract import chosen_plan, cover_transfer, families
 from eqfuse.extract.cover_transfer import CoverTransfer
 from eqfuse.extract.families import saturated_like
 from eqfuse.extract.flow import extract
@@ -20,7 +20,7 @@ from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
-from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites import admitted, laws_named
 from tests.support.random_graphs import run_plan
 
 CPU = DEVICES["cpu"]
@@ -43,7 +43,7 @@ def test_of_steps_that_shrink_few_are_searched_and_the_plan_computes_the_program
     graph, arguments, wanted = traced(program(n))
     space = saturate(graph)
     assert sum(s.like is None for s in space.segments) <= len(space.segments) // 2
-    assert_computes(choose(space, CPU), arguments, wanted)
+    assert_computes(chosen_plan(space, CPU), arguments, wanted)
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_where_no_plan_can_be_transferred_each_step_is_searched(monkeypatch):
     calls = []
     monkeypatch.setattr(families, "saturated_like", lambda *given: calls.append(given) or saturated_like(*given))
     space = saturate(graph)
-    assert_computes(choose(space, CPU), arguments, wanted)
+    assert_computes(chosen_plan(space, CPU), arguments, wanted)
     assert len(calls) == sum(s.like is not None for s in space.segments) > 4
 
 
@@ -103,7 +103,7 @@ def product(rows: int, name: str = "sum") -> Graph:
 
 
 def test_a_transferred_kernel_costs_what_it_costs_by_itself():
-    laws = admitted(select("all"), "reassociate")
+    laws = admitted(laws_named("all"), "reassociate")
     first = saturate_segment(product(40), laws, ef.Budget())
     (transfer,) = CoverTransfer(first, extract(first, CPU), first.laws).to([product(30)], CPU)
     assert transfer is not None

@@ -5,7 +5,7 @@ import pytest
 
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.egraph.saturate import saturate
-from eqfuse.extract import choose
+from eqfuse.extract import chosen_plan
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv, gelu, max_pool
 from eqfuse.ir.graph import Graph
@@ -16,7 +16,7 @@ CPU, GPU = DEVICES["cpu"], DEVICES["a100"]
 
 def plan(fn, *shapes, device=CPU, extractor="flow", dtype=np.float32, laws="none") -> Plan:
     graph = fn if isinstance(fn, Graph) else trace(fn, *(spec(s, dtype) for s in shapes))
-    return choose(saturate(graph, laws=laws), device, extractor)
+    return chosen_plan(saturate(graph, laws=laws), device, extractor)
 
 
 def kernels(p: Plan) -> list[Kernel]:

@@ -14,7 +14,7 @@ from eqfuse.budget import UNLIMITED, Allowance
 from eqfuse.cost.profiles import DEVICES, datasheet
 from eqfuse.egraph.proof import MORE_NODES
 from eqfuse.egraph.space import Space
-from eqfuse.extract import EXTRACTORS, choose
+from eqfuse.extract import EXTRACTORS, chosen_plan
 from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST
 from eqfuse.extract.greedy import GREEDY
 from eqfuse.extract.programs.replacement import replaceable
@@ -41,7 +41,7 @@ def case(id: str) -> Space:
 
 
 def kernels(subject: Space, extractor: str, device=GPU) -> list[Kernel]:
-    return [k for k in choose(subject, device, extractor).kernels if not k.is_view]
+    return [k for k in chosen_plan(subject, device, extractor).kernels if not k.is_view]
 
 
 def operators(kernel: Kernel) -> list[str]:
@@ -156,7 +156,7 @@ def test_a_kernel_that_the_device_cannot_run_is_not_fused():
 
     subject = space(sum_of_many, *[(64,)] * (GPU.max_arguments + 20), laws="none")
     for name in GREEDY:
-        plan = choose(subject, GPU, name)
+        plan = chosen_plan(subject, GPU, name)
         assert all(len(k.reads) + len(k.writes) <= GPU.max_arguments for k in plan.kernels)
 
 
@@ -209,9 +209,9 @@ def test_the_pass_misses_what_needs_search(id):
     """G8: the scale between the products is in the way; the others trade one form for another, or have no law there.
     What is left of G10 and G25 is 1 %, as a product takes the scale before it and the sum after it."""
     subject = case(id)
-    best = min(choose(subject, GPU, name).seconds for name in WITH_ALGEBRA)
-    assert best == pytest.approx(min(choose(subject, GPU, name).seconds for name in GREEDY), rel=1e-3)
-    assert choose(subject, GPU, "flow").seconds < 0.995 * best
+    best = min(chosen_plan(subject, GPU, name).seconds for name in WITH_ALGEBRA)
+    assert best == pytest.approx(min(chosen_plan(subject, GPU, name).seconds for name in GREEDY), rel=1e-3)
+    assert chosen_plan(subject, GPU, "flow").seconds < 0.995 * best
 
 
 def test_the_pass_keeps_to_the_numerics_of_the_space():
@@ -264,7 +264,7 @@ def test_the_negative_controls_hold_for_the_pass(id):
     near = 1e-2 if id == "N8" else 1e-5
     subject = ef.saturate(graph, budget=SHORT)
     for name in WITH_ALGEBRA:
-        got = run_plan(choose(subject, GPU, name), arrays)
+        got = run_plan(chosen_plan(subject, GPU, name), arrays)
         for g, w in zip(got, evaluate(graph, arrays), strict=True):
             np.testing.assert_allclose(g.astype(np.float64), w.astype(np.float64), rtol=near, atol=near)
 
@@ -275,18 +275,18 @@ def test_the_negative_controls_hold_for_the_pass(id):
 def test_flow_is_never_costlier_than_any_baseline_or_ablation(id, device):
     """Than those that rewrite the program no more than what brings the plan nearer to the program as written."""
     subject = case(id)
-    best = choose(subject, DEVICES[device], "flow").seconds
+    best = chosen_plan(subject, DEVICES[device], "flow").seconds
     for name in EXTRACTORS.keys() - {"exact"}:
         slack = ABOVE_CHEAPEST if "algebra" in name else 1e-9
-        assert best <= choose(subject, DEVICES[device], name).seconds * (1 + slack), name
+        assert best <= chosen_plan(subject, DEVICES[device], name).seconds * (1 + slack), name
 
 
 def test_one_search_beats_algebra_and_fusion_one_after_the_other():
     """G24 gains from both: algebra alone, fusion alone and the two in turn are all costlier."""
     subject = case("G24")
-    best = choose(subject, GPU, "flow").seconds
+    best = chosen_plan(subject, GPU, "flow").seconds
     for ablation in ("unfused", "fusion-only", "algebra-first", *WITH_ALGEBRA):
-        assert best < 0.7 * choose(subject, GPU, ablation).seconds, ablation
+        assert best < 0.7 * chosen_plan(subject, GPU, ablation).seconds, ablation
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -295,7 +295,7 @@ def test_what_the_pass_and_the_ablations_make_of_a_random_program_is_equal_to_it
     graph, arrays = random_graph(rng)
     subject = ef.saturate(graph)
     for name in (*WITH_ALGEBRA, "fusion-only", "algebra-first"):
-        results = run_plan(choose(subject, scrambled(rng), name), arrays)
+        results = run_plan(chosen_plan(subject, scrambled(rng), name), arrays)
         for got, wanted in zip(results, evaluate(graph, arrays), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
 

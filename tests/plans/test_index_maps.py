@@ -11,7 +11,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.extract import choose
+from eqfuse.extract import chosen_plan
 from eqfuse.ir.evaluate import evaluate
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C
@@ -97,7 +97,7 @@ def test_it_is_what_the_evaluator_says_under_any_prices(name):
     arrays = [rng.standard_normal(n.shape).astype(n.dtype) for n in graph.inputs]
     wanted = evaluate(graph, arrays)
     for target, extractor in zip(("cpu", "a100"), ("flow", "greedy-duplicate")[:: (-1) ** len(name)], strict=True):
-        results = run_plan(choose(space, scrambled(rng, target), extractor), arrays)
+        results = run_plan(chosen_plan(space, scrambled(rng, target), extractor), arrays)
         for got, want in zip(results, wanted, strict=True):
             np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
 

@@ -14,15 +14,15 @@ from eqfuse.benches.corpus.index_maps import INDEX_MAPS
 from eqfuse.benches.corpus.interplay import INTERPLAY
 from eqfuse.benches.corpus.scans import SCANS
 from eqfuse.benches.corpus.suite import Case
-from eqfuse.cost.profiles import DEVICES, device
+from eqfuse.cost.profiles import DEVICES, profile
 from eqfuse.egraph.space import Space
 from eqfuse.emit.c.device import compiled_device
 from eqfuse.extract.greedy import GREEDY
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from tests.support.some import some
 
 CASES = INTERPLAY | INDEX_MAPS | SCANS
-DEVICE = {"a100": device("a100"), "c": compiled_device(DEVICES["cpu"])}
+DEVICE = {"a100": profile("a100"), "c": compiled_device(DEVICES["cpu"])}
 
 
 def arguments(case: Case) -> list[np.ndarray]:
@@ -42,7 +42,7 @@ def test_the_answer_is_numpys(case: Case) -> None:
     function, _ = case.program(small=True)
     given = arguments(case)
     program = ef.compile(function, *given, target="numpy", budget=ef.Budget(nodes=1000, rounds=6))
-    for got, want in zip(flatten(program(*given))[0], flatten(function(*given))[0], strict=True):
+    for got, want in zip(tree_leaves(program(*given))[0], tree_leaves(function(*given))[0], strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
 
 

@@ -231,10 +231,10 @@ def test_plans_made_with_a_registered_kind_stay_in_memory(monkeypatch: pytest.Mo
     x = tensor("x", 3)
     graph = Graph((x,), (op("exp", x),))
     choices = (graph, CPU, "reassociate", (), "flow", None, None)
-    plain = disk_cache.key(*choices)
+    plain = disk_cache.plan_key(*choices)
     monkeypatch.setattr(kinds, "_REGISTERED", [])
     monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
     register(Kind("shy", lambda call: None))
     assert list(kinds.KINDS)[-2:] == ["shy", "library"]
-    assert plain.path is not None and disk_cache.key(*choices).path is None
-    assert disk_cache.key(*choices).values != plain.values
+    assert plain.path is not None and disk_cache.plan_key(*choices).path is None
+    assert disk_cache.plan_key(*choices).values != plain.values

@@ -9,7 +9,7 @@ import eqfuse as ef
 from eqfuse.budget import Meter
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.segments import segments
-from eqfuse.extract import EXTRACTORS, choose
+from eqfuse.extract import EXTRACTORS, chosen_plan
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const, input_node, node
 from eqfuse.ops.types import TensorType
@@ -26,7 +26,7 @@ def check(seed: int, most: int) -> None:
         wanted = evaluate(graph, arrays)
     space = ef.saturate(graph, numerics=NUMERICS[seed % 3], budget=ef.Budget(nodes=1000, rounds=4))
     for extractor in EXTRACTORS:
-        plan = choose(space, DEVICES["cpu"], extractor, meter=Meter(ef.Budget(optimum=0.1)))
+        plan = chosen_plan(space, DEVICES["cpu"], extractor, meter=Meter(ef.Budget(optimum=0.1)))
         with np.errstate(all="ignore"):
             results = [run_plan(plan, arrays)] + [ef.emit(plan).run(arrays)] * (extractor == "flow")
         for outputs in results:

@@ -18,7 +18,7 @@ from eqfuse.benches.corpus.training_steps import TrainingStep, attention_block, 
 from eqfuse.benches.traced_memory import call_bytes
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract.memory.recompute import _missing
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.runtime.program import Program
 from tests.support.random_graphs import random_graph, run_plan
 
@@ -73,7 +73,7 @@ def limits(name: str, shares: Sequence[float] = SHARES) -> list[float]:
 
 
 def results(program: Program, name: str) -> list[np.ndarray]:
-    return flatten(program(*NETWORKS[name]()[1]))[0]
+    return tree_leaves(program(*NETWORKS[name]()[1]))[0]
 
 
 def judge(name: str, shares: Sequence[float]) -> None:
@@ -231,8 +231,8 @@ def test_scores_are_never_held_whole_where_the_limit_is_below_them(name: str, ta
     network, nbytes = BLOCKS[name]
     function, arguments = network()
     program = ef.compile(function, *arguments, target=target, budget=SHORT, memory_limit=nbytes / 2)
-    wanted = flatten(ef.meaning(ef.trace(function, *arguments), *arguments))[0]
-    for got, w in zip(flatten(program(*arguments))[0], wanted, strict=True):
+    wanted = tree_leaves(ef.meaning(ef.trace(function, *arguments), *arguments))[0]
+    for got, w in zip(tree_leaves(program(*arguments))[0], wanted, strict=True):
         np.testing.assert_allclose(got, w, rtol=1e-9, atol=1e-12)
     assert call_bytes(program, arguments) <= nbytes / 2 + PYTHON
     assert not any(t.nbytes >= nbytes for t in program.plan.types)

@@ -13,7 +13,7 @@ from eqfuse.benches.ablations import choices
 from eqfuse.benches.corpus.network import Network, built, traced
 from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.measured import arguments
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.egraph.saturate import saturate
 from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST
 from eqfuse.ir.evaluate import evaluate
@@ -59,7 +59,7 @@ def shallow(network: Network) -> Graph:
 @pytest.mark.slow
 @pytest.mark.parametrize(("id", "gpu"), list(zip([*NETWORKS][::2], cycle(["a100", "h200"]))))
 def test_the_plan_is_never_costlier_than_the_best_greedy_one_with_or_without_algebra(id: str, gpu: str) -> None:
-    plans = choices(saturate(shallow(NETWORKS[id])), device(gpu))
+    plans = choices(saturate(shallow(NETWORKS[id])), profile(gpu))
     joint = plans.ablation("joint").seconds
     for name, choice in plans.by.items():  # the plan that is nearer to the program may be that much costlier
         above = ABOVE_CHEAPEST if "algebra" in name or name == "fusion-only" else 1e-9

@@ -13,7 +13,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
-from eqfuse.extract import choose, flow
+from eqfuse.extract import chosen_plan, flow
 from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST
 from eqfuse.ir.graph import Graph
 from tests.support.drawing import many
@@ -37,7 +37,7 @@ def never_costlier(graph: Graph, devices: Sequence[str] = ("cpu", "a100")) -> No
     for device in devices:
         strict, default, approximate = (cheapest(space, device) for space in spaces)
         assert approximate <= default * (1 + 1e-9) and default <= strict * (1 + 1e-9), device
-        plans = [choose(space, DEVICES[device], proved=False).seconds for space in spaces]
+        plans = [chosen_plan(space, DEVICES[device], proved=False).seconds for space in spaces]
         assert plans[2] <= plans[1] * (1 + ABOVE_CHEAPEST) and plans[1] <= plans[0] * (1 + ABOVE_CHEAPEST), device
 
 

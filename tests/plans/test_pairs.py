@@ -13,7 +13,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.pairs import PAIRS
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
-from eqfuse.extract import choose
+from eqfuse.extract import chosen_plan
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.testing import cudasim
@@ -152,7 +152,7 @@ def test_it_is_what_the_evaluator_says_under_any_prices(name):
     space, arrays = saturated(graph), arrays_of(graph)
     wanted = evaluate(graph, arrays)
     target = ("cpu", "a100")[NAMES.index(name) % 2]
-    near(run_plan(choose(space, scrambled(rng, target)), arrays), wanted)
+    near(run_plan(chosen_plan(space, scrambled(rng, target)), arrays), wanted)
 
 
 @needs_compiler
@@ -165,7 +165,7 @@ def test_programs_of_pairs_compute_them(target):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+@pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 def test_an_emulated_gpu_computes_them():
     gpu = EmulatedGpu()
     for name in ("P1", "P5"):

@@ -11,7 +11,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.replay import corpus
 from eqfuse.cost.device import Device
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.egraph.space import as_written
 from eqfuse.emit.c.calls import CallsSchedule, tiles_schedule
 from eqfuse.emit.c.device import compiled_device
@@ -27,7 +27,7 @@ from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
 
-CPU = device("cpu")
+CPU = profile("cpu")
 FACTOR = 2.0  # between an estimate and the schedule, at most: windows, and rows too few to be cut, are guessed worst
 TYPICAL = 1.05  # ... of half the kernels of a plan
 
@@ -146,7 +146,7 @@ def chained(steps: int) -> Graph:
     return ef.trace(program, *[ef.spec((1000,), np.float64)] * 2)
 
 
-@pytest.mark.parametrize(("target", "most"), [(compiled_device(CPU), 4), (device("a100"), 10)], ids=["c", "a100"])
+@pytest.mark.parametrize(("target", "most"), [(compiled_device(CPU), 4), (profile("a100"), 10)], ids=["c", "a100"])
 def test_few_schedules_are_made_of_a_long_chain(monkeypatch: pytest.MonkeyPatch, target: Device, most: int):
     """For each of its operators."""
     bodies: list[Graph] = []
@@ -168,7 +168,7 @@ def test_elementwise_work_on_a_gpu_has_a_schedule_and_a_roofline_is_its_least_pr
         return x
 
     graph = ef.trace(program, *[ef.spec(shape, np.float32)] * 3)
-    grammar = Grammar(as_written(graph), device("a100"))
+    grammar = Grammar(as_written(graph), profile("a100"))
     cover = pointwise_inlined(unfused_cover(grammar))
     (cut,) = cover.choice.values()
     assert cut.rough is not None and cut.prices.has_schedule(cut.state)

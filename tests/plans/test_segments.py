@@ -13,12 +13,12 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.saturate import saturate_segment
 from eqfuse.egraph.segments import one_segment, segments
 from eqfuse.egraph.space import Space
-from eqfuse.extract import choose
+from eqfuse.extract import chosen_plan
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
-from eqfuse.rewrites import admitted, select
+from eqfuse.rewrites import admitted, laws_named
 from eqfuse.show.attribution import rests_on
 from tests.support.random_graphs import run_plan
 
@@ -133,8 +133,8 @@ def taken(n: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
         return values[n]
     if n.op == "const":
         return n.literal.array
-    assert row(n.op).role is Role.VIEW
-    return row(n.op).meaning(taken(n.args[0], values), *n.attrs)
+    assert n.row.role is Role.VIEW
+    return n.row.meaning(taken(n.args[0], values), *n.attrs)
 
 
 def random_arrays(graph: Graph) -> list[np.ndarray]:
@@ -144,9 +144,9 @@ def random_arrays(graph: Graph) -> list[np.ndarray]:
 
 def seconds(graph: Graph, device: str, cut: Callable[[Graph], tuple], budget: ef.Budget = BUDGET) -> float:
     pieces, uses = cut(graph)
-    laws = admitted(select("all"), "reassociate")
+    laws = admitted(laws_named("all"), "reassociate")
     space = Space(graph, tuple(saturate_segment(p, laws, budget) for p in pieces), tuple(uses))
-    return choose(space, DEVICES[device]).seconds
+    return chosen_plan(space, DEVICES[device]).seconds
 
 
 def test_equal_layers_with_different_weights_are_one_segment():
@@ -323,7 +323,7 @@ def test_ninety_six_blocks_are_no_more_segments_than_three():
 def test_an_irregular_program_of_a_thousand_operators_is_planned_and_means_the_same():
     graph = irregular_graph(np.random.default_rng(0), 1000, extent=6)
     space = ef.saturate(graph)
-    plan = choose(space, DEVICES["cpu"])
+    plan = chosen_plan(space, DEVICES["cpu"])
     arrays = random_arrays(graph)
     with np.errstate(all="ignore"):
         for got, wanted in zip(run_plan(plan, arrays), evaluate(graph, arrays), strict=True):

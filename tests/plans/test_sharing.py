@@ -13,7 +13,7 @@ from eqfuse.benches.corpus.network import built, traced
 from eqfuse.benches.corpus.networks import NETWORKS
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES, datasheet
-from eqfuse.extract import choose
+from eqfuse.extract import chosen_plan
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
@@ -32,7 +32,7 @@ def weights(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 def plan_of(function: Any, *shapes: tuple[int, ...], **options: Any) -> Plan:
     graph = ef.trace(function, *[ef.spec(s, F) for s in shapes])
-    return choose(ef.saturate(graph, **options), GPU)
+    return chosen_plan(ef.saturate(graph, **options), GPU)
 
 
 def products(plan: Plan) -> list[tuple[int, ...]]:
@@ -188,7 +188,7 @@ def test_a_step_of_nasrnn_is_two_products_and_the_cell() -> None:
     """16 products a step are launched one by one by greedy fusion."""
     network = NETWORKS["NasRNN"]
     space = ef.saturate(traced(network, network.full | {"length": 2}))
-    plan, greedy = (choose(space, DEVICES["h200"], e) for e in ("flow", "greedy-priority"))
+    plan, greedy = (chosen_plan(space, DEVICES["h200"], e) for e in ("flow", "greedy-priority"))
     assert len(plan.kernels) == 3 * 2 - 1  # what the first state is multiplied by is known
     assert products(plan) == [(1, 8 * 512)] * 3
     assert greedy.seconds > 3.2 * plan.seconds
@@ -200,11 +200,11 @@ def test_the_whole_of_nasrnn_is_right_on_an_emulated_gpu() -> None:
     from eqfuse.testing.emulated_gpu import EmulatedGpu
     from tests.support.gpu import program_on
 
-    if cudasim.available():
-        pytest.skip(cudasim.available())
+    if cudasim.cudasim_missing():
+        pytest.skip(cudasim.cudasim_missing())
     network = NETWORKS["NasRNN"]
     graph = built(network, network.small | {"length": 1})
-    plan = choose(ef.saturate(graph), GPU)
+    plan = chosen_plan(ef.saturate(graph), GPU)
     assert max(shape[-1] for shape in products(plan)) == 8 * network.small["hidden"]
     xs = weights(*[n.shape for n in graph.inputs])
     for got, wanted in zip(program_on(plan, EmulatedGpu()).run(xs), evaluate(graph, xs), strict=True):

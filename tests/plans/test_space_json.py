@@ -16,7 +16,7 @@ import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Space
-from eqfuse.extract.space_json import _op, load_space, read, write
+from eqfuse.extract.space_json import _op, load_space, space_of_text, space_text
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, attr_text, node
 from eqfuse.rewrites import Law, tensors
@@ -38,7 +38,7 @@ def of_suite(name: str, laws: Any = "all") -> Space:
 @pytest.mark.parametrize("name", ["G6", "G17", "G24"])
 def test_a_space_of_the_suite_comes_back_as_it_was(name: str) -> None:
     space = of_suite(name)
-    again = read(write(space, CPU))
+    again = space_of_text(space_text(space, CPU))
     assert again.graph == space.graph and again.uses == space.uses
     for a, b in zip(again.segments, space.segments, strict=True):
         assert (a.classes, a.inputs, a.roots, a.origin) == (b.classes, b.inputs, b.roots, b.origin)
@@ -65,12 +65,12 @@ def test_segments_that_stand_in_several_places_and_large_constants_come_back(gra
 def test_a_search_that_a_limit_ended_gives_the_same_plan_after_a_journey(limit: dict[str, Any], target: str) -> None:
     space = ef.saturate(recurrent(2, 4, 8), budget=ef.Budget(**limit))
     assert space.stop_reason in limit
-    assert ef.extract(read(write(space, CPU)), target) == ef.extract(space, target)
+    assert ef.extract(space_of_text(space_text(space, CPU)), target) == ef.extract(space, target)
 
 
 def test_arguments_and_results_nest_as_before() -> None:
     graph = ef.trace(lambda p: {"sum": (p["a"] + p["b"]).sum()}, {"a": np.ones(3), "b": np.arange(3.0)})
-    program = ef.emit(ef.extract(read(write(ef.saturate(graph), CPU))))
+    program = ef.emit(ef.extract(space_of_text(space_text(ef.saturate(graph), CPU))))
     assert program({"a": np.ones(3), "b": np.arange(3.0)}) == {"sum": 6.0}
 
 
@@ -78,7 +78,7 @@ def test_arguments_and_results_nest_as_before() -> None:
 def test_a_random_space_gives_the_same_plan_after_a_journey(seed: int) -> None:
     graph, _ = random_graph(np.random.default_rng(seed))
     space = ef.saturate(graph, budget=SHORT)
-    assert ef.extract(read(write(space, CPU))) == ef.extract(space)
+    assert ef.extract(space_of_text(space_text(space, CPU))) == ef.extract(space)
 
 
 def test_a_law_of_the_users_own_is_not_needed_to_read_what_it_made() -> None:
@@ -87,7 +87,7 @@ def test_a_law_of_the_users_own_is_not_needed_to_read_what_it_made() -> None:
     graph = ef.trace(lambda a: np.exp(a + a), ef.spec((5,), np.float32))
     space = ef.saturate(graph, laws=[law])
     assert space.laws_fired == {"doubled": 1}
-    assert ef.extract(read(write(space, CPU))) == ef.extract(space)
+    assert ef.extract(space_of_text(space_text(space, CPU))) == ef.extract(space)
 
 
 def test_every_kind_of_attribute_survives() -> None:
@@ -115,7 +115,7 @@ def test_two_processes_write_the_same_bytes() -> None:
 
 @pytest.fixture(scope="module")
 def softmax() -> dict[str, Any]:
-    return json.loads(write(of_suite("G16"), CPU))
+    return json.loads(space_text(of_suite("G16"), CPU))
 
 
 def test_the_fields_are_those_of_the_format(softmax: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ def bottom_up(data: dict[str, Any]) -> dict[str, str]:
 def test_what_anothers_extractor_chooses_means_the_program(seed: int) -> None:
     graph, arrays = random_graph(np.random.default_rng(seed))
     space = ef.saturate(graph, budget=SHORT)
-    data = json.loads(write(space, CPU))
+    data = json.loads(space_text(space, CPU))
     (segment,) = space.segments
     chosen = bottom_up(data)
     nodes: dict[str, Node] = {}
@@ -171,7 +171,7 @@ def test_what_anothers_extractor_chooses_means_the_program(seed: int) -> None:
 def test_without_laws_the_costs_add_up_to_the_unfused_plan() -> None:
     for name in ("G1", "G16", "G26"):
         space = of_suite(name, laws="none")
-        total = sum(n["cost"] for n in json.loads(write(space, CPU))["nodes"].values())
+        total = sum(n["cost"] for n in json.loads(space_text(space, CPU))["nodes"].values())
         plan = ef.extract(space, CPU, "unfused")
         assert total == pytest.approx(plan.seconds)
 

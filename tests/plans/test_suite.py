@@ -16,7 +16,7 @@ from eqfuse.benches.corpus.controls import CONTROLS
 from eqfuse.benches.corpus.suite import GRAPHS, Case
 from eqfuse.cost.profiles import datasheet
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from tests.support.some import some
 
 CASES = {**GRAPHS, **CONTROLS}
@@ -39,7 +39,7 @@ def test_the_answer_is_the_evaluators(case: Case) -> None:
     function, _ = case.program(small=True)
     given = arguments(case)
     graph = ef.trace(function, *given)
-    got, wanted = flatten(ef.compile(graph, budget=SHORT)(*given))[0], flatten(ef.meaning(graph, *given))[0]
+    got, wanted = tree_leaves(ef.compile(graph, budget=SHORT)(*given))[0], tree_leaves(ef.meaning(graph, *given))[0]
     for g, w in zip(got, wanted, strict=True):
         assert (g.dtype, g.shape) == (w.dtype, w.shape)
         scale = max(1.0, float(np.abs(w.astype(np.float64)).max()))

@@ -18,7 +18,6 @@ from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.kinds import kind_named
-from eqfuse.ops import row
 from tests.support.c_target import C
 
 
@@ -101,7 +100,7 @@ def test_a_plan_has_only_kernels_that_run_whatever_the_target_refuses(
     own = Prices._scheduled_alike
 
     def picky(prices: Prices, kind: Any, outputs: Any) -> Any:
-        names = [n.op for n in ef.Graph((), tuple(outputs)).nodes if row(n.op).computes]
+        names = [n.op for n in ef.Graph((), tuple(outputs)).nodes if n.row.computes]
         if (
             len(names) > 1
             and not {"concat", "pad"}.isdisjoint(names)

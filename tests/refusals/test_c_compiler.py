@@ -15,7 +15,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.machine import c_build, c_compiler, c_objects
-from eqfuse.machine.c_build import FLAGS, WANTED, CompilerError
+from eqfuse.machine.c_build import C_FLAGS, WANTED, CompilerError
 from eqfuse.machine.c_objects import load_all, loaded_library
 from tests.runtime.disturbances import Interrupts
 from tests.support.c_kernels import Saxpy, needs_compiler
@@ -57,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(c_compiler, "_compilers", {})
     monkeypatch.setattr(c_objects, "_loaded", {})
-    monkeypatch.setattr(c_compiler, "PATIENCE", 0.7)
+    monkeypatch.setattr(c_compiler, "COMPILER_PATIENCE", 0.7)
     monkeypatch.delenv("CC", raising=False)
     return tmp_path
 
@@ -126,10 +126,10 @@ def test_a_flag_that_a_compiler_does_not_take_is_left_out_and_remembered(
     flag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", str(picky(tmp_path, flag)))
-    assert set(c_compiler.find_compiler().flags) == {*FLAGS, *WANTED} - {flag}
+    assert set(c_compiler.find_compiler().flags) == {*C_FLAGS, *WANTED} - {flag}
     calls = (tmp_path / "calls").read_text()
     monkeypatch.setattr(c_compiler, "_compilers", {})
-    assert set(c_compiler.find_compiler().flags) == {*FLAGS, *WANTED} - {flag}
+    assert set(c_compiler.find_compiler().flags) == {*C_FLAGS, *WANTED} - {flag}
     assert (tmp_path / "calls").read_text() == calls
     Saxpy(1).run().check()
 
@@ -139,7 +139,7 @@ def test_flags_that_were_kept_are_never_others_than_ours(tmp_path: Path, monkeyp
     (path,) = (tmp_path / "cache" / "c").glob("*.flags")
     path.write_bytes(c_compiler.sealed(path.stem, b'["-fplugin=evil.so", "-march=native"]'))
     monkeypatch.setattr(c_compiler, "_compilers", {})
-    assert c_compiler.find_compiler().flags == (*FLAGS, "-march=native")
+    assert c_compiler.find_compiler().flags == (*C_FLAGS, "-march=native")
 
 
 def test_a_compiler_without_a_flag_that_results_depend_on_is_refused(
@@ -242,7 +242,7 @@ def test_the_compiler_of_the_wheel_ziglang_will_do(
     pytest.importorskip("ziglang", reason="the extra `cc` (ziglang) is not installed")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CC", named)
-    monkeypatch.setattr(c_compiler, "PATIENCE", 20.0)
+    monkeypatch.setattr(c_compiler, "COMPILER_PATIENCE", 20.0)
     assert c_build.is_zig(c_compiler.find_compiler().command)
     Saxpy(1).run().check()
 
@@ -255,6 +255,6 @@ def test_ziglang_will_do_where_nobody_may_write_to_the_cache(tmp_path: Path, mon
     monkeypatch.setenv("EQFUSE_CACHE_DIR", str(tmp_path / "file" / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(c_compiler, "PATIENCE", 20.0)
+    monkeypatch.setattr(c_compiler, "COMPILER_PATIENCE", 20.0)
     with pytest.warns(UserWarning, match="not kept across processes"):
         Saxpy(1).run().check()

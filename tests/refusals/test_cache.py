@@ -51,7 +51,7 @@ def was_cached(program: ef.Program) -> bool:
 
 
 def only_file(folder: Path) -> Path:
-    (path,) = folder.glob("*" + disk_cache.SUFFIX)
+    (path,) = folder.glob("*" + disk_cache.PLAN_SUFFIX)
     return path
 
 
@@ -234,11 +234,11 @@ def test_processes_that_write_the_same_entry_leave_it_whole_for_readers_at_all_t
 
 
 def test_the_oldest_plans_go_when_there_are_too_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "ON_DISK", 2)
+    monkeypatch.setattr(disk_cache, "PLANS_ON_DISK", 2)
     monkeypatch.setattr(disk_cache, "LOOK", 1)
     for function in (f, g, np.tanh, np.sqrt):
         compiled(function)
-    assert len(list(folder.glob("*" + disk_cache.SUFFIX))) == 2
+    assert len(list(folder.glob("*" + disk_cache.PLAN_SUFFIX))) == 2
     assert was_cached(compiled(np.sqrt))
 
 

@@ -233,13 +233,13 @@ def test_nothing_is_left_among_temporary_files(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_oldest_objects_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(c_objects, "KEPT", 2)
+    monkeypatch.setattr(c_objects, "OBJECTS_KEPT", 2)
     for n in range(4):
         loaded_library(number(n))
         for path in folder.glob("*.object"):
             os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 100))
     assert len([*folder.glob("*.object")]) == 2
-    monkeypatch.setattr(c_objects, "BYTES", 1)
+    monkeypatch.setattr(c_objects, "OBJECTS_BYTES", 1)
     loaded_library(number(9))
     assert not [*folder.glob("*.object")]
 

@@ -22,7 +22,7 @@ from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import DeviceArray, EmulatedGpu
 from tests.support.gpu import program_on
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 
 GPU = EmulatedGpu()
 ROWS = np.random.default_rng(1).normal(size=(12, 40)).astype(np.float32)

@@ -15,7 +15,7 @@ import eqfuse as ef
 from eqfuse.emit.cuda import executable, graphs
 from eqfuse.errors import OptionError
 from eqfuse.ir.accepted import ARRAY_TYPES
-from eqfuse.ir.pytree import flatten
+from eqfuse.ir.pytree import tree_leaves
 from eqfuse.machine.gpu import CupyGpu
 from eqfuse.plan.plan import Plan
 from eqfuse.runtime.program import Program
@@ -23,7 +23,7 @@ from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import LAUNCHES, DeviceArray, EmulatedGpu
 from tests.support.gpu import program_on
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
 
 ROWS = np.random.default_rng(1).normal(size=(12, 40)).astype(np.float32)
 
@@ -98,9 +98,9 @@ def test_a_program_gives_the_same_bits_with_graphs():
     for f, given in ((products, (ROWS,)), (steps, (ROWS,)), (two_results, (ROWS, ROWS + 3))):
         plan = plan_of(f, *given)
         program = with_graphs(plan)
-        wanted = flatten(program_on(plan, GPU)(*given))[0]
+        wanted = tree_leaves(program_on(plan, GPU)(*given))[0]
         for _ in range(4):
-            results = flatten(program(*given))[0]
+            results = tree_leaves(program(*given))[0]
             for got, want in zip(results, wanted, strict=True):
                 np.testing.assert_array_equal(got, want)
 
@@ -160,10 +160,10 @@ def test_arrays_at_ever_new_addresses_are_copied_and_those_that_stay_are_not(mon
     copy = gpu.copy
     monkeypatch.setattr(gpu, "copy", lambda a, b: copied.append(gpu.address(b)) or copy(a, b), raising=False)
     y, kept = gpu.upload(ROWS + 3), []
-    for i in range(3 * graphs.KEPT):
+    for i in range(3 * graphs.GRAPHS_KEPT):
         x = gpu.upload(ROWS * i)
         kept.append((x, program(x, y)))
-    assert len(captured) == graphs.KEPT + 1
+    assert len(captured) == graphs.GRAPHS_KEPT + 1
     assert gpu.address(y) not in copied and gpu.address(kept[-1][0]) in copied
     plain = program_on(plan, gpu)
     for x, results in kept:
@@ -177,9 +177,9 @@ def test_a_program_with_no_more_kernels_than_copies_is_run_without_graphs():
     program, x = with_graphs(plan), GPU.upload(ROWS)
     kept = [program(x)]
     launched()
-    for _ in range(2 * graphs.KEPT):
+    for _ in range(2 * graphs.GRAPHS_KEPT):
         kept.append(program(x))
-    assert launched() == ["graph"] * graphs.KEPT
+    assert launched() == ["graph"] * graphs.GRAPHS_KEPT
     for result in kept:
         np.testing.assert_array_equal(np.asarray(result), np.asarray(kept[0]))
     assert len({r.ctypes.data for r in kept}) == len(kept)
@@ -191,9 +191,9 @@ def test_every_argument_may_have_other_addresses_in_turn():
     program, plain = with_graphs(plan), program_on(plan, GPU)
     kept = []
     y = GPU.upload(ROWS)
-    for i in range(5 * graphs.KEPT):
-        x = GPU.upload(ROWS * i) if i < 2 * graphs.KEPT else kept[-1][0]
-        y = y if i < 2 * graphs.KEPT else GPU.upload(ROWS + i)
+    for i in range(5 * graphs.GRAPHS_KEPT):
+        x = GPU.upload(ROWS * i) if i < 2 * graphs.GRAPHS_KEPT else kept[-1][0]
+        y = y if i < 2 * graphs.GRAPHS_KEPT else GPU.upload(ROWS + i)
         kept.append((x, y, program(x, y)))
     for x, y, results in kept:
         for got, want in zip(results, plain(x, y), strict=True):

@@ -13,7 +13,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse import dtypes
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda import calls as cuda_calls
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule, calls_schedule
@@ -42,11 +42,11 @@ def calls(*outputs: Node) -> Plan:
     graph = Graph(inputs, outputs)
     types = tuple(n.type for n in (*inputs, *outputs))
     reads, writes = tuple(range(len(inputs))), tuple(range(len(inputs), len(types)))
-    return Plan(graph, device("a100"), types, reads, (), (), (Kernel("library", graph, reads, writes, PRICE),), writes)
+    return Plan(graph, profile("a100"), types, reads, (), (), (Kernel("library", graph, reads, writes, PRICE),), writes)
 
 
 def calls_of(output: Node) -> CudaCalls:
-    (kernel,), h100 = calls(output).kernels, device("h100")
+    (kernel,), h100 = calls(output).kernels, profile("h100")
     schedule = calls_schedule(kernel.body, h100)
     assert isinstance(schedule, CallsSchedule)
     return emit_calls(kernel.body, schedule)
@@ -77,13 +77,13 @@ def numbers(dtype: np.dtype, *shape: int, seed: int = 0) -> np.ndarray:
 
 
 def test_every_operator_of_the_table_has_a_library_call():
-    missing = TABLE.keys() - cuda_calls.CALLS.keys() - UFUNCS.keys()
+    missing = TABLE.keys() - cuda_calls.CUPY_CALLS.keys() - UFUNCS.keys()
     assert missing == {"input", "const", "slice", "slice_scatter", *loops.LOOPS}  # statements; the host loops
 
 
 def test_an_operator_without_a_library_call_is_refused_by_name_and_target(monkeypatch):
     x = read(0, (3,))
-    monkeypatch.delitem(cuda_calls.CALLS, "sort")
+    monkeypatch.delitem(cuda_calls.CUPY_CALLS, "sort")
     with pytest.raises(ef.UnsupportedOp, match="cuda target has no library call for sort"):
         program_on(calls(node("sort", (x,), (-1, False))))
 

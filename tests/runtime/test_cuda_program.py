@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.cost.profiles import device
+from eqfuse.cost.profiles import profile
 from eqfuse.demo.programs import convolution, layer_norm, options, softmax, transformer
 from eqfuse.emit.cuda import executable
 from eqfuse.ir.graph import Graph, Node, const, node
@@ -26,8 +26,8 @@ from eqfuse.testing.emulated_gpu import DeviceArray, EmulatedGpu
 from tests.support.gpu import program_on
 from tests.support.kernels import PRICE, read
 
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason=cudasim.available() or "available")
-compiled = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "available")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason=cudasim.cudasim_missing() or "available")
+compiled = pytest.mark.skipif(bool(nvrtc.nvrtc_missing()), reason=nvrtc.nvrtc_missing() or "available")
 
 GPU = EmulatedGpu()
 ROWS = np.random.default_rng(1).normal(size=(37, 70)).astype(np.float32)
@@ -112,7 +112,7 @@ def one_kernel(kind: str, *outputs: Node) -> Plan:
     graph = Graph(inputs, outputs)
     types = tuple(n.type for n in (*inputs, *outputs))
     reads, writes = tuple(range(len(inputs))), tuple(range(len(inputs), len(types)))
-    return Plan(graph, device("a100"), types, reads, (), (), (Kernel(kind, graph, reads, writes, PRICE),), writes)
+    return Plan(graph, profile("a100"), types, reads, (), (), (Kernel(kind, graph, reads, writes, PRICE),), writes)
 
 
 @pytest.mark.slow
@@ -299,7 +299,7 @@ def test_each_kernel_that_moves_data_can_be_timed():
 @emulated
 def test_a_large_arena_is_given_back_after_each_call(monkeypatch):
     plan, arguments = planned("library calls")
-    monkeypatch.setattr(executable, "KEPT_BYTES", 0)
+    monkeypatch.setattr(executable, "GPU_ARENA_KEPT", 0)
     program = program_on(plan, GPU)
     judge(program(*arguments), plan, arguments)
     assert program.peak_bytes > 0
@@ -313,7 +313,7 @@ def test_work_on_constants_alone_is_done_once_on_the_host():
     out = node("add", (x, node("exp", (c,))))
     plan = Plan(
         graph=Graph((x,), (out,)),
-        device=device("h100"),
+        device=profile("h100"),
         types=(x.type, c.type, c.type, x.type),
         inputs=(0,),
         constants=((1, c.literal),),
@@ -333,7 +333,7 @@ def test_a_function_that_reads_a_view_is_given_its_elements_in_order():
     turned, squared = Graph((x,), (node("transpose", (x,), ((1, 0),)),)), Graph((t,), (node("square", (t,)),))
     plan = Plan(
         graph=Graph((x,), (node("square", turned.outputs),)),
-        device=device("h100"),
+        device=profile("h100"),
         types=(x.type, t.type, t.type),
         inputs=(0,),
         constants=(),

@@ -16,7 +16,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.emit.numpy import kernels as emitted
-from eqfuse.specialise.jit import KEPT, KEPT_SIZES, MANY
+from eqfuse.specialise.jit import CALLS_KEPT, KEPT_SIZES, MANY_PROGRAMS
 from eqfuse.specialise.versions import Version, Versions
 
 RNG = np.random.default_rng(0)
@@ -50,12 +50,12 @@ def test_no_warning_up_to_the_limit_and_one_beyond_it() -> None:
         for n in sizes:
             np.testing.assert_array_equal(f(np.ones(n)), np.full(n, 2.0))
 
-    assert not warned(lambda: run(range(MANY)))
-    (warning,) = warned(lambda: run(range(MANY, KEPT + MANY)))
+    assert not warned(lambda: run(range(MANY_PROGRAMS)))
+    (warning,) = warned(lambda: run(range(MANY_PROGRAMS, CALLS_KEPT + MANY_PROGRAMS)))
     assert "the extent of 'x' along axis 0 (" in str(warning.message)
     assert "dynamic=True" in str(warning.message) and "dynamic={'x': ('n',)}" in str(warning.message)
     assert warning.filename == __file__
-    assert len(f._versions) == KEPT == len(f._by_arrays)
+    assert len(f._versions) == CALLS_KEPT == len(f._by_arrays)
 
 
 def test_the_axis_that_changes_is_named_among_those_that_do_not() -> None:
@@ -108,7 +108,7 @@ def test_a_dropped_program_is_freed() -> None:
 
 
 def test_kernels_that_programs_share_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emitted, "KEPT", 5)
+    monkeypatch.setattr(emitted, "KERNELS_KEPT", 5)
     f = ef.jit(scale, dynamic=True, **QUICK)
     for n in range(20):
         f(np.ones(n))

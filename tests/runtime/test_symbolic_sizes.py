@@ -12,7 +12,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.demo.programs import gelu, layer_norm, softmax, transformer
-from eqfuse.ir.pytree import flatten, unflatten
+from eqfuse.ir.pytree import tree_leaves, unflatten
 from tests.support.some import some
 
 RNG = np.random.default_rng(0)
@@ -23,7 +23,7 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def agrees(program: Any, function: Any, *args: Any, tol: float = 2e-4) -> None:
-    got, wanted = flatten(program(*args)), flatten(function(*args))
+    got, wanted = tree_leaves(program(*args)), tree_leaves(function(*args))
     assert got[1] == wanted[1]
     for g, w in zip(got[0], wanted[0], strict=True):
         assert g.shape == w.shape and g.dtype == w.dtype
@@ -68,7 +68,7 @@ def test_two_symbols_may_meet_each_other_and_the_fixed_extents() -> None:
 @pytest.mark.slow
 def test_a_transformer_block_is_planned_once_for_all_batches_and_lengths() -> None:
     function, (_, parameters) = transformer(2, 72, 48, 4).build(np.float32)
-    leaves, structure = flatten(parameters)
+    leaves, structure = tree_leaves(parameters)
     specs = unflatten(structure, [ef.spec(leaf.shape, leaf.dtype) for leaf in leaves])
     program = ef.compile(function, ef.spec(("b", "t", 48), np.float32), specs)
     for b, t in ((1, 5), (2, 48), (3, 11)):

@@ -136,7 +136,7 @@ def test_plans_for_a_target_of_a_users_are_not_kept_across_processes() -> None:
     graph = ef.trace(softmax, X)
     for target, kept in (("toy", False), ("numpy", True)):
         device = ef.compile(graph, target=target).plan.device
-        assert (disk_cache.key(graph, device, "strict", (), "flow", None, None).path is not None) == kept
+        assert (disk_cache.plan_key(graph, device, "strict", (), "flow", None, None).path is not None) == kept
 
 
 def test_two_devices_of_one_kind_may_have_targets_of_their_own() -> None:

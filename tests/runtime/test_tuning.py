@@ -110,7 +110,7 @@ def test_what_is_measured_on_a_busy_machine_is_not_kept(clock: Clock) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{}", None])
 def test_a_damaged_file_is_set_aside_with_a_warning(damage: bytes | None, clock: Clock, tmp_path: Path) -> None:
     tuned()
-    (path,) = tmp_path.rglob(f"*{tuning.SUFFIX}")
+    (path,) = tmp_path.rglob(f"*{tuning.CHOICE_SUFFIX}")
     path.write_bytes(path.read_bytes().replace(b"flow", b"fxow") if damage is None else damage)
     with pytest.warns(UserWarning, match="measured times .* is damaged"):
         assert tuned().report.timed
@@ -120,7 +120,7 @@ def test_a_damaged_file_is_set_aside_with_a_warning(damage: bytes | None, clock:
 def test_where_own_laws_take_part_nothing_is_kept(clock: Clock, tmp_path: Path) -> None:
     law = ef.rewrites.Law("exp_of_sum", *_exp_of_sum(), (), ef.rewrites.APPROXIMATE, check=False)
     ef.compile(norm, X, target="numpy", autotune=True, laws=[law], numerics="approximate")
-    assert not list(tmp_path.rglob(f"*{tuning.SUFFIX}"))
+    assert not list(tmp_path.rglob(f"*{tuning.CHOICE_SUFFIX}"))
 
 
 def _exp_of_sum() -> tuple[Any, Any]:

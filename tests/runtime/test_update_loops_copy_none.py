@@ -19,7 +19,7 @@ from tests.support.gpu import program_on
 from tests.support.loops import assert_same
 from tests.support.some import some
 
-TARGETS = {"numpy": DEVICES["cpu"], "c": C} | ({} if cudasim.available() else {"cuda": DEVICES["h100"]})
+TARGETS = {"numpy": DEVICES["cpu"], "c": C} | ({} if cudasim.cudasim_missing() else {"cuda": DEVICES["h100"]})
 
 
 def compiled_for(target: str, fn: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -19,7 +19,7 @@ from tests.support.gpu import program_on
 from tests.support.loops import assert_same
 
 TARGETS = {"numpy": DEVICES["cpu"], "c": C, "cuda": DEVICES["h100"]}
-emulated = pytest.mark.skipif(bool(cudasim.available()), reason="needs the CUDA emulator")
+emulated = pytest.mark.skipif(bool(cudasim.cudasim_missing()), reason="needs the CUDA emulator")
 ROWS, COLUMNS, TRIPS = 5, 4, 4
 Statement = Callable[[Any, Any, Any, Any], Any]  # of the index, two carries, and what does not change; may give two
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eqfuse.machine import c_threads
 from eqfuse.machine.c_objects import loaded_library
 
 needs_compiler = pytest.mark.skipif(
@@ -27,6 +28,14 @@ void saxpy(void *const *args, long long chunk) {{
         y[i] = a * x[i] + y[i];
 }}
 """
+
+
+RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong)
+
+
+def run(kernel: int, args: int, chunks: int, threads: int) -> None:
+    """Call the function at the address `kernel` with `args` and each number below `chunks`, on so many threads."""
+    RUN(c_threads.runner())(kernel, args, chunks, threads)
 
 
 def address(function: Any) -> int:

@@ -17,7 +17,7 @@ from eqfuse.cost.profiles import DEVICES
 from eqfuse.emit.c.device import compiled_device
 from eqfuse.emit.c.kernels import CKernel, Module, emit_kernel, loaded, module_text
 from eqfuse.emit.c.product.schedule import product_schedule
-from eqfuse.emit.c.product.writer import write
+from eqfuse.emit.c.product.writer import product_text
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Kernel
@@ -38,7 +38,7 @@ def product(body: Graph, device: Device = C, rounds: bool = True) -> CKernel:
     """Our own kernel of a body with products, be it cheaper than NumPy's or not."""
     name = f"product_{body.key}_{device.threads}"
     schedule = product_schedule(body, device)
-    return CKernel(name, write(schedule, name, rounds), schedule)
+    return CKernel(name, product_text(schedule, name, rounds), schedule)
 
 
 def run_all(kernels: Sequence[CKernel], data: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:

@@ -23,7 +23,7 @@ DISPATCHED = ("cupy.pad", "cupy.lib.stride_tricks.sliding_window_view", "cupy.mo
 def named() -> tuple[set[str], set[str]]:
     """The ufuncs and the functions of CuPy that a program may name."""
     ufuncs = set(host.UFUNC_NAMES.values())
-    texts = [*calls.CALLS.values(), inspect.getsource(library)]
+    texts = [*calls.CUPY_CALLS.values(), inspect.getsource(library)]
     functions = {name.removesuffix(".at") for text in texts for name in _NAMED.findall(text)}
     return ufuncs, {*functions, *DISPATCHED} - ufuncs
 

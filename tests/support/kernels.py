@@ -15,7 +15,7 @@ from eqfuse.emit.numpy.kernels import emit_kernel
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import KINDS
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
 
@@ -42,6 +42,15 @@ def mul(a: Node, b: Node) -> Node:
 
 def reduced(op: str, x: Node, *axes: int) -> Node:
     return node(op, (x,), (axes or (-1,),))
+
+
+def scanned(op: str, x: Node, axis: int = -1) -> Node:
+    return node(op, (x,), (axis,)) if op.startswith("cum") else node("accumulate", (x,), (op, axis))
+
+
+def distribution(x: Node, axis: int) -> Node:
+    e = node("exp", (x,))
+    return node("divide", (scanned("cumsum", e, axis), reduced("sum", e, axis)))
 
 
 def cast(x: Node, dtype: Any) -> Node:
@@ -124,7 +133,7 @@ def judge(kind: str, graph: Graph, arrays: Sequence[np.ndarray] | None = None, d
         wanted = evaluate(graph, arrays)
         got = run(kind, graph, arrays, device)
     source = emit_kernel(kernel(kind, graph), device).source
-    exact = all(n.op in EXACT or row(n.op).role in (Role.ELEMENTWISE, Role.LEAF, Role.VIEW) for n in graph.nodes)
+    exact = all(n.op in EXACT or n.row.role in (Role.ELEMENTWISE, Role.LEAF, Role.VIEW) for n in graph.nodes)
     exact = exact and all(n.dtype.kind != "c" for n in graph.nodes)  # NumPy rounds x *= y of one element another way
     for g, w in zip(got, wanted, strict=True):
         assert g.dtype == w.dtype and g.shape == w.shape

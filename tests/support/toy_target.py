@@ -80,7 +80,7 @@ class ToyExecutable(Executable):
 
 
 def device() -> Device:
-    return replace(profiles.device("cpu"), name="toy", target="toy")
+    return replace(profiles.profile("cpu"), name="toy", target="toy")
 
 
 def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:

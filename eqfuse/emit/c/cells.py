@@ -20,9 +20,9 @@ from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
-MOST_CELLS = 128  # of a kernel
+KERNEL_CELLS = 128  # of a kernel
 MOST_NODES = 512  # of all bodies that cells compute, where there are several
-CODES = 4 * MOST_CELLS - 1  # numbers for what cells have of a concatenation: two for each piece at most
+CODES = 4 * KERNEL_CELLS - 1  # numbers for what cells have of a concatenation: two for each piece at most
 CellBox = tuple[tuple[int, int], ...]  # along each axis of the space, where it begins and ends
 
 
@@ -60,8 +60,8 @@ def is_map(n: Node) -> bool:
 def cells_of(body: Graph, space: Shape) -> list[Cell]:
     """The cells of `body`. UnsupportedOp where there are too many."""
     walk = _CellWalk(body, space)
-    if math.prod(len(places) - 1 for places in walk.seams) > MOST_CELLS:
-        raise UnsupportedOp(f"the arrays that it joins have more than {MOST_CELLS} seams: store one of them first")
+    if math.prod(len(places) - 1 for places in walk.seams) > KERNEL_CELLS:
+        raise UnsupportedOp(f"the arrays that it joins have more than {KERNEL_CELLS} seams: store one of them first")
     return list(walk.cells())
 
 

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.c.rates import ROUNDING
+from eqfuse.emit.c.rates import HALF_ROUNDING
 from eqfuse.emit.numpy import device as numpy_device
 from eqfuse.errors import TargetUnavailable
 from eqfuse.machine.c_compiler import find_compiler
@@ -34,7 +34,7 @@ def compiled_device(here: Device, width: int | None = None) -> Device:
     """The machine `here`, a profile of the NumPy target, for compiled loops of `width` bytes a vector: this CPU's."""
     width = width or vector_bytes()
     single = width / 4 * GIGAHERTZ * 1e9 * LOADS * here.threads
-    half = single / (1 + ROUNDING)
+    half = single / (1 + HALF_ROUNDING)
     rates = {"float32": single, "float64": single / 2, "int64": single / 2, "float16": half, "bfloat16": half}
     return replace(
         here, name=f"{here.name} (C)", target="c", launch_seconds=CALL, scalar_flops=tuple(rates.items()),

@@ -24,13 +24,12 @@ from eqfuse.emit.c.table import Counts, Table
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import row
 from eqfuse.ops.row import Rounding
 
-APART = 16  # elements between the rows of a block that is copied
+PADDING_OF_ROWS = 16  # elements between the rows of a block that is copied
 GROUP = 64  # elements from one that is read to the next, up to which gcc may know it
 MISSED = "missed"  # the variable that tells whether a place lies beyond its array
-FAR = "far"  # that tells whether an argument is too far for a quick function
+FAR_FLAG = "far"  # that tells whether an argument is too far for a quick function
 
 
 def indented(lines: Sequence[str]) -> list[str]:
@@ -41,7 +40,7 @@ def _times(step: int | str, name: str) -> str:
     return name if step == 1 else f"-{name}" if step == -1 else f"{step} * {name}"
 
 
-def loop(head: str, lines: Sequence[str]) -> list[str]:
+def braced(head: str, lines: Sequence[str]) -> list[str]:
     return [f"{head} {{", *indented(lines), "}"]
 
 
@@ -52,7 +51,7 @@ def _known_number(n: Node) -> float | None:
 
 class Elements:
     """Names of values by node and place. Places, from the outermost: "top", "unit", "mid" (loops between), "column" (a
-    loop over results), "inner". `quick`: functions are called that hold unless `FAR`. `first`: the number
+    loop over results), "inner". `quick`: functions are called that hold unless `FAR_FLAG`. `first`: the number
     of the first result among those of the kernel. `columns`: values of a column that are kept for the innermost loop;
     `counts` numbers what all forms name; `top`: their lines before the loop over units."""
 
@@ -102,8 +101,8 @@ class Elements:
         if bits:
             self.bits[name] = f"{name}_bits"
             lines.append(f"const {ops.ctype(n.dtype).stored} {name}_bits = {bits};")
-            text = ops.load(n.dtype, f"{name}_bits")
-        lines.append(f"const {ops.computed(n.dtype)} {name} = {text};")
+            text = ops.value_read(n.dtype, f"{name}_bits")
+        lines.append(f"const {ops.computing_type(n.dtype)} {name} = {text};")
 
     def computed(self, n: Node, place: str) -> tuple[str, str]:
         """The expression of the operator `n`, or of the bits of its value: see `enter`."""
@@ -119,7 +118,7 @@ class Elements:
             text = ops.clamped(n.op, n.dtype, values, bounds) or ops.expression(n.op, dtypes, values)
             text = ops.quick(n.op, text) if self.quick else text
         if ops.is_half(n.dtype) and (n.op == "cast" or self._rounded(n)):
-            return "", ops.store(n.dtype, text)
+            return "", ops.value_kept(n.dtype, text)
         return text, ""
 
     def divisor(self, dtype: np.dtype, value: str) -> str:
@@ -135,7 +134,7 @@ class Elements:
         return ops.rounded(n.dtype, text) if self._rounded(n) else text
 
     def _rounded(self, n: Node) -> bool:
-        return self.rounds and row(n.op).rounding is not Rounding.NEVER
+        return self.rounds and n.row.rounding is not Rounding.NEVER
 
     def element(self, n: Node, place: str = "") -> tuple[str, str]:
         """An element of the array that `n` stands for, its value, or its bits: see `enter`; of an array that is
@@ -147,7 +146,7 @@ class Elements:
         text = f"{array}[{self._index(self._steps(n), self.table.offset(n), more)}]"
         if not place and self.nest.reads_across(read.access):
             text = self._in_block(text, n)
-        return ("", text) if ops.is_half(n.dtype) else (ops.load(n.dtype, text), "")
+        return ("", text) if ops.is_half(n.dtype) else (ops.value_read(n.dtype, text), "")
 
     def _steps(self, n: Node) -> list[int | str]:
         """The strides of `n` along each dimension. A far one along that of the vectors is one that gcc does not know:
@@ -166,13 +165,13 @@ class Elements:
         """The same element in a copy of the unit's block: lines a power of two apart would drive one another out of
         the cache."""
         vector, (along,) = self.nest.vector, self.nest.inside
-        pitch = self.nest.dims[along].block + APART
+        pitch = self.nest.dims[along].block + PADDING_OF_ROWS
         place = f"{pitch} * {self._in_unit(vector)} + {self._in_unit(along)}"
         if text not in self.blocks:
             name = self.counts.name("b")
-            copied = loop(self.loop_head(along), [f"{name}[{place}] = {text};"])
+            copied = braced(self.loop_head(along), [f"{name}[{place}] = {text};"])
             size = pitch * self.nest.dims[vector].block
-            lines = [f"{ops.ctype(n.dtype).stored} {name}[{size}];", *loop(self.loop_head(vector), copied)]
+            lines = [f"{ops.ctype(n.dtype).stored} {name}[{size}];", *braced(self.loop_head(vector), copied)]
             self.blocks[text] = name, lines
         return f"{self.blocks[text][0]}[{place}]"
 
@@ -319,5 +318,5 @@ class Elements:
         """The line that writes an element of the result `j`."""
         o = self.form.body.outputs[j]
         value = self.value(o, place)
-        text = self.bits.get(value) or ops.store(o.dtype, value)
+        text = self.bits.get(value) or ops.value_kept(o.dtype, value)
         return f"w{self.first + j}[{self.index(self.schedule.written[j])}] = {text};"

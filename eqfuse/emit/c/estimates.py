@@ -14,9 +14,9 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work, element_work, touched
-from eqfuse.emit.c.cells import MOST_CELLS
+from eqfuse.emit.c.cells import KERNEL_CELLS
 from eqfuse.emit.c.loops import pushed
-from eqfuse.emit.c.nest import SHORT
+from eqfuse.emit.c.nest import SHORT_DIMENSION
 from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, additions, not_full, traffic_of
@@ -57,7 +57,7 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
         compute += len(across) * math.prod(state.space) * device.element_seconds("transpose", wide) * device.threads
     if state.seams:
         cells = pieces(state.space, state.seams)
-        if math.prod(map(len, cells)) > MOST_CELLS:
+        if math.prod(map(len, cells)) > KERNEL_CELLS:
             return Price(math.inf, read, written, work.flops, "memory")
         vector = _vector(state)
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
@@ -73,16 +73,16 @@ def _not_full(state: State) -> float:
     if state.products:  # of which tiles say how full they are
         return 1.0
     if not state.space or (state.template.pointwise and state.dense):
-        return not_full(math.prod(state.space), SHORT)
+        return not_full(math.prod(state.space), SHORT_DIMENSION)
     vector = _vector(state)
     along = pieces(state.space, state.seams)[vector] if state.seams else [state.space[vector]]
-    return sum(n * not_full(n, SHORT) for n in along) / max(1, state.space[vector])
+    return sum(n * not_full(n, SHORT_DIMENSION) for n in along) / max(1, state.space[vector])
 
 
 def _vector(state: State) -> int:
     """The axis that loops of vectors run along: the last that is long enough, or else the last of several indices."""
     axes = range(-1, -len(state.space) - 1, -1)
-    return next((a for least in (SHORT, 2) for a in axes if state.space[a] >= least), -1)
+    return next((a for least in (SHORT_DIMENSION, 2) for a in axes if state.space[a] >= least), -1)
 
 
 def has_schedule(state: State) -> bool:

@@ -20,8 +20,8 @@ from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
 
-FAR = 1 << 20  # elements from one place that is gathered to the next, as loops see it
-SMALL = 32  # a cell with a smaller share of the space than one in as many has strides that are looked up
+GATHERED_STEP = 1 << 20  # elements from one place that is gathered to the next, as loops see it
+SMALL_SHARE = 32  # a cell with a smaller share of the space than one in as many has strides that are looked up
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Form:
             own = accesses[n.args[0]]
             places = [accesses[m].strides for m in topological([n.args[1]]) if m in accesses and m not in self.gathered]
             along = [max(map(abs, each)) for each in zip(*places, strict=True)] if places else own.strides
-            strides = tuple(s or FAR * far for s, far in zip(own.strides, along, strict=True))
+            strides = tuple(s or GATHERED_STEP * far for s, far in zip(own.strides, along, strict=True))
             accesses[n.args[0]] = Access(own.offset, strides)
         return accesses
 
@@ -120,7 +120,7 @@ def forms_of(body: Graph, space: Shape) -> list[Form]:
                 by_cell[number] = cell_reads
                 break
         else:
-            groups.append((cell, cell.size * SMALL < total, {number: cell.reads}))
+            groups.append((cell, cell.size * SMALL_SHARE < total, {number: cell.reads}))
     check_few([len(first.body.nodes) for first, *_ in groups])
     return [
         Form(first.body, first.reductions, (*by_cell.values(),), (*by_cell,), tuple([cells[i].box for i in by_cell]))

@@ -14,7 +14,7 @@ from functools import cache
 
 from eqfuse.emit.c import division
 from eqfuse.emit.c.product import tile
-from eqfuse.emit.c.vector_math import ARGUMENTS, function, texts
+from eqfuse.emit.c.vector_math import ARGUMENTS, definition_text, texts
 
 # suffix: type, unsigned type, signed type that floats are converted to, bits
 _INTEGERS = {
@@ -28,7 +28,7 @@ _FLOATS = {"f32": ("float", "f", "unsigned", "int"), "f64": ("double", "", "unsi
 _DTYPES = {"f32": "float32", "f64": "float64"}
 _CALL = re.compile(r"\beqf_(\w+)_([a-z]+[0-9]*)\b")
 
-MANY = 1500  # lines that elementary functions paste into a kernel: beyond, gcc takes seconds
+MANY_LINES = 1500  # lines that elementary functions paste into a kernel: beyond, gcc takes seconds
 _STATEMENT = re.compile(r"(?<== )eqf_(\w+)_(f32|f64)(?=\([\w, ]+\);)")
 _CHOICE = re.compile(r"const (float|double) (\w+) = (\w+) \? (\w+) : (\w+);")
 # (clang has no vectors of functions.)
@@ -177,7 +177,7 @@ def _shared(text: str, of_all: dict[str, None]) -> str:
     loops with branches are no vectors.
     """
     calls = [m for m in _STATEMENT.finditer(text) if m[1] in ARGUMENTS]
-    if sum(_lines(m[1], m[2]) for m in calls) < MANY:
+    if sum(_lines(m[1], m[2]) for m in calls) < MANY_LINES:
         return text
     for name, suffix in dict.fromkeys((m[1], m[2]) for m in calls):
         T, arguments = _FLOATS[suffix][0], ("x", "y")[: ARGUMENTS[name]]
@@ -197,7 +197,7 @@ def _lines(name: str, suffix: str) -> int:
 
 def _enter(text: str, elementary: dict[tuple[str, str], None], sources: dict[str, str]) -> None:
     for name, suffix in dict.fromkeys(_CALL.findall(text)):
-        if function(name, _DTYPES.get(suffix, "")) is not None:
+        if definition_text(name, _DTYPES.get(suffix, "")) is not None:
             elementary[name, _DTYPES[suffix]] = None
         elif f"{name}_{suffix}" not in sources:
             source = _source(name, suffix)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import Elements, loop
+from eqfuse.emit.c.element import Elements, braced
 from eqfuse.emit.c.nest import AXES, aligned
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_load, is_reduction
@@ -71,7 +71,7 @@ class Joining(Elements):
         for d in reversed(range(len(self.nest.dims))):
             if d not in self.reduced:
                 name = AXES[d]
-                lines = loop(f"for (long {name} = 0; {name} < {self.nest.dims[d].extent}; {name}++)", lines)
+                lines = braced(f"for (long {name} = 0; {name} < {self.nest.dims[d].extent}; {name}++)", lines)
         return lines
 
     def _carried(self, reductions: Sequence[Node], cascade: Cascade) -> list[str]:
@@ -85,9 +85,9 @@ class Joining(Elements):
         self._compute(self._needed(shares), lines)
         for r, share in zip(reductions, shares, strict=True):
             lines.append(f"p{self._joined(r)}[{self._place(r, 'part')}] = {self.value(share, 'unit')};")
-        kind = ops.computed(cascade.count.dtype)
+        kind = ops.computing_type(cascade.count.dtype)
         begin = [f"const {kind} count = {self.count_of_part()};"]
-        return loop(f"for (long part = 0; part < {self.schedule.parts}; part++)", [*begin, *self._loops(lines)])
+        return braced(f"for (long part = 0; part < {self.schedule.parts}; part++)", [*begin, *self._loops(lines)])
 
     def _joined(self, r: Node) -> int:
         """The number of the array in which results of parts are joined."""
@@ -109,13 +109,13 @@ class Joining(Elements):
             a, b = (f"p{j}[{place.format(rows)}]" for place in places)
             steps.append(f"{a} = {how.step.format(a=a, b=b)};")
         if rows > 1:
-            steps = ["#pragma omp simd", *loop(f"for (long row = 0; row < {rows}; row++)", steps)]
-        pairs = loop(f"for (long part = 0; part + apart < {parts}; part += 2 * apart)", steps)
-        return loop(f"for (long apart = 1; apart < {parts}; apart *= 2)", pairs)
+            steps = ["#pragma omp simd", *braced(f"for (long row = 0; row < {rows}; row++)", steps)]
+        pairs = braced(f"for (long part = 0; part + apart < {parts}; part += 2 * apart)", steps)
+        return braced(f"for (long apart = 1; apart < {parts}; apart *= 2)", pairs)
 
     def _finish(self, n: Node, lines: list[str]) -> None:
         """Make of what the first part has the result of one reduction."""
         _, _, name = self.reduction(n)
         joined = f"p{self._joined(n)}[{self._place(n)}]"
-        lines.append(f"const {ops.computed(n.dtype)} {name} = {self.as_stored(n, joined)};")
+        lines.append(f"const {ops.computing_type(n.dtype)} {name} = {self.as_stored(n, joined)};")
         self.results[n] = name

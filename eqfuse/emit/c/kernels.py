@@ -17,20 +17,19 @@ import numpy as np
 from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import CallsSchedule, numpy_side
-from eqfuse.emit.c.convolution import writer as convolution_writer
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
+from eqfuse.emit.c.convolution.writer import convolution_text
 from eqfuse.emit.c.division import DIVISOR
 from eqfuse.emit.c.functions import with_functions
-from eqfuse.emit.c.product import writer as product_writer
 from eqfuse.emit.c.product.schedule import ProductSchedule
-from eqfuse.emit.c.scatter import writer as scatter_writer
+from eqfuse.emit.c.product.writer import panels_function, product_text
 from eqfuse.emit.c.scatter.schedule import ScatterSchedule
+from eqfuse.emit.c.scatter.writer import scatter_text
 from eqfuse.emit.c.schedule import LoopsSchedule, spread_schedule
-from eqfuse.emit.c.sliding import writer as sliding_writer
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
-from eqfuse.emit.c.totals import TotalsSchedule
-from eqfuse.emit.c.totals import write as write_totals
-from eqfuse.emit.c.writer import Text, write
+from eqfuse.emit.c.sliding.writer import windows_text
+from eqfuse.emit.c.totals import TotalsSchedule, totals_text
+from eqfuse.emit.c.writer import Text, loops_text
 from eqfuse.emit.executable import function_name, in_order
 from eqfuse.emit.numpy import kernels as numpy_kernels
 from eqfuse.emit.numpy.kernels import NumpyKernel
@@ -45,13 +44,13 @@ from eqfuse.machine.c_threads import compiling, runner
 from eqfuse.machine.thread_limit import thread_count
 from eqfuse.plan.plan import Kernel
 
-RUN = "eqf_run"  # what runs chunks on threads; set when the text is loaded
+RUN_NAME = "eqf_run"  # what runs chunks on threads; set when the text is loaded
 # NumPy's array object, of which kernels read where its memory is; the size of its head is that of any Python object.
 HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} Array;
-void (*{RUN})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
+void (*{RUN_NAME})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
 {c_calls.TEXT}#define inline inline __attribute__((always_inline)) /* else the loops of large texts are no vectors */
 """
-TOGETHER = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
+TEXT_LENGTHS = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
 BRIEF = 2e-6  # predicted seconds of a kernel, below which its text is compiled in little time: a call takes longer
 PACE, QUICK_PACE = 2.5e-5, 1.5e-5  # seconds of gcc for a character of a kernel, with all optimisations and with fewer
 TEXTS = 8  # from how many on texts are longer: each takes a compiler's start
@@ -81,7 +80,7 @@ class CKernel:
     @cached_property
     def refusal(self) -> Callable[..., None]:
         """What raises the error of a place that its arrays do not have."""
-        return partial(refuse, self.text.parameters.body)
+        return partial(raise_index_error, self.text.parameters.body)
 
     def with_constants(self, constants: Collection[int], rounds: bool) -> CKernel:
         """Where the inputs of these numbers are constants: the kernel that finds its right operands copied."""
@@ -89,7 +88,7 @@ class CKernel:
         if not isinstance(s, ProductSchedule) or not s.workspaces or not s.copied <= set(constants):
             return self
         name = f"{self.name}_once"
-        return CKernel(name, product_writer.write(s, name, rounds, once=True), s, product_writer.panels_function(name))
+        return CKernel(name, product_text(s, name, rounds, once=True), s, panels_function(name))
 
     def copied(self, function: Any, constants: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """What `function`, that of `panels`, makes of `constants`, by number of input."""
@@ -139,17 +138,17 @@ def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -
         case CallsSchedule():
             return numpy_kernels.source_of(body, schedule.by_numpy)
         case ScatterSchedule():
-            return CKernel(name, scatter_writer.write(schedule, name, rounds), schedule)
+            return CKernel(name, scatter_text(schedule, name, rounds), schedule)
         case LoopsSchedule():
-            return CKernel(name, write(schedule, name, rounds), schedule)
+            return CKernel(name, loops_text(schedule, name, rounds), schedule)
         case TotalsSchedule():
-            return CKernel(name, write_totals(schedule, name, rounds), schedule)
+            return CKernel(name, totals_text(schedule, name, rounds), schedule)
         case ProductSchedule():
-            return CKernel(name, product_writer.write(schedule, name, rounds), schedule)
+            return CKernel(name, product_text(schedule, name, rounds), schedule)
         case ConvolutionSchedule():
-            return CKernel(name, convolution_writer.write(schedule, name, rounds), schedule)
+            return CKernel(name, convolution_text(schedule, name, rounds), schedule)
         case WindowsSchedule():
-            return CKernel(name, sliding_writer.write(schedule, name, rounds), schedule)
+            return CKernel(name, windows_text(schedule, name, rounds), schedule)
         case _ if not schedule.calls:
             return nothing(body)
     raise TypeError(f"no emitter for a {type(schedule).__name__} of {body}")
@@ -186,7 +185,7 @@ def emit_spread(kernel: Kernel, device: Device, rounds: bool, strides: Sequence[
     """The map `kernel` where its results have gaps between their elements, which lie with these `strides`."""
     name = "_".join([function_name(kernel), *("_".join(map(str, lie)) for lie in strides)])
     schedule = spread_schedule(kernel.body, device, strides)
-    return CKernel(name, write(schedule, name, rounds), schedule)
+    return CKernel(name, loops_text(schedule, name, rounds), schedule)
 
 
 def module_text(kernels: Collection[CKernel]) -> str:
@@ -214,7 +213,7 @@ def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[
     """Texts that together have every kernel once; those named `in_haste` stand with the quick ones. Texts are compiled
     side by side, so each has a few kernels only."""
     each = {k.name: k for k in kernels}.values()
-    short, long = TOGETHER
+    short, long = TEXT_LENGTHS
     least = min(max(short, sum(len(k.text.source) for k in each) // TEXTS), long)
     texts: list[Module] = []
     for is_quick in (True, False):
@@ -235,12 +234,12 @@ def loaded(texts: Sequence[Module]) -> dict[str, Any]:
     with compiling():
         libraries = load_all([m.text for m in texts], quick=[m.text for m in texts if m.is_quick])
     for library, module in zip(libraries, texts, strict=True):
-        ctypes.c_void_p.in_dll(library, RUN).value = runner()
+        ctypes.c_void_p.in_dll(library, RUN_NAME).value = runner()
         functions |= c_calls.library_functions(library, [f for k in module.kernels for f in k.functions])
     return functions
 
 
-def refuse(body: Graph, *arrays: np.ndarray) -> None:
+def raise_index_error(body: Graph, *arrays: np.ndarray) -> None:
     """Raise what `body` means for `arrays`, of which it takes places that they do not have: IndexError."""
     with np.errstate(all="ignore"):
         evaluate(body, arrays)

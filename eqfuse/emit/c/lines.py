@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import FAR, loop
+from eqfuse.emit.c.element import FAR_FLAG, braced
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, held_elements
 from eqfuse.emit.c.nest import AXES, Access
@@ -20,8 +20,8 @@ from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node
 
 FAR_BYTES = 4 << 20  # of an array of which rows are fetched ahead, at least: shorter ones lie near
-NARROW = 1024  # bytes of a row of such a block at most: CPUs fetch longer rows ahead by themselves
-NEAR = 4096  # bytes of a block that are fetched before it needs them
+FETCHED_ROW = 1024  # bytes of a row of such a block at most: CPUs fetch longer rows ahead by themselves
+FETCHED_AHEAD = 4096  # bytes of a block that are fetched before it needs them
 
 
 class Lines(Reductions):
@@ -36,7 +36,7 @@ class Lines(Reductions):
 
     def held_lines(self) -> list[str]:
         """The arrays of values that are kept between passes."""
-        return [f"{ops.computed(n.dtype)} {h}[{held_elements(self.nest)}];" for n, h in self.held.items()]
+        return [f"{ops.computing_type(n.dtype)} {h}[{held_elements(self.nest)}];" for n, h in self.held.items()]
 
     def of_pass(self, number: int) -> list[str]:
         """The lines of pass `number` for a cell of a unit; of a kernel by rows, for one element."""
@@ -66,7 +66,7 @@ class Lines(Reductions):
         lines = [*blocks, *places["unit"], *rows]
         if places["column"]:
             head = self.simd([], places["column"])
-            lines += [head, *loop(self.loop_head(self.nest.vector), places["column"])]
+            lines += [head, *braced(self.loop_head(self.nest.vector), places["column"])]
         if self.schedule.is_by_rows:
             lines += [*places["mid"], *places["inner"]]
         elif strips:
@@ -93,14 +93,14 @@ class Lines(Reductions):
         name = self.counts.name("v")
         self.strips |= dict.fromkeys(strip.shifts, (name, strip))
         inner.append(f"{self._in_strip(strip.value, unit)} = {self.names[strip.value, 'inner']};")
-        kind, over = ops.computed(strip.value.dtype), self._over_strip(inner, strip.before, strip.ahead)
+        kind, over = ops.computing_type(strip.value.dtype), self._over_strip(inner, strip.before, strip.ahead)
         if not strip.rows:
             return [f"{kind} {name}[{strip.width}];", *over]
         self._forget()
         self.top += [f"{kind} {name}[{(strip.rows + 1) * strip.width}];", f"long {name}_next = 0;"]
         row = AXES[self.nest.counted[0]]
         head = f"for (long ahead = {name}_next > {row} ? {name}_next : {row}; ahead <= {row} + {strip.rows}; ahead++)"
-        return [*loop(head, [f"const long {row} = ahead;", *unit, *over]), f"{name}_next = {row} + {strip.rows + 1};"]
+        return [*braced(head, [f"const long {row} = ahead;", *unit, *over]), f"{name}_next = {row} + {strip.rows + 1};"]
 
     def _is_known(self, n: Node, own: str) -> bool:
         """Has `n` a name where it is known to all loops of a unit?"""
@@ -117,7 +117,7 @@ class Lines(Reductions):
         if strip.rows:
             row, start = AXES[self.nest.counted[0]], f"{name}_{rows}"
             place = f"({row} + {rows}) % {strip.rows + 1} * {strip.width}"
-            line = f"{ops.computed(n.dtype)} *const {start} = {name} + {place};"
+            line = f"{ops.computing_type(n.dtype)} *const {start} = {name} + {place};"
             unit += [line] * (line not in unit)
             name = start
         terms = [AXES[self.nest.vector], f" - {self._strip_ends[0]}", f" + {strip.before + along}"]
@@ -133,7 +133,7 @@ class Lines(Reductions):
     def _over_strip(self, inner: list[str], before: int = 0, ahead: int = 0) -> list[str]:
         name, (first, last) = AXES[self.nest.vector], self._strip_ends
         begin, end = f"{first}{f' - {before}' * bool(before)}", f"{last}{f' + {ahead}' * bool(ahead)}"
-        return [self.simd([], inner), *loop(f"for (long {name} = {begin}; {name} < {end}; {name}++)", inner)]
+        return [self.simd([], inner), *braced(f"for (long {name} = {begin}; {name} < {end}; {name}++)", inner)]
 
     def _by_strips(self, lines: list[str]) -> list[str]:
         """A loop over the strips of a row, each of which runs `lines`."""
@@ -142,7 +142,7 @@ class Lines(Reductions):
             return lines
         end = f"strip + {length} < {last} ? strip + {length} : {last}"
         head = f"for (long strip = {first}; strip < {last}; strip += {length})"
-        return loop(head, [f"const long end = {end};", *lines])
+        return braced(head, [f"const long end = {end};", *lines])
 
     def _read_at(self, p: Pass, place: str) -> set[Node]:
         """What lines of a pass at `place` read."""
@@ -171,14 +171,14 @@ class Lines(Reductions):
         if is_scan(n):
             self.scan(n, places[own])
             return
-        if self.quick and n.op in ops.QUICK:
-            places[own].append(f"{FAR} |= eqf_far_{ops.suffix(n.dtype)}({self.value(n.args[0], own)});")
+        if self.quick and n.op in ops.QUICK_FUNCTIONS:
+            places[own].append(f"{FAR_FLAG} |= eqf_far_{ops.suffix(n.dtype)}({self.value(n.args[0], own)});")
         self.enter(n, own, places[own], *self.computed(n, own))
 
     def _keep_column(self, n: Node, number: int, column: list[str]) -> None:
         if n not in self.columns:
             name = self.counts.name("c")
-            declared = f"{ops.computed(n.dtype)} {name}[{self.nest.runs.block}];"
+            declared = f"{ops.computing_type(n.dtype)} {name}[{self.nest.runs.block}];"
             self._declared.setdefault(number, []).append(declared)
             self.columns[n] = f"{name}[{self.column()}]"
         column.append(f"{self.columns[n]} = {self.names[n, 'column']};")
@@ -200,7 +200,7 @@ class Lines(Reductions):
     def _loops(self, p: Pass, mid: list[str], inner: list[str], number: int) -> list[str]:
         lines = [*mid, *self._rows_ahead(p), *self._vector_loop(p, inner, number)]
         for d in reversed(self.nest.inside):
-            lines = loop(self.loop_head(d), lines)
+            lines = braced(self.loop_head(d), lines)
         return lines
 
     def _rows_ahead(self, p: Pass) -> list[str]:
@@ -215,9 +215,9 @@ class Lines(Reductions):
         for array, access, offset, leaf, writes in self._rows_of(p):
             size = leaf.dtype.itemsize
             width, step = nest.runs.block * size, nest.dims[nest.inside[-1]].step(access)
-            if leaf.type.nbytes >= FAR_BYTES and nest.runs.step(access) == 1 and width <= NARROW:
-                place = f"{self._index(nest.steps(access), offset, [])} + {step * (NEAR // width)}"
-                lines += loop(f"{head}{AHEAD // size})", [f"__builtin_prefetch(&{array}[{place}], {writes:d}, 2);"])
+            if leaf.type.nbytes >= FAR_BYTES and nest.runs.step(access) == 1 and width <= FETCHED_ROW:
+                place = f"{self._index(nest.steps(access), offset, [])} + {step * (FETCHED_AHEAD // width)}"
+                lines += braced(f"{head}{AHEAD // size})", [f"__builtin_prefetch(&{array}[{place}], {writes:d}, 2);"])
         return lines
 
     def _rows_of(self, p: Pass) -> Iterator[tuple[str, Access, int | str, Node, bool]]:

@@ -18,10 +18,10 @@ from eqfuse.ir.view_strides import strided
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
 
-SHORT = 16  # elements: a shorter dimension is no loop of vectors
+SHORT_DIMENSION = 16  # elements: a shorter dimension is no loop of vectors
 PERMUTED_STEPS = 4  # steps at most between elements of which vectors are loaded whole and permuted
-ROW = 8  # elements of rows that one turn of the vector loop computes, at most
-BLOCK = 64  # extents of a block that is read across the axis it lies along
+ROW_ELEMENTS = 8  # elements of rows that one turn of the vector loop computes, at most
+ACROSS_BLOCK = 64  # extents of a block that is read across the axis it lies along
 TILE = 512  # elements of a vector loop at most, where a unit runs it several times
 AXES = [*"ijklmnopq", *(f"axis{d}" for d in range(9, 64))]
 
@@ -132,7 +132,7 @@ class Nest:
 
     def reads_across(self, array: Access) -> bool:
         """Is an array read by blocks, across the axis that it lies along?"""
-        if len(self.inside) != 1 or self.reduced or self.dims[self.inside[0]].extent < SHORT:
+        if len(self.inside) != 1 or self.reduced or self.dims[self.inside[0]].extent < SHORT_DIMENSION:
             return False
         return abs(self.runs.step(array)) > 1 and abs(self.dims[self.inside[0]].step(array)) == 1
 
@@ -140,7 +140,7 @@ class Nest:
     def is_of_short_rows(self) -> bool:
         """Are the loops within a unit, but that of the vectors, over the few elements of rows?"""
         after = bool(self.inside) and not self.reduced and min(self.inside) > self.vector
-        return after and math.prod(self.dims[d].extent for d in self.inside) <= ROW
+        return after and math.prod(self.dims[d].extent for d in self.inside) <= ROW_ELEMENTS
 
     def steps(self, array: Access) -> tuple[int, ...]:
         """The stride of an array along each dimension."""
@@ -164,7 +164,7 @@ def nest_of(
         return Nest(_blocked(dims, {vector: width}), vector, inside)
     turned = _across(dims, vector, arrays)
     if turned is not None:
-        return Nest(_blocked(dims, {vector: BLOCK, turned: BLOCK}), vector, (turned,))
+        return Nest(_blocked(dims, {vector: ACROSS_BLOCK, turned: ACROSS_BLOCK}), vector, (turned,))
     if vector < len(dims) - 1:  # rows of a few elements: their elements are loops over vectors of rows
         return Nest(_blocked(dims, {vector: TILE}), vector, tuple(range(vector + 1, len(dims))))
     return Nest(dims, vector, ())
@@ -205,9 +205,9 @@ def _vector(dims: tuple[Dim, ...], arrays: Sequence[tuple[Access, int]]) -> int:
         steps = [(abs(dims[d].step(a)), size * _touched(dims, a)) for a, size in arrays]
         near = sum(size // step for step, size in steps if 1 <= step <= PERMUTED_STEPS)
         apart = 0 if whole else sum(size for a, size in arrays if abs(dims[d].step(a)) > 1)
-        return dims[d].extent >= SHORT, -apart, dims[d].reduced and not whole, near, d
+        return dims[d].extent >= SHORT_DIMENSION, -apart, dims[d].reduced and not whole, near, d
 
-    if all(dim.extent < SHORT for dim in dims):
+    if all(dim.extent < SHORT_DIMENSION for dim in dims):
         return len(dims) - 1
     return max(range(len(dims)), key=neighbours)
 
@@ -220,7 +220,7 @@ def _touched(dims: tuple[Dim, ...], a: Access) -> int:
 def _across(dims: tuple[Dim, ...], vector: int, arrays: Sequence[tuple[Access, int]]) -> int | None:
     """A long dimension along which an array lies that the vectors read across."""
     for a, _ in arrays:
-        along = [d for d, dim in enumerate(dims) if abs(dim.step(a)) == 1 and dim.extent >= SHORT]
+        along = [d for d, dim in enumerate(dims) if abs(dim.step(a)) == 1 and dim.extent >= SHORT_DIMENSION]
         if along and vector not in along and dims[vector].step(a):
             return along[-1]
     return None

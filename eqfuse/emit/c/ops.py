@@ -57,7 +57,7 @@ _ELEMENTARY = (  # of one float, functions of `vector_math`
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
-QUICK = ("sin", "cos", "tan")  # of which there is a function for arguments that are not far
+QUICK_FUNCTIONS = ("sin", "cos", "tan")  # of which there is a function for arguments that are not far
 # {f} is "f" for float and "" for double; {l} is "ll" for 64 bits; {s} ends names of functions; {T} is the computing
 # type, {U} an unsigned one
 _FLOAT = {name: f"eqf_{name}_{{s}}({{0}})" for name in _ELEMENTARY} | {
@@ -113,7 +113,7 @@ _BY_ONE = {
     "floor_divide": "eqf_quotient_{s}({0}, {1})", "remainder": "eqf_rest_{s}({0}, {1})",
     "fmod": "eqf_left_over_{s}({0}, {1})",
 }  # fmt: skip
-SUMS = 64  # sums of sums that wait to be added, one for each binary digit of their number
+SUMS_WAITING = 64  # sums of sums that wait to be added, one for each binary digit of their number
 SCANS = {"cumsum": "sum", "cumprod": "prod", "maximum": "max", "minimum": "min"}  # by operator, or ufunc
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", *PLACES)
 
@@ -146,19 +146,19 @@ def ctype(dtype: np.dtype) -> CType:
     return _TYPES.get(dtype) or _COPIED[dtype]
 
 
-def computed(dtype: np.dtype) -> str:
+def computing_type(dtype: np.dtype) -> str:
     """The C type of variables of `dtype`."""
     return ctype(dtype).computed
 
 
-def load(dtype: np.dtype, text: str) -> str:
+def value_read(dtype: np.dtype, text: str) -> str:
     """The value of an element of an array. A bool is true unless all its bits are 0."""
     if dtype.kind == "b":
         return f"{text} != 0"
     return f"eqf_load_{ctype(dtype).suffix}({text})" if dtype in _HALVES else text
 
 
-def store(dtype: np.dtype, text: str) -> str:
+def value_kept(dtype: np.dtype, text: str) -> str:
     """What an array keeps of a value."""
     return f"eqf_store_{ctype(dtype).suffix}({text})" if dtype in _HALVES else text
 
@@ -170,7 +170,7 @@ def is_half(dtype: np.dtype) -> bool:
 
 def rounded(dtype: np.dtype, text: str) -> str:
     """A value of `dtype` in its computing type, as exact as memory keeps it."""
-    return load(dtype, store(dtype, text)) if dtype in _HALVES else text
+    return value_read(dtype, value_kept(dtype, text)) if dtype in _HALVES else text
 
 
 def emits(op: str, dtypes: Sequence[np.dtype], result: np.dtype) -> bool:
@@ -212,7 +212,7 @@ def clamped(op: str, dtype: np.dtype, arguments: Sequence[str], bounds: Sequence
 
 def quick(op: str, text: str) -> str:
     """`text`, an expression of `op`, with its quick function if it has one."""
-    return text.replace(f"eqf_{op}_", f"eqf_{op}_quick_", 1) if op in QUICK else text
+    return text.replace(f"eqf_{op}_", f"eqf_{op}_quick_", 1) if op in QUICK_FUNCTIONS else text
 
 
 def is_prepared(op: str, dtype: np.dtype) -> bool:
@@ -306,12 +306,12 @@ def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
     return Reduction(kind.computed, _limit(source, op), step, op, quick=quick, nan=nan)
 
 
-def scan(n: Node) -> Reduction:
+def scanned_reduction(n: Node) -> Reduction:
     """The row of the reduction that the scan `n` runs. Nothing is added to its first element: its identity keeps the
     sign of a zero. UnsupportedOp where there is none."""
     source, name = n.args[0].dtype, n.op if n.op in SCANS else n.attr("ufunc")
     if name == "logaddexp":
-        kind, suffix = computed(n.dtype), "f64" if n.dtype == np.float64 else "f32"
+        kind, suffix = computing_type(n.dtype), "f64" if n.dtype == np.float64 else "f32"
         return Reduction(kind, _limit(source, "max"), f"eqf_logaddexp_{suffix}({{a}}, {{b}})", "")
     if name not in SCANS:
         raise UnsupportedOp(f"the c table (eqfuse/emit/c/ops.py) has no scan by {name!r}")

@@ -55,7 +55,8 @@ class Parameters:
         for name, dtype, is_read in arrays:
             stored = "const " * is_read + ops.ctype(dtype).stored
             if name in numbers:
-                lines.append((name, f"const {ops.computed(dtype)} {name}", ops.load(dtype, f"*({stored} *){{0}}")))
+                number = ops.value_read(dtype, f"*({stored} *){{0}}")
+                lines.append((name, f"const {ops.computing_type(dtype)} {name}", number))
             else:
                 apart = self.updated is None or not (name == self.leaf(self.updated) or name.startswith("w"))
                 lines.append((name, f"{stored} *{'restrict ' * apart}{name}", "{0}"))

@@ -21,8 +21,8 @@ SCANNING = frozenset(op.name for op in TABLE.values() if op.role is Role.SCAN)
 GATHERING = frozenset(op.name for op in TABLE.values() if op.role is Role.GATHER)
 LOADED = frozenset(op.name for op in TABLE.values() if not op.computes)
 
-CHEAP = (PriceClass.FREE, PriceClass.SIMPLE, PriceClass.LOGIC)
-FEW = 3  # cheap operators that are computed again sooner than kept
+CHEAP_CLASSES = (PriceClass.FREE, PriceClass.SIMPLE, PriceClass.LOGIC)
+CHEAP_OPERATORS = 3  # cheap operators that are computed again sooner than kept
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def is_scan(n: Node) -> bool:
 
 def scanned(n: Node) -> int:
     """The axis along which `n` scans, from the end. UnsupportedOp where that has one element, or `n` has no row."""
-    ops.scan(n)
+    ops.scanned_reduction(n)
     axis: int = n.attr("axis")
     if n.shape[axis] == 1:
         raise UnsupportedOp("a c kernel scans no axis of one element")
@@ -172,10 +172,10 @@ def _is_dear(n: Node, differs: Callable[[Node], bool]) -> bool:
         n = stack.pop()
         if n in seen or is_load(n) or is_reduction(n) or not differs(n):
             continue
-        if n.row.price not in CHEAP:
+        if n.row.price not in CHEAP_CLASSES:
             return True
         seen.add(n)
-        if len(seen) > FEW:
+        if len(seen) > CHEAP_OPERATORS:
             return True
         stack += n.args
     return False

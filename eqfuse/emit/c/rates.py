@@ -36,27 +36,27 @@ BY_OPERATOR = {  # of floats
     "hypot": 26, "erfc": 62, "logaddexp": 140, "nextafter": 8,
 }  # fmt: skip
 LONGER = 1.4  # times as many, of float64: its series are longer, and so are its divisions
-DEAR = ADDITIONS[PriceClass.DIVISION]  # and more, are functions
+DEAR_ADDITIONS = ADDITIONS[PriceClass.DIVISION]  # and more, are functions
 AS_LONG = frozenset(["asinh", "acosh", "hypot", "logaddexp", "nextafter", "power", "tan"])  # but of these
 DIVIDED = {1: 60, 2: 30, 4: 24, 8: 26}  # quotients and remainders of integers, by their bytes
 DIVIDED_BY_ONE = 14  # where the divisor is one number
 WIDENED = 1  # of an element that is made wider before it is reduced
-KEPT = 2  # of an element that joins a sum of its column, which is loaded and stored
-WAIT = 3  # of an element of a row that is reduced: one vector after another joins one sum
+SUM_KEPT = 2  # of an element that joins a sum of its column, which is loaded and stored
+SUM_WAIT = 3  # of an element of a row that is reduced: one vector after another joins one sum
 SOUGHT = 9  # more, where it is that of a row
 FOLDED, FOUND = 3e-9, 3e-8  # seconds to make one result of a vector of them, and to find its place
-PLACE = 3  # of a reduction that finds one: values are kept until it is known
+OF_PLACE = 3  # of a reduction that finds one: values are kept until it is known
 ONE_BY_ONE = 250  # what is computed one element after another
-GATHERED = 30  # of any dtype
-STEP = 60  # of a scan along a row, each of which waits for the one before
-LANES = 16  # in whose time a scan along a row takes one step of a dear operator
+OF_GATHER = 30  # of any dtype
+SCAN_STEP = 60  # of a scan along a row, each of which waits for the one before
+SCAN_LANES = 16  # in whose time a scan along a row takes one step of a dear operator
 COLUMN = 3  # of a scan of columns side by side
 MOVED = 1  # of an element of a strip, which is stored, or loaded
-APART = 2  # of an element that lies some steps from the next, for each step: vectors of all are loaded and permuted
+PERMUTED = 2  # of an element that lies some steps from the next, for each step: vectors of all are loaded and permuted
 REST = 16  # elements that take a turn more, of those that no vector and no half of one holds
-RUN = 2e-9  # seconds until a loop of vectors runs
+LOOP_BEGIN = 2e-9  # seconds until a loop of vectors runs
 CELL = 1e-8  # seconds until the loops of a cell run
-ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
+HALF_ROUNDING = 10  # of 16-bit floats, loaded, stored, and rounded after each operator
 VECTOR = 64  # bytes of a vector
 WAY = 128 << 10  # bytes from one line to the next that has the same place in a level-2 cache, of cores since 2017
 READ, WRITTEN = 2 / 3, 4 / 3  # of what a byte of a copy costs: before a line is written it is read, too
@@ -67,14 +67,14 @@ def additions(op: str, dtype: np.dtype, by_one: bool = False) -> tuple[float, st
     """What one element of `op` on `dtype` costs in additions, and the dtype of these. `by_one`: the second argument is
     one number for all elements."""
     name, gathers = dtype.name, row(op).role is Role.GATHER
-    own = PLACE if op in PLACES else GATHERED if gathers else BY_OPERATOR.get(op) if kind(dtype) == "f" else None
+    own = OF_PLACE if op in PLACES else OF_GATHER if gathers else BY_OPERATOR.get(op) if kind(dtype) == "f" else None
     if is_prepared(op, dtype):
         own = DIVIDED_BY_ONE if by_one else DIVIDED[dtype.itemsize]
     times: float = own or ADDITIONS.get(row(op).price, ONE_BY_ONE)
-    if name == "float64" and DEAR <= times < ONE_BY_ONE and op not in AS_LONG and not gathers:
+    if name == "float64" and DEAR_ADDITIONS <= times < ONE_BY_ONE and op not in AS_LONG and not gathers:
         times *= LONGER
     if dtype in (FLOAT16, BFLOAT16):
-        times, name = times + ROUNDING, "float32"
+        times, name = times + HALF_ROUNDING, "float32"
     base, share = PRICED_AS.get(name, (name, 1))
     return times * share, base
 
@@ -95,7 +95,7 @@ def work_of(
         between = math.prod([len(seams[d]) - 1 for d in (*nest.inside, nest.vector) if d in seams])
         seconds += nest.units * between * CELL * len(forms[0].passes)
     elif not nest.is_line:
-        seconds += total / max(1, nest.runs.block) * RUN * len(forms[0].passes)
+        seconds += total / max(1, nest.runs.block) * LOOP_BEGIN * len(forms[0].passes)
     return seconds, flops
 
 
@@ -148,7 +148,7 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
                 flops += round(turns * count)
                 times, base = additions(op, worked_on(n), not varying[args[-1]])
                 if op in REDUCING:
-                    times += WIDENED * _widens(n) + KEPT * nest.by_columns
+                    times += WIDENED * _widens(n) + SUM_KEPT * nest.by_columns
                     times += SOUGHT * (op in PLACES and not nest.by_columns)
                 if is_scan(n):
                     times = _of_scan(n, nest)
@@ -157,7 +157,7 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
                 seconds += turns * count * _apart(n, step, device) * threads
         if waits:
             _, base = additions("add", worked_on(waits[0]))
-            seconds = max(seconds, before + nest.elements * WAIT * threads / device.scalar_rate(base))
+            seconds = max(seconds, before + nest.elements * SUM_WAIT * threads / device.scalar_rate(base))
             seconds += sum([n.type.size * (FOUND if n.op in PLACES else FOLDED) for n in waits])
     return seconds, flops
 
@@ -165,7 +165,7 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
 def _apart(n: Node, step: int, device: Device) -> float:
     """Seconds to load an element of `n` where the next lies `step` elements on."""
     alone = device.element_seconds("transpose", {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64"))
-    return min(alone, APART * step * _addition(n.dtype, device)) if step <= PERMUTED_STEPS else alone
+    return min(alone, PERMUTED * step * _addition(n.dtype, device)) if step <= PERMUTED_STEPS else alone
 
 
 def worked_on(n: Node) -> np.dtype:
@@ -203,7 +203,7 @@ def _addition(dtype: np.dtype, device: Device) -> float:
 def _of_scan(n: Node, nest: Nest) -> float:
     """What a step costs in additions."""
     dear = BY_OPERATOR.get(n.attr("ufunc"), 0) if n.op == "accumulate" else 0
-    return COLUMN + dear if nest.by_columns else STEP + LANES * dear
+    return COLUMN + dear if nest.by_columns else SCAN_STEP + SCAN_LANES * dear
 
 
 def _times(nest: Nest, dims: frozenset[int], loaded: bool) -> int:

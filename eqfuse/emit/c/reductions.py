@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import FAR, MISSED, loop
+from eqfuse.emit.c.element import FAR_FLAG, MISSED, braced
 from eqfuse.emit.c.fission import fission
 from eqfuse.emit.c.loops import partial_dtype
 from eqfuse.emit.c.nest import AXES
@@ -46,7 +46,7 @@ class Reductions(Scans):
             if how.places:
                 self._reduce_place(n, value, inner)
                 continue
-            if ops.computed(n.args[0].dtype) != kind and how.clause in "+*":
+            if ops.computing_type(n.args[0].dtype) != kind and how.clause in "+*":
                 value = f"({kind}){value}"
             summed = f"{name}_run" if self._is_paired(how) else self.accumulated(name)
             step = how.step if self.nest.by_columns else how.quick or how.step
@@ -57,7 +57,7 @@ class Reductions(Scans):
 
     def _reduce_place(self, n: Node, value: str, inner: list[str]) -> None:
         """The same of a reduction that finds a place."""
-        lines, kind = self.places(n), ops.computed(n.dtype)
+        lines, kind = self.places(n), ops.computing_type(n.dtype)
         if self.nest.by_columns:
             (index,) = (AXES[d] for d in self.nest.inside)
             inner += lines.column_step(value, index, self.column())
@@ -88,7 +88,7 @@ class Reductions(Scans):
                 before.append(f"{kind} {name}[{self.nest.runs.block}];")
                 before.append(f"{self.loop_head(self.nest.vector, whole=True)} {accumulator} = {how.identity};")
             elif self._is_paired(how):
-                before.append(f"{kind} {name}_sums[{ops.SUMS}];")
+                before.append(f"{kind} {name}_sums[{ops.SUMS_WAITING}];")
                 after.append(f"{kind} {name} = eqf_total_{self.suffix(n)}({name}_sums, runs{number});")
             else:
                 before.append(f"{kind} {name} = {how.identity};")
@@ -142,21 +142,21 @@ class Reductions(Scans):
 
     def simd(self, reduced: list[tuple[str, str]], lines: list[str]) -> str:
         """What lets the loop over `lines` be one of vectors, with variables that are `reduced`, by operator."""
-        flags = [flag for flag in (MISSED, FAR) if any(line.lstrip().startswith(f"{flag} ") for line in lines)]
+        flags = [flag for flag in (MISSED, FAR_FLAG) if any(line.lstrip().startswith(f"{flag} ") for line in lines)]
         variables = [*reduced, *[("|", flag) for flag in flags]]
         return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in variables]])
 
     def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:
         head, steps = self.loop_head(self.nest.vector), self.steps.intersection(inner)
         if self.nest.by_columns or not (p.reductions or steps):
-            return [self.simd([], inner), *loop(head, inner)]
+            return [self.simd([], inner), *braced(head, inner)]
         rows = self._rows(p)
         names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
         names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]
         runs = [row for row in rows if self._is_run(row[1])]
         exit_condition = "" if p.outputs or p.held else self._early_end(rows)
         if not runs and not exit_condition and not steps:
-            return [self.simd(names, inner), *loop(head, inner)]
+            return [self.simd(names, inner), *braced(head, inner)]
         started, ended = self._runs(runs, number)
         run = self.run
         (first, last), name = self.cell_ends(self.nest.vector), AXES[self.nest.vector]
@@ -166,7 +166,7 @@ class Reductions(Scans):
         inside = self._turns(f"for (long {name} = run; {name} < end; {name}++)", inner, names, number)
         inside = [*self._fetched_ahead(number), *inside]
         going_on = f"run < {last}" + f" && !({exit_condition})" * bool(exit_condition)
-        return loop(f"for (long run = {first}; {going_on}; run += {run})",
+        return braced(f"for (long run = {first}; {going_on}; run += {run})",
                      [f"const long end = {end};", *started, *inside, *ended])  # fmt: skip
 
     def _fetched_ahead(self, number: int) -> list[str]:
@@ -182,7 +182,7 @@ class Reductions(Scans):
                 line = AHEAD // n.dtype.itemsize
                 text = "".join(self.element(n))
                 head = f"for (long {name} = run; {name} < end; {name} += {line})"
-                lines += loop(head, [f"__builtin_prefetch(&{text} + {block}, 0, 2);"])
+                lines += braced(head, [f"__builtin_prefetch(&{text} + {block}, 0, 2);"])
         return lines
 
     def _turns(self, head: str, inner: list[str], reduced: list[tuple[str, str]], number: int) -> list[str]:
@@ -196,7 +196,7 @@ class Reductions(Scans):
             words = set(re.findall(r"\w+", "\n".join(piece.lines)))
             variables = [each for each in reduced if each[1] in words]
             lines += [] if piece.is_scan else [self.simd(variables, piece.lines)]
-            lines += loop(head, piece.lines)
+            lines += braced(head, piece.lines)
         return lines
 
     def _early_end(self, rows: Sequence[tuple[Node, ops.Reduction, str, str]]) -> str:

@@ -26,7 +26,7 @@ class Scans(Elements):
 
     def scan(self, n: Node, lines: list[str]) -> None:
         """Adds a step of the scan `n` to the innermost loop."""
-        how, running = ops.scan(n), self.accumulated(self._name(n))
+        how, running = ops.scanned_reduction(n), self.accumulated(self._name(n))
         step = how.step.format(a=running, b=f"({how.kind}){self.value(n.args[0], 'inner')}")
         self.enter(n, "inner", lines, self.result(n, f"({running} = {self.as_stored(n, step)})"))
         self.steps.add(lines[-1])
@@ -35,7 +35,7 @@ class Scans(Elements):
         """The lines before the loops of a pass."""
         lines: list[str] = []
         for n in self.scans(p):
-            how, name = ops.scan(n), self._name(n)
+            how, name = ops.scanned_reduction(n), self._name(n)
             begun = f"{self.accumulated(name)} = {how.identity};"
             if self.nest.by_columns:
                 lines.append(f"{how.kind} {name}[{self.nest.runs.block}];")

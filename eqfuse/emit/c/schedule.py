@@ -19,7 +19,7 @@ from eqfuse.emit.c.cells import is_map
 from eqfuse.emit.c.forms import Form, forms_of
 from eqfuse.emit.c.loops import Loops, pushed, result_access, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
-from eqfuse.emit.c.ops import QUICK
+from eqfuse.emit.c.ops import QUICK_FUNCTIONS
 from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
 from eqfuse.emit.c.rates import bytes_of, joining_seconds, traffic_of, work_of
 from eqfuse.emit.c.splits import Split, of_scans, split_of
@@ -31,7 +31,7 @@ from eqfuse.ops.types import Shape, TensorType
 
 SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth waking another
 HANDED = 5e-6  # seconds until another thread is at work
-CHUNK = 2e-5  # seconds of one thread that a chunk of units takes about
+CHUNK_SECONDS = 2e-5  # seconds of one thread that a chunk of units takes about
 CHUNKS = 64  # of a kernel, at most
 
 
@@ -88,7 +88,7 @@ class LoopsSchedule(Loops, CompiledSchedule):
     @property
     def may_spread(self) -> bool:
         """May its results have gaps between their elements? What asks whether arrays lie apart takes them for whole."""
-        return not self.nest.reduced and not any(n.op in QUICK for n in self.body.nodes)
+        return not self.nest.reduced and not any(n.op in QUICK_FUNCTIONS for n in self.body.nodes)
 
     @property
     def is_by_rows(self) -> bool:
@@ -191,8 +191,8 @@ def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
 def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
     """How threads share the units so that they are done soonest. `compute`: seconds of one thread."""
     alone = overlapped(device.single.memory_seconds(traffic), compute)
-    turns = max(1, min(CHUNKS, int(alone / CHUNK)) // device.threads)
-    chunks = max(1, min(turns * device.threads, int(4 * alone / CHUNK), units))
+    turns = max(1, min(CHUNKS, int(alone / CHUNK_SECONDS)) // device.threads)
+    chunks = max(1, min(turns * device.threads, int(4 * alone / CHUNK_SECONDS), units))
     chunk = -(-units // chunks)
     chunk = -(-chunk // LINE) * LINE if is_line else chunk
     return _sooner(traffic, compute, compute * turns / chunks, chunk, units, device)
@@ -200,7 +200,7 @@ def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device
 
 def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, Any]:
     """How threads share few units, which take turns. `alone`: seconds of one thread for what they compute."""
-    chunk = max(1, int(units * CHUNK / max(alone, 1e-9) + 0.5))
+    chunk = max(1, int(units * CHUNK_SECONDS / max(alone, 1e-9) + 0.5))
     chunks = -(-units // chunk)
     turns = -(-chunks // device.threads) * device.threads / chunks
     return _sooner(traffic, alone, alone * turns / device.threads, chunk, units, device)

@@ -23,9 +23,9 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.cascade import Cascade, cascade_of
 from eqfuse.ops.types import Shape
 
-WIDE = 2048  # columns of a unit of few rows: memory is read line after line
-PARTS = 64  # of rows that are split among units, at most, where all of a row is near
-PART = 1 << 14  # elements of a part at least
+UNIT_COLUMNS = 2048  # columns of a unit of few rows: memory is read line after line
+ROW_PARTS = 64  # of rows that are split among units, at most, where all of a row is near
+ELEMENTS_OF_A_PART = 1 << 14  # elements of a part at least
 SHORT_PART = 1 << 10  # elements of a part at least, where it is one that stays near
 FEW_UNITS = 16  # fewer units than these are split, however many threads there are: sums do not depend on them
 
@@ -66,7 +66,7 @@ def _among_units(nest: Nest, reduced: Sequence[int]) -> Split:
     """Few long rows of one pass."""
     unsplit = nest
     if nest.by_columns:
-        nest = of_width(nest, WIDE)
+        nest = of_width(nest, UNIT_COLUMNS)
     outer = [i for i in reduced if i != nest.vector and nest.dims[i].extent >= FEW_UNITS]
     d = max(outer or reduced, key=lambda i: nest.dims[i].extent)  # loops of vectors stay long
     block = -(-nest.dims[d].extent // max(1, _parts(nest, d)))
@@ -99,7 +99,7 @@ def _near(nest: Nest, reduced: Sequence[int], forms: Sequence[Form], cascade: Ca
 
 def _parts(nest: Nest, d: int) -> int:
     """Into how many parts rows are split so that threads share them."""
-    return min(PARTS, nest.elements // (PART * nest.units), nest.dims[d].extent)
+    return min(ROW_PARTS, nest.elements // (ELEMENTS_OF_A_PART * nest.units), nest.dims[d].extent)
 
 
 def _in_blocks(nest: Nest, d: int, block: int) -> Nest:

@@ -24,13 +24,13 @@ from eqfuse.emit.c.rates import MOVED, additions
 from eqfuse.ir.graph import Node
 
 LENGTH = 512  # elements of a strip
-REACH = 64  # elements from the first place at which a value is needed to the last, at most
-ROWS = 8  # rows from the first one at which a value is needed to the last, at most
-KEPT = 128 << 10  # bytes of all strips, at most
-CHUNK = 64  # a chunk, in which the first rows are computed before others, has one row of as many at least
-MOST = 8  # strips of a kernel
-TRIED = 20_000  # operators that are looked at to find what is worth a strip, about
-WORTH = 0.8  # of the work without strips: what is left where they are used
+STRIP_REACH = 64  # elements from the first place at which a value is needed to the last, at most
+STRIP_ROWS = 8  # rows from the first one at which a value is needed to the last, at most
+STRIPS_BYTES = 128 << 10  # bytes of all strips, at most
+CHUNK_ROWS = 64  # a chunk, in which the first rows are computed before others, has one row of as many at least
+MOST_STRIPS = 8  # strips of a kernel
+OPERATORS_TRIED = 20_000  # operators that are looked at to find what is worth a strip, about
+WORTH_A_STRIP = 0.8  # of the work without strips: what is left where they are used
 
 
 class Shift(NamedTuple):
@@ -50,9 +50,9 @@ def with_strips(form: Form, nest: Nest) -> list[Form]:
     if not _may_have_strips(first, nest):
         return [form]
     whole, places = _Choice(first, nest, ()), _Places(first, nest)
-    groups = [near for rows in (0, ROWS) if (near := places.groups(rows))]
+    groups = [near for rows in (0, STRIP_ROWS) if (near := places.groups(rows))]
     best = min([_chosen(whole, near) for near in groups], key=lambda choice: choice.work, default=whole)
-    if best is whole or best.work > WORTH * whole.work:
+    if best is whole or best.work > WORTH_A_STRIP * whole.work:
         return [form]
     (only,) = form.passes
     nodes, taken = best.computed(form.body.outputs)
@@ -63,7 +63,7 @@ def with_strips(form: Form, nest: Nest) -> list[Form]:
 
 def _may_have_strips(form: Form, nest: Nest) -> bool:
     """Is it a loop over independent elements of rows, or of one row, that reads an array at several places?"""
-    long_map = not nest.inside and not nest.reduced and len(_ends(form, nest, nest.vector)) >= REACH
+    long_map = not nest.inside and not nest.reduced and len(_ends(form, nest, nest.vector)) >= STRIP_REACH
     several = len({read.leaf for read in form.arrays.values()}) < len(form.arrays)
     return long_map and several and not any(is_reduction(n) or is_scan(n) or is_gather(n) for n in form.body.nodes)
 
@@ -71,9 +71,9 @@ def _may_have_strips(form: Form, nest: Nest) -> bool:
 def _chosen(whole: _Choice, groups: Sequence[_Group]) -> _Choice:
     """`whole` with those of `groups` that save work."""
     best = whole
-    for group in groups[: 1 + TRIED // len(whole.form.body.nodes)]:
+    for group in groups[: 1 + OPERATORS_TRIED // len(whole.form.body.nodes)]:
         more = replace(best, groups=(*best.groups, group))
-        if len(best.groups) < MOST and more.work < best.work:
+        if len(best.groups) < MOST_STRIPS and more.work < best.work:
             best = more.without_idle()
     return best
 
@@ -140,7 +140,7 @@ class _Places:
         steps, counted, rest = self._nest.steps(read.access), _rows_of(self._nest), read.access.offset
         rows = along = None
         if counted is not None and (step := steps[counted]):
-            near = min(REACH, abs(step) // 2)  # places a little before the first element of a row are of that row
+            near = min(STRIP_REACH, abs(step) // 2)  # places a little before the first element of a row are of that row
             rows = (rest + (near if step > 0 else -near)) // step
             rest -= rows * step
         if steps[self._nest.vector]:
@@ -190,7 +190,7 @@ def _near(placed: Sequence[tuple[Shift, Node]], rows: int) -> list[list[tuple[Sh
 
 def _in_reach(places: Sequence[Shift], rows: int) -> bool:
     spans = [max(each) - min(each) for each in zip(*[(s.rows or 0, s.along or 0) for s in places], strict=True)]
-    return spans[0] <= rows and spans[1] <= REACH
+    return spans[0] <= rows and spans[1] <= STRIP_REACH
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ class _Choice:
     def work(self) -> float:
         """What an element costs in additions; infinite where the strips take too much memory, or would be made of
         what no array has."""
-        if self._kept_bytes > KEPT or not all(self._is_inside(strip) for strip in self.strips):
+        if self._kept_bytes > STRIPS_BYTES or not all(self._is_inside(strip) for strip in self.strips):
             return math.inf
         cost = self._work(*self.computed(self.form.body.outputs))
         return cost + sum((self._work(s.nodes, s.taken) + MOVED) * s.turns for s in self.strips)
@@ -282,6 +282,6 @@ class _Choice:
         extent = len(_ends(self.form, self.nest, self.nest.vector))
         length = extent if by_rows else min(LENGTH, extent)
         counted = _rows_of(self.nest)
-        chunk = 1 if counted is None else -(-len(_ends(self.form, self.nest, counted)) // CHUNK)
+        chunk = 1 if counted is None else -(-len(_ends(self.form, self.nest, counted)) // CHUNK_ROWS)
         turns = (length + ahead + before) / length * (chunk + rows) / chunk
         return Strip(value, (*nodes, value), taken, shifts, length, before, ahead, rows, turns)

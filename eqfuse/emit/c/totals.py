@@ -58,7 +58,7 @@ def totals_schedule(body: Graph, device: Device) -> Schedule:
     )  # fmt: skip
 
 
-def write(schedule: TotalsSchedule, name: str, rounds: bool) -> Text:
+def totals_text(schedule: TotalsSchedule, name: str, rounds: bool) -> Text:
     places = _Places(schedule)
     stages = {
         "rows": (functions_of(schedule.rows, f"{name}_rows", rounds), places.of_rows),

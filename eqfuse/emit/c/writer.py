@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import FAR, MISSED, indented, loop
+from eqfuse.emit.c.element import FAR_FLAG, MISSED, braced, indented
 from eqfuse.emit.c.joining import Joining
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.nest import AXES
@@ -20,8 +20,8 @@ from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.c.table import Counts
 
-WIDTH = 100  # of lists
-CHUNK = "void *const *arrays, long long chunk"  # the parameters of a function that runs one
+LIST_WIDTH = 100  # of lists
+CHUNK_PARAMETERS = "void *const *arrays, long long chunk"  # the parameters of a function that runs one
 RELEASED = 5e-6  # seconds from which a kernel lets other threads of Python work
 
 
@@ -46,7 +46,7 @@ class Functions:
     misses: bool
 
 
-def write(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
+def loops_text(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
     functions = functions_of(schedule, name, rounds)
     run = [line.format(arrays="arrays") for line in functions.run]
     text = called(name, functions.parameters, run, schedule.seconds, functions.misses)
@@ -59,12 +59,12 @@ def functions_of(schedule: LoopsSchedule, name: str, rounds: bool) -> Functions:
     kernel = writer.kernel()
     joining = Joining(schedule, rounds, parameters).lines() if schedule.split is not None else []
     source, lines = "", writer.chunk(kernel)
-    if any(n.op in ops.QUICK for n in schedule.body.nodes):
+    if any(n.op in ops.QUICK_FUNCTIONS for n in schedule.body.nodes):
         quick = Writer(schedule, rounds, parameters, quick=True)
-        inside = [f"int {FAR} = 0;", *quick.chunk(quick.kernel()), f"return {FAR};"]
-        source = definition(f"static int {name}_quick({CHUNK})", inside)
+        inside = [f"int {FAR_FLAG} = 0;", *quick.chunk(quick.kernel()), f"return {FAR_FLAG};"]
+        source = definition(f"static int {name}_quick({CHUNK_PARAMETERS})", inside)
         lines = [f"if ({_apart(parameters)} && !{name}_quick(arrays, chunk)) return;", *lines]
-    source += definition(f"static void {name}_chunk({CHUNK})", lines)
+    source += definition(f"static void {name}_chunk({CHUNK_PARAMETERS})", lines)
     if joining:
         fetched = used(parameters.fetched(), joining)
         source += definition(f"static void {name}_joined(void *const *arrays)", [*fetched, *joining])
@@ -104,7 +104,7 @@ def on_lines(texts: Sequence[object]) -> str:
     """`texts` with commas between, on as many lines as they need."""
     lines = [""]
     for text in texts:
-        if len(lines[-1]) + len(str(text)) > WIDTH:
+        if len(lines[-1]) + len(str(text)) > LIST_WIDTH:
             lines.append("")
         lines[-1] += f"{text}, "
     return "\n        ".join(line.rstrip() for line in lines).removesuffix(",")
@@ -132,7 +132,7 @@ def definition(head: str, lines: Sequence[str]) -> str:
 
 class Writer:
     """Writes one kernel, pass after pass. `top`: what comes before the loop over units. `quick`: by functions that do
-    not hold where `FAR` is true at the end."""
+    not hold where `FAR_FLAG` is true at the end."""
 
     LINES = Lines
 
@@ -169,7 +169,7 @@ class Writer:
         if self.nest.counted and self.schedule.chunks == self.schedule.units > 1:
             lines = [f"const long {unit} = chunk;", *lines]  # gcc 12 makes no vectors inside of a loop of one turn
         elif self.nest.counted:
-            lines = loop(f"for (long {unit} = {first}; {unit} < {last}; {unit}++)", lines)
+            lines = braced(f"for (long {unit} = {first}; {unit} < {last}; {unit}++)", lines)
         return [*self.top, *lines]
 
     def _pass(self, number: int) -> list[str]:
@@ -206,7 +206,7 @@ class Writer:
         for d in reversed(self._looped):
             name = AXES[d]
             head = f"for (long {name}_cell = 0; {name}_cell < {len(self.schedule.seams[d]) - 1}; {name}_cell++)"
-            lines = loop(head, [*self._clipped(d), *lines])
+            lines = braced(head, [*self._clipped(d), *lines])
         return lines if self._looped else ["{", *indented(lines), "}"]
 
     def _by_rows(self, blocks: Sequence[list[str]]) -> list[str]:
@@ -223,7 +223,7 @@ class Writer:
                 block = [f"const long *cell = cells[{cell}];", *block]
             lines += ["{", *indented(block), "}"]
         vectors = [] if self.schedule.has_conflicts else [self.main.simd([], lines)]
-        return [*vectors, *loop(self.main.loop_head(self.nest.vector), lines)]
+        return [*vectors, *braced(self.main.loop_head(self.nest.vector), lines)]
 
     def _clipped(self, d: int) -> list[str]:
         """The lines that find which indices of a unit lie in a cell."""
@@ -241,7 +241,7 @@ class Writer:
         for number, block in enumerate(blocks):
             head = f"case {number}:"
             lines += [f"{head} {{", *indented([*block, "break;"]), "}"]
-        return loop("switch (cell[0])", lines)
+        return braced("switch (cell[0])", lines)
 
     def tables(self) -> list[str]:
         """Where cells begin, and what differs from one to the next."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqfuse.emit.cuda.back_to_back_parts import BackToBackParts, on_cores, on_tensor_cores
+from eqfuse.emit.cuda.back_to_back_parts import BackToBackParts, parts_on_cores, parts_on_tensor_cores
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.back_to_back import BackToBackSchedule
@@ -19,10 +19,10 @@ from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neigh
 from eqfuse.ir.graph import Node
 
 AtHand = dict[Node, tuple[str, str]]  # what a value is called, and its text where that is not yet at hand
-INFINITY = "__int_as_float(0x7f800000)"
+CUDA_INFINITY = "__int_as_float(0x7f800000)"
 
 
-def emit(schedule: BackToBackSchedule, parameters: Parameters) -> list[str]:
+def back_to_back_lines(schedule: BackToBackSchedule, parameters: Parameters) -> list[str]:
     """The inside of the function."""
     return _Writer(parameters, schedule).write()
 
@@ -34,7 +34,9 @@ class _Writer:
         self.product, self.tiles = schedule.first.product, schedule.tiles
         self.q, self.k, self.v = self.first.left(), self.first.right(), self.second.right()
         transposed = {"q": self.q.fast != "k", "k": self.k.fast == "k", "v": self.v.fast == "k"}
-        self.parts: BackToBackParts = on_tensor_cores(schedule, transposed) if schedule.tensor else on_cores(schedule)
+        self.parts: BackToBackParts = (
+            parts_on_tensor_cores(schedule, transposed) if schedule.tensor else parts_on_cores(schedule)
+        )
         self.elements = Sums(parameters, {schedule.first.node: "sum"})
 
     def write(self) -> list[str]:
@@ -142,7 +144,7 @@ class _Writer:
         return [
             f"float top[{high}], total[{high}] = {{}};",
             "#pragma unroll",
-            f"for (int a = 0; a < {high}; a++) top[a] = -{INFINITY};",
+            f"for (int a = 0; a < {high}; a++) top[a] = -{CUDA_INFINITY};",
         ]
 
     def _between(self) -> list[str]:
@@ -156,7 +158,7 @@ class _Writer:
         else:
             assert rows.scores is not None and rows.shift is not None and rows.terms is not None
             lines.append("float best = top[a];")
-            kept = [(f"{parts.one} = {{}};", rows.scores, f"-{INFINITY}")]
+            kept = [(f"{parts.one} = {{}};", rows.scores, f"-{CUDA_INFINITY}")]
             lines += self._each({first: ("sum", rounded)}, kept, f"best = eqf_max<float>(best, {parts.one});")
             at_hand: AtHand = {rows.scores: ("score", parts.one), rows.shift: ("shift", "")}
             wanted = [("total[a] += {};", rows.terms, "0.0f"), (f"{parts.one} = {{}};", rows.weights, "0.0f")]
@@ -208,7 +210,8 @@ class _Writer:
         return [
             across.strip(),
             *e.inner,
-            f"const float shift = {after} == -{INFINITY} ? 0.0f : {after};  // nothing is left of a row of -infinity",
+            f"const float shift = {after} == -{CUDA_INFINITY} ? 0.0f : {after};"
+            "  // nothing is left of a row of -infinity",
             f"const float rescale = {rows.function}f({distance});",
             "top[a] = best;",
             "total[a] *= rescale;",

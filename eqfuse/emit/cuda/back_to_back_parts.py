@@ -40,7 +40,7 @@ class BackToBackParts:
     result: Multiply
 
 
-def on_tensor_cores(schedule: BackToBackSchedule, transposed: Transposed) -> BackToBackParts:
+def parts_on_tensor_cores(schedule: BackToBackSchedule, transposed: Transposed) -> BackToBackParts:
     """Each warp has 16 rows, whose fragments it holds. What a lane has of the first product is laid out as its part of
     the left operand of the second."""
     kept, t, (deep, wide) = schedule.second.operands[0], schedule.tiles, schedule.on_chip
@@ -107,7 +107,7 @@ def _multiplied(kind: str, extent: int, transposed: str, place: str, sums: str, 
     ]
 
 
-def on_cores(schedule: BackToBackSchedule) -> BackToBackParts:
+def parts_on_cores(schedule: BackToBackSchedule) -> BackToBackParts:
     """Sixteen threads share `high` rows: each has columns side by side of the first product, which pass through shared
     memory, and groups of four columns of the second."""
     t, (deep, wide) = schedule.tiles, schedule.on_chip
@@ -173,5 +173,5 @@ def _tiles(name: str, kind: str, size: tuple[int, int], memory: str) -> str:
 def _pair(n: Node, fragment: str, first: int) -> str:
     """Two neighbours of a fragment in one register."""
     word = n.dtype.name.removeprefix("float16") or "half"
-    low, high = (f"(unsigned)__{word}_as_ushort({ops.store(n.dtype, f'{fragment}[{first + i}]')})" for i in (0, 1))
+    low, high = (f"(unsigned)__{word}_as_ushort({ops.value_kept(n.dtype, f'{fragment}[{first + i}]')})" for i in (0, 1))
     return f"{low} | {high} << 16"

@@ -22,7 +22,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.elementwise import UFUNCS
 
 # {0}, {1}: arguments; {all}: every argument; {out}: what is written into; attributes by their names in the row.
-CALLS = {
+CUPY_CALLS = {
     "where": "cupy.where({all})", "cast": "{0}.astype('{dtype}')", "bitcast": "{0}.view('{dtype}')",
     "real": "{0}.real", "imag": "{0}.imag", "complex": "complex_array({0}, {1})",
     "transpose": "cupy.transpose({0}, {axes})", "reshape": "cupy.reshape({0}, {shape})",
@@ -87,7 +87,7 @@ def emit_calls(body: Graph, schedule: CallsSchedule, in_place: bool = False) -> 
             out = places[n].pop(0) if places[n] else None
             arguments = [names[a] for a in n.args]
             names[n] = out or f"t{len(lines)}"
-            if row(n.op).role is Role.UPDATE and n not in schedule.host:
+            if n.row.role is Role.UPDATE and n not in schedule.host:
                 begun = f"{out}[...] = {arguments[0]}" if out else f"{names[n]} = {arguments[0]}.copy()"
                 lines += [begun] * (not in_place) + _updates(n, arguments, names[n])
             elif out and n in schedule.placed:
@@ -103,7 +103,7 @@ def _updates(n: Node, arguments: list[str], out: str) -> list[str]:
     """The lines that write what the update `n` changes into `out`, which holds the array."""
     _, *values = arguments
     if n.op == "scatter":
-        return [_filled(CALLS[n.op], n, arguments, out)]
+        return [_filled(CUPY_CALLS[n.op], n, arguments, out)]
     return [f"{_cut(out, ranges) or f'{out}[...]'} = {v}" for ranges, v in zip(n.attr("slices"), values, strict=True)]
 
 
@@ -138,7 +138,7 @@ def _call(n: Node, arguments: list[str], host: bool) -> str:
     template = ON_HOST if host else _template(n)
     if template is None:
         raise UnsupportedOp(f"the cuda target has no library call for {n.op}: add its row to eqfuse/emit/cuda/calls.py")
-    called = row(n.op).role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN)
+    called = n.row.role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN)
     if called and template != ON_HOST:  # few of CuPy's know bfloat16
         small = [a.dtype == BFLOAT16 for a in n.args]
         arguments = [f"{a}.astype('float32')" if s else a for a, s in zip(arguments, small, strict=True)]
@@ -148,11 +148,11 @@ def _call(n: Node, arguments: list[str], host: bool) -> str:
 
 def _template(n: Node) -> str | None:
     """The call of `n` on the device."""
-    return f"{UFUNC_NAMES[n.op]}({{all}})" if n.op in UFUNCS else CALLS.get(n.op)
+    return f"{UFUNC_NAMES[n.op]}({{all}})" if n.op in UFUNCS else CUPY_CALLS.get(n.op)
 
 
 def _filled(template: str, n: Node, arguments: list[str], out: str) -> str:
-    attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+    attrs = dict(zip(n.row.attrs, n.attrs, strict=True))
     values = ", ".join(map(repr, n.attrs))
     return template.format(*arguments, all=", ".join(arguments), out=out, op=n.op, values=values, **attrs)
 

@@ -10,14 +10,14 @@ array; with `_`, the first of several neighbours.
 from __future__ import annotations
 
 from eqfuse.emit.cuda.element import Parameters
-from eqfuse.emit.cuda.multiply import Multiply, on_cores, on_tensor_cores
+from eqfuse.emit.cuda.multiply import Multiply, multiply_on_cores, multiply_on_tensor_cores
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
 from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours
 from eqfuse.ir.graph import Graph
 
 
-def emit(schedule: ProductSchedule, parameters: Parameters) -> list[str]:
+def product_lines(schedule: ProductSchedule, parameters: Parameters) -> list[str]:
     """The inside of the function."""
     return _Writer(parameters.body, parameters, schedule).write()
 
@@ -67,8 +67,8 @@ class _Writer:
 
     def _multiply(self, transposed: tuple[bool, bool]) -> Multiply:
         if self.tensor:
-            return on_tensor_cores(self.tile, self.schedule.operands[0].dtype, transposed)
-        return on_cores(self.tile, self.node.dtype, group_of(self.node, self.tensor))
+            return multiply_on_tensor_cores(self.tile, self.schedule.operands[0].dtype, transposed)
+        return multiply_on_cores(self.tile, self.node.dtype, group_of(self.node, self.tensor))
 
     def _where(self, down: int, across: int) -> list[str]:
         """The entry of the batch, and the first row and column of this block's tile."""

@@ -18,7 +18,7 @@ from eqfuse.emit.cuda.neighbours import neighbouring
 from eqfuse.emit.cuda.pieces import first_choice, pieces_at
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.index_map import Place
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.row import Rounding
@@ -28,9 +28,9 @@ Index = tuple[str, ...]
 Recursion = Generator["Recursion", Any, Any]  # yields the steps that it needs the result of
 
 BEYOND = 1 << 27  # how far past the last element an index may run: a turn of the whole grid, a tile, a row's threads
-NAME = re.compile(r"\b[a-z]\w*(?:\[v\])?")  # of a variable
-LONG = 60  # characters of index arithmetic that are not written twice
-LONGEST = 4_000  # characters of index arithmetic, written out, that are searched for neighbours
+VARIABLE_NAME = re.compile(r"\b[a-z]\w*(?:\[v\])?")  # of a variable
+LONG_INDEX = 60  # characters of index arithmetic that are not written twice
+LONGEST_INDEX = 4_000  # characters of index arithmetic, written out, that are searched for neighbours
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Parameters:
         for i, literal in enumerate(self.constants):
             dtype = literal.array.dtype
             array = f"const {ops.stored(dtype)}* __restrict__ k{i}"
-            texts.append(f"{ops.computed(dtype)} k{i}" if literal.array.size == 1 else array)
+            texts.append(f"{ops.computing_type(dtype)} k{i}" if literal.array.size == 1 else array)
         return texts + [f"{ops.stored(n.dtype)}* __restrict__ w{i}" for i, n in enumerate(self.body.outputs)]
 
     def constant_argument(self, literal: Literal) -> np.generic | np.ndarray:
@@ -82,7 +82,7 @@ class Parameters:
         array = literal.array
         if array.size != 1:
             return array
-        return (array.astype(np.float32) if ops.computed(array.dtype) == "float" else array).reshape(())[()]
+        return (array.astype(np.float32) if ops.computing_type(array.dtype) == "float" else array).reshape(())[()]
 
 
 def _padding(n: Node) -> int:
@@ -167,16 +167,16 @@ class Elements:
 
     def stored(self, n: Node, index: Index) -> str:
         """`n[index]` as an array keeps it: what is only stored is rounded once, and what is copied not at all."""
-        while (variable := self._variable(n, index)) is None and row(n.op).role is Role.VIEW:
+        while (variable := self._variable(n, index)) is None and n.row.role is Role.VIEW:
             n, index = n.args[0], self._source(n, index)
         if variable is None and (array := self.parameters.pointer(n)) is not None:
             return self._element(array, self.indices.join(index, n.shape))
-        if variable is None and ops.computed(n.dtype) != ops.stored(n.dtype) and row(n.op).role is Role.ELEMENTWISE:
+        if variable is None and ops.computing_type(n.dtype) != ops.stored(n.dtype) and n.row.role is Role.ELEMENTWISE:
             values = [self.value(a, aligned(index, a.shape)) for a in n.args]
             if n.op == "cast":
                 return ops.stored_cast(n.args[0].dtype, n.dtype, values[0])
-            return ops.store(n.dtype, self.expression(n, values))
-        return ops.store(n.dtype, variable or self.value(n, index))
+            return ops.value_kept(n.dtype, self.expression(n, values))
+        return ops.value_kept(n.dtype, variable or self.value(n, index))
 
     def _variable(self, n: Node, index: Index) -> str | None:
         return self.outer_memo.get((n, index)) or self.inner_memo.get((n, index)) or self.earlier(n, index)
@@ -195,7 +195,7 @@ class Elements:
         """A new variable for `n[index]`, in the outermost place where `text` is known."""
         varies = self.changes.search(text) is not None
         name = self.new_name(varies)
-        self.define(ops.computed(n.dtype), name, text, varies)
+        self.define(ops.computing_type(n.dtype), name, text, varies)
         (self.inner_memo if varies else self.outer_memo)[n, index] = name
         return name
 
@@ -217,8 +217,8 @@ class Elements:
         array = self.parameters.pointer(n)
         if array is not None:
             element = self._element(array, self.indices.join(index, n.shape))
-            return self.name(n, index, ops.load(n.dtype, element))
-        role = row(n.op).role
+            return self.name(n, index, ops.value_read(n.dtype, element))
+        role = n.row.role
         if role is Role.ELEMENTWISE:
             values = []
             for a in n.args:
@@ -226,7 +226,7 @@ class Elements:
             return self.name(n, index, self._applied(n, values))
         if role is Role.VIEW:
             return (yield self._value(n.args[0], self._source(n, index)))
-        if row(n.op).pieces is not None:
+        if n.row.pieces is not None:
             return (yield self._piece(n, index))
         if role is Role.GATHER:
             value = yield self._value(n.args[0], (yield self._gathered(n, index)))
@@ -244,7 +244,7 @@ class Elements:
 
     def rounded(self, n: Node, text: str) -> str:
         """`text`, a value of `n`, as exact as the program has it."""
-        exact = row(n.op).rounding is Rounding.NEVER
+        exact = n.row.rounding is Rounding.NEVER
         return ops.rounded(n.dtype, text) if self.parameters.rounds and not exact else text
 
     def _element(self, array: str, flat: str) -> str:
@@ -263,9 +263,9 @@ class Elements:
         names = {name: text for text, name in self.shortened.items()}
         names |= {"i": self.flat} if self.flat != "i" else {}
         whole, before = flat, ""
-        while whole != before and len(whole) < LONGEST:
-            whole, before = re.sub(NAME, lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
-        if len(whole) >= LONGEST or not neighbouring(whole, self.fast, self.vector_width):
+        while whole != before and len(whole) < LONGEST_INDEX:
+            whole, before = re.sub(VARIABLE_NAME, lambda m: f"({names[m[0]]})" if m[0] in names else m[0], whole), whole
+        if len(whole) >= LONGEST_INDEX or not neighbouring(whole, self.fast, self.vector_width):
             return None
         return "i_" if flat == "i" else re.sub(rf"\b{self.fast}\b", f"{self.fast}_", whole)
 
@@ -303,7 +303,7 @@ class Elements:
 
     def _behind(self, n: Node, index: Index) -> tuple[Node, Index]:
         """What the views that end in `n` look at, and where it has the element `index` of `n`."""
-        while row(n.op).role is Role.VIEW:
+        while n.row.role is Role.VIEW:
             n, index = n.args[0], self._source(n, index)
         return n, index
 
@@ -322,7 +322,7 @@ class Elements:
         """A variable for `n[index]`, which each of the branches (condition, lines, value) computes."""
         varies = any(self.changes.search(" ".join((condition, *lines, value))) for condition, lines, value in branches)
         name = self.new_name(varies)
-        text = self.declared(ops.computed(n.dtype), name, varies)
+        text = self.declared(ops.computing_type(n.dtype), name, varies)
         for i, (condition, lines, value) in enumerate(branches):
             test = f"if ({condition}) " if condition else ""
             text.append(f"{'} else ' if i else ''}{test}{{")
@@ -335,7 +335,7 @@ class Elements:
         """Where in its argument `take` or `take_along_axis` finds its element `index`."""
         source, indices = n.args
         axis = source.type.rank + n.attr("axis")
-        whole = row(n.op).by_element
+        whole = n.row.by_element
         end = axis + (1 if whole else indices.type.rank)
         place = yield self._value(indices, index if whole else index[axis:end])
         integer = self.parameters.integer
@@ -343,7 +343,7 @@ class Elements:
 
     def _short(self, text: str) -> str:
         """`text`, index arithmetic, or a variable that holds it: what is split into axes is written once for each."""
-        if len(text) <= LONG:
+        if len(text) <= LONG_INDEX:
             return text
         varies = self.changes.search(text) is not None
         name = self.shortened.setdefault(text, self.new_name(varies))

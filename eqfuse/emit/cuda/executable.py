@@ -31,7 +31,7 @@ from eqfuse.plan.buffers import layout
 from eqfuse.plan.in_place import updates
 from eqfuse.plan.plan import Plan, value_names
 
-KEPT_BYTES = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
+GPU_ARENA_KEPT = 64 << 20  # an arena up to this size stays with its program, with the arrays in it ready
 TIMED, MOST_TIMES = 5e-4, 10  # seconds of a kernel that are timed at once, and how often at most it runs in them
 
 Workspaces = list[list[Any]]  # of each kernel
@@ -211,7 +211,7 @@ class CudaExecutable(Executable):
 
         if self._has_graphs:
             return Graphs(gpu, bound())
-        if self._layout.nbytes <= KEPT_BYTES:
+        if self._layout.nbytes <= GPU_ARENA_KEPT:
             return bound().call
         return lambda *arguments: bound().call(*arguments)
 

@@ -17,11 +17,11 @@ from eqfuse.emit.cuda.launches import BoundLaunches
 from eqfuse.emit.cuda.loops import CudaLoop
 from eqfuse.errors import EqfuseError
 from eqfuse.machine.gpu import Gpu
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.plan.plan import Plan
 
-KEPT = 16  # graphs of one program on one stream
+GRAPHS_KEPT = 16  # graphs of one program on one stream
 # library calls, beside elementwise ones and views, that neither wait for the device nor copy from the host
 CAPTURED = {"where", "cast", "bitcast", "real", "imag", "matmul", "sum", "prod", "max", "min", "any", "all"} | {*UFUNCS}
 ADVICE = "leave out graphs=True"
@@ -40,7 +40,7 @@ def refuse_capture(plan: Plan, functions: Sequence[Emitted | None]) -> None:
             for n in k.body.operators:
                 if n in hosts:
                     raise EqfuseError(f"{n.op} (kernel {i}) runs on the host, which no CUDA graph does: {ADVICE}")
-                if n.op not in CAPTURED and row(n.op).role is not Role.VIEW:
+                if n.op not in CAPTURED and n.row.role is not Role.VIEW:
                     raise EqfuseError(
                         f"{n.op} (kernel {i}) is a call of CuPy's that may wait for the device or copy from the host, "
                         f"which no CUDA graph does: {ADVICE}"
@@ -85,7 +85,7 @@ class Graphs:
         """A new graph for arrays at these addresses. Where there are too many, those that changed most are copied from
         now on."""
         graphs, own = self._graphs, self._own
-        if len(graphs) >= KEPT:
+        if len(graphs) >= GRAPHS_KEPT:
             still = [i for i in range(len(arrays)) if i not in own]
             counts = [len(set(column)) for column in zip(*graphs, strict=True)]
             moved = [i for i, count in zip(still, counts, strict=True) if count == max(counts)]

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.cuda import back_to_back, contract, map, ops, row, side_by_side, transposed
+from eqfuse.emit.cuda import ops
+from eqfuse.emit.cuda.back_to_back import back_to_back_lines
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
+from eqfuse.emit.cuda.contract import product_lines
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.loops import CudaLoop
+from eqfuse.emit.cuda.map import map_lines
 from eqfuse.emit.cuda.prelude import PRELUDE
+from eqfuse.emit.cuda.row import rows_lines
 from eqfuse.emit.cuda.scheduling.back_to_back import BackToBackSchedule
 from eqfuse.emit.cuda.scheduling.calls import CallsSchedule
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
@@ -26,6 +30,8 @@ from eqfuse.emit.cuda.scheduling.map import MapSchedule, TilesSchedule
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.emit.cuda.scheduling.side_by_side import SideBySideSchedule
+from eqfuse.emit.cuda.side_by_side import side_by_side_lines
+from eqfuse.emit.cuda.transposed import tiles_lines
 from eqfuse.emit.executable import function_name
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
@@ -82,17 +88,17 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
         case CallsSchedule():
             return emit_calls(body, schedule)
         case MapSchedule():
-            lines = map.emit(schedule, parameters)
+            lines = map_lines(schedule, parameters)
         case SideBySideSchedule():
-            functions, lines = side_by_side.emit(schedule, parameters, name)
+            functions, lines = side_by_side_lines(schedule, parameters, name)
         case TilesSchedule():
-            lines = transposed.emit(schedule, parameters)
+            lines = tiles_lines(schedule, parameters)
         case RowsSchedule():
-            lines = row.emit(schedule, parameters)
+            lines = rows_lines(schedule, parameters)
         case BackToBackSchedule():
-            lines = back_to_back.emit(schedule, parameters)
+            lines = back_to_back_lines(schedule, parameters)
         case ProductSchedule():
-            lines = contract.emit(schedule, parameters)
+            lines = product_lines(schedule, parameters)
         case _ if not schedule.calls:
             return CudaKernel(name, "", schedule)
         case _:

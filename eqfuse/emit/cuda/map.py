@@ -18,7 +18,7 @@ class _MapElements(Elements):
     changes = re.compile(r"\b(i|v|row|col|t\d+)\b")
 
 
-def emit(
+def map_lines(
     schedule: MapSchedule, parameters: Parameters, block: str = "blockIdx.x", blocks: str = "gridDim.x"
 ) -> list[str]:
     """The inside of the function, for the thread of `block`, one of so many `blocks`."""

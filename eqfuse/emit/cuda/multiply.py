@@ -33,9 +33,9 @@ class Multiply:
     sums: str
 
 
-def on_cores(tile: Tile, dtype: np.dtype, group: int) -> Multiply:
+def multiply_on_cores(tile: Tile, dtype: np.dtype, group: int) -> Multiply:
     """Each thread multiplies a column of `a` by a row of `b`, both in registers, term by term."""
-    kind = ops.computed(dtype)
+    kind = ops.computing_type(dtype)
     rows, columns = tile.part
     across, down = tile.columns // columns, tile.rows // rows
     vector = f"Vec<{kind}, {group}>"
@@ -69,7 +69,7 @@ def on_cores(tile: Tile, dtype: np.dtype, group: int) -> Multiply:
     )  # fmt: skip
 
 
-def on_tensor_cores(tile: Tile, dtype: np.dtype, transposed: tuple[bool, bool]) -> Multiply:
+def multiply_on_tensor_cores(tile: Tile, dtype: np.dtype, transposed: tuple[bool, bool]) -> Multiply:
     """Each warp multiplies fragments of 16 x 16 by 16 x 8 by `mma.m16n8k16`, whose layouts PTX defines: a lane holds
     the sums of rows lane / 4 and 8 further, columns 2 (lane % 4) and the next. `ldmatrix` takes four 8 x 8 matrices
     from either way round."""

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import ml_dtypes
 import numpy as np
 
+from eqfuse.dtypes import BFLOAT16
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops import row
 from eqfuse.ops.reductions import PLACES
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _STORED: dict[np.dtype, str] = {
     np.dtype(np.bool_): "bool", np.dtype(np.int8): "signed char", np.dtype(np.uint8): "unsigned char",
     np.dtype(np.int16): "short", np.dtype(np.uint16): "unsigned short", np.dtype(np.int32): "int",
@@ -125,16 +124,16 @@ def stored(dtype: np.dtype) -> str:
         raise UnsupportedOp(f"the cuda target has no {dtype.name}; cast to one of {names}") from None
 
 
-def computed(dtype: np.dtype) -> str:
+def computing_type(dtype: np.dtype) -> str:
     """The C type in which values of `dtype` are computed."""
     return "float" if dtype in _SMALL else stored(dtype)
 
 
-def load(dtype: np.dtype, text: str) -> str:
+def value_read(dtype: np.dtype, text: str) -> str:
     return f"__{_SMALL[dtype]}2float({text})" if dtype in _SMALL else text
 
 
-def store(dtype: np.dtype, text: str) -> str:
+def value_kept(dtype: np.dtype, text: str) -> str:
     return f"__float2{_SMALL[dtype]}_rn({text})" if dtype in _SMALL else text
 
 
@@ -142,7 +141,7 @@ def rounded(dtype: np.dtype, text: str) -> str:
     """A value of `dtype` in its computing type, as exact as memory keeps it."""
     if dtype == BFLOAT16:
         return f"eqf_bfloat16({text})"
-    return load(dtype, store(dtype, text))
+    return value_read(dtype, value_kept(dtype, text))
 
 
 
@@ -160,7 +159,7 @@ def expression(op: str, dtypes: list[np.dtype], arguments: list[str]) -> str:
     template, dtype = _template(op, dtypes), dtypes[row(op).values_from]
     if template is None:
         raise UnsupportedOp(f"the cuda table (eqfuse/emit/cuda/ops.py) has no row {op!r} for {dtype.name}")
-    kind = computed(dtype)
+    kind = computing_type(dtype)
     U, C = _carriers(dtype)
     return template.format(*arguments, s="" if kind == "double" else "f", T=kind, U=U, C=C)
 
@@ -185,22 +184,22 @@ def _carriers(dtype: np.dtype) -> tuple[str, str]:
 def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     if target in _SMALL:
         if source == np.float64:
-            return load(target, stored_cast(source, target, text))
+            return value_read(target, stored_cast(source, target, text))
         return rounded(target, f"(float){text}")
     if target.kind == "c" and source.kind != "c":
-        return f"{computed(target)}(({'float' if target == np.complex64 else 'double'}){text})"
+        return f"{computing_type(target)}(({'float' if target == np.complex64 else 'double'}){text})"
     if target.kind == "b":
         return f"(bool){text}" if source.kind == "c" else f"{text} != 0"
     if target.kind in "iu" and (source.kind == "f" or source in _SMALL):
-        return f"eqf_to<{computed(target)}, {_carriers(target)[1]}>({text})"
-    return f"({computed(target)}){text}"
+        return f"eqf_to<{computing_type(target)}, {_carriers(target)[1]}>({text})"
+    return f"({computing_type(target)}){text}"
 
 
 def stored_cast(source: np.dtype, target: np.dtype, text: str) -> str:
     """A cast as memory keeps it."""
     if target in _SMALL and source == np.float64:
         return f"__double2{_SMALL[target]}({text})"
-    return store(target, f"(float){text}" if target in _SMALL else cast(source, target, text))
+    return value_kept(target, f"(float){text}" if target in _SMALL else cast(source, target, text))
 
 
 ORDERED = ("max", "min", *PLACES)
@@ -213,8 +212,8 @@ REDUCTIONS = ("sum", "prod", "any", "all", *ORDERED)
 
 def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
     """The row of a reduction over values of `source`; it accumulates in `result`'s computing type."""
-    T = computed(result)
-    begun = "{value}" if computed(source) == T else f"({T}){{value}}"
+    T = computing_type(result)
+    begun = "{value}" if computing_type(source) == T else f"({T}){{value}}"
     if op == "sum":
         return Reduction(T, f"({T})0", expression("add", [result, result], ["{a}", "{b}"]), begun)
     if op == "prod":
@@ -230,10 +229,10 @@ def reduction(op: str, source: np.dtype, result: np.dtype) -> Reduction:
     return Reduction(T, _worst(op, source), step)
 
 
-def scan(n: Node) -> Reduction:
+def scanned_reduction(n: Node) -> Reduction:
     """The row of the reduction that the scan `n` runs. UnsupportedOp where there is none."""
     name = {"cumsum": "add", "cumprod": "multiply"}.get(n.op) or n.attr("ufunc")
-    source, T = n.args[0].dtype, computed(n.dtype)
+    source, T = n.args[0].dtype, computing_type(n.dtype)
     if source.kind == "b" and name in _LOGIC:
         return Reduction(T, _LOGIC[name], expression(name, [source, source], ["{a}", "{b}"]))
     if name == "logaddexp":
@@ -247,7 +246,7 @@ def scan(n: Node) -> Reduction:
 
 def _worst(op: str, dtype: np.dtype) -> str:
     """The value of `dtype` that none is below (`op` "max") or above ("min")."""
-    T = computed(dtype)
+    T = computing_type(dtype)
     if dtype in _SMALL or dtype.kind == "f":
         return f"{'-' if op == 'max' else ''}({T})__int_as_float(0x7f800000)"
     if dtype.kind == "b":
@@ -260,7 +259,7 @@ def _worst(op: str, dtype: np.dtype) -> str:
 
 def _place(op: str, dtype: np.dtype) -> Reduction:
     """Where the largest or smallest value lies: the first NaN, or the first of the best."""
-    value = computed(dtype) if dtype.itemsize >= 4 or dtype in _SMALL else "int"  # lanes pass on no smaller ones
+    value = computing_type(dtype) if dtype.itemsize >= 4 or dtype in _SMALL else "int"  # lanes pass on no smaller ones
     worst = f"eqf_best<{value}>{{({value})({_worst(PLACES[op], dtype)}), 0x7fffffffffffffffLL}}"
     begun = f"eqf_best<{value}>{{{{({value}){{value}}, {{place}}}}}}"
     return Reduction(f"eqf_best<{value}>", worst, f"eqf_first_{PLACES[op]}({{a}}, {{b}})", begun, "{a}.at")

@@ -26,7 +26,7 @@ from eqfuse.ir.graph import Graph, Node
 SHARED = 32 << 10  # bytes through which threads join what they have of rows side by side, at most
 
 
-def emit(schedule: RowsSchedule, parameters: Parameters) -> list[str]:
+def rows_lines(schedule: RowsSchedule, parameters: Parameters) -> list[str]:
     """The inside of the function."""
     return _Writer(parameters.body, parameters, schedule).write()
 
@@ -81,7 +81,7 @@ class _Writer:
         passes.append(self._writing_pass())
         segments = [line for p in passes for line in (*p.before, *(self._loops(p) if p.inner else ()), *p.after)]
         items = max(1, self.schedule.items)
-        held = [f"{ops.computed(n.dtype)} {name}[{items}];" for (n, _), name in self.elements.held.items()]
+        held = [f"{ops.computing_type(n.dtype)} {name}[{items}];" for (n, _), name in self.elements.held.items()]
         return [*self._places(), *held, *self.elements.arrays.values(), *segments]
 
     def _places(self) -> list[str]:

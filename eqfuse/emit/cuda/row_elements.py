@@ -7,12 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from eqfuse.dtypes import BFLOAT16
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
 from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 
 class RowElements(Elements):
@@ -93,7 +94,7 @@ class RowElements(Elements):
         self.outer_memo = {key: name for key, name in self.outer_memo.items() if key[0] not in below}
 
     def earlier(self, n: Node, index: Index) -> str | None:
-        if row(n.op).role is Role.REDUCTION:
+        if n.row.role is Role.REDUCTION:
             name, reduced_index = self.results[n]
             if reduced_index != index:
                 raise UnsupportedOp(f"the cuda target cannot read {n.op} of another row")
@@ -106,17 +107,17 @@ class RowElements(Elements):
             lines.append(f"h{len(self.held) - 1}[{self.place}] = {name};")
         name = f"t{self.count}"
         self.count += 1
-        self.inner.append(f"{ops.computed(n.dtype)} {name} = {self.held[n, index]}[{self.place}];")
+        self.inner.append(f"{ops.computing_type(n.dtype)} {name} = {self.held[n, index]}[{self.place}];")
         self.inner_memo[n, index] = name
         return name
 
     def expression(self, n: Node, values: list[str]) -> str:
         """A row is divided by one number by way of its reciprocal, which takes a third of the instructions."""
-        divides = n.op == "divide" and ops.computed(n.dtype) == "float"
+        divides = n.op == "divide" and ops.computing_type(n.dtype) == "float"
         if not divides or self.changes.search(values[1]) or not self.changes.search(values[0]):
             return super().expression(n, values)
         if values[1] not in self.reciprocals:
             self.reciprocals[values[1]] = self.new_name(False)
             self.define("const float", self.reciprocals[values[1]], f"1.0f / {values[1]}", False)
-        quotient = "eqf_quotient" if n.dtype != ops.BFLOAT16 else "eqf_short_quotient"
+        quotient = "eqf_quotient" if n.dtype != BFLOAT16 else "eqf_short_quotient"
         return f"{quotient}({values[0]}, {values[1]}, {self.reciprocals[values[1]]})"

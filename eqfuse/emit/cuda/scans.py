@@ -55,12 +55,12 @@ class Scans:
         """What stands where the row has ended."""
         if self.schedule.whole:
             return []
-        items = self.schedule.items
-        return ["#pragma unroll", f"for (int k = 0; k < {items}; k++) {self.names[n]}[k] = {ops.scan(n).identity};"]
+        items, identity = self.schedule.items, ops.scanned_reduction(n).identity
+        return ["#pragma unroll", f"for (int k = 0; k < {items}; k++) {self.names[n]}[k] = {identity};"]
 
     def step(self, n: Node, value: str) -> str:
         """Adds an element to those of its thread before it, as far as they lie side by side."""
-        how, name, place = ops.scan(n), self.names[n], self.elements.place
+        how, name, place = ops.scanned_reduction(n), self.names[n], self.elements.place
         value = how.begun.format(value=value)
         if self.by_columns:
             first, earlier = "k", f"{name}[{place} - {self.width}]"
@@ -75,7 +75,7 @@ class Scans:
         scan = self._columns if self.by_columns else self._warp if self.rows.layout == "warp" else self._block
         all_lines = []
         for n in scans:
-            lines = scan(n, ops.scan(n))
+            lines = scan(n, ops.scanned_reduction(n))
             lines += ["__syncthreads();"] * (scan != self._warp and (more or n is not scans[-1]))
             all_lines += ["{", *(f"    {line}" for line in lines), "}"]
         return all_lines

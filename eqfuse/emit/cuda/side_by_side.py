@@ -10,13 +10,13 @@ from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.scheduling.side_by_side import SideBySideSchedule
 
 
-def emit(schedule: SideBySideSchedule, parameters: Parameters, name: str) -> tuple[str, list[str]]:
+def side_by_side_lines(schedule: SideBySideSchedule, parameters: Parameters, name: str) -> tuple[str, list[str]]:
     """The functions of the parts, and the inside of the kernel `name`."""
     functions, lines = [], []
     firsts = schedule.firsts
     for i, (part, first) in enumerate(zip(schedule.parts, firsts, strict=True)):
         own = Parameters(part.body, parameters.rounds)
-        inside = map.emit(part.schedule, own, "block", str(part.schedule.grid[0]))
+        inside = map.map_lines(part.schedule, own, "block", str(part.schedule.grid[0]))
         declared = ", ".join(["unsigned block", *own.declarations()])
         text = "".join(f"    {line}\n" for line in inside)
         functions.append(f"static __device__ void {name}_{i}({declared}) {{\n{text}}}\n")

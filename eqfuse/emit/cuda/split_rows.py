@@ -17,7 +17,7 @@ from eqfuse.emit.cuda.scheduling.row import RowsSchedule
 from eqfuse.ir.graph import Node, topological
 from eqfuse.kinds.cascade import Cascade
 
-AT_ONCE = 64  # bytes of parts that a thread reads before it joins the first, at most; twice if it has held values
+BYTES_READ_FIRST = 64  # of parts, before a thread joins the first, at most; twice if it has held values
 
 
 class SplitRows:
@@ -71,7 +71,7 @@ class SplitRows:
             steps += ["{", *(f"    {line}" for line in (*share_lines, step)), "}"] if share_lines else [step]
         size = sum([self.elements.rows * max(4, r.dtype.itemsize) for r in reads])
         lines += [
-            f"#pragma unroll {max(1, min(4, AT_ONCE * (1 + bool(self.schedule.held)) // size))}",
+            f"#pragma unroll {max(1, min(4, BYTES_READ_FIRST * (1 + bool(self.schedule.held)) // size))}",
             f"for (int j = lane; j < {self.schedule.splits}; j += {self.schedule.rows.stride}) {{",
             *(f"    const {self._kind(n)} {name} = eqf_fetch({self._place(n, '(size_t)j')});"
               for n, name in reads.items()),
@@ -101,7 +101,7 @@ class SplitRows:
             if number is None:
                 text = ops.expression(n.op, [a.dtype for a in n.args], [names[a] for a in n.args])
                 number = f"u{len(lines)}"
-                lines.append(f"const {ops.computed(n.dtype)} {number} = {text};")
+                lines.append(f"const {ops.computing_type(n.dtype)} {number} = {text};")
             names[n] = number
         return lines, names[root]
 
@@ -109,7 +109,7 @@ class SplitRows:
         """The number of elements of a row in a part."""
         part, splits = self.schedule.per_split, self.schedule.splits
         last = self.schedule.rows.columns - part * (splits - 1)
-        return f"({ops.computed(cascade.count.dtype)})({split} < {splits - 1} ? {part} : {last})"
+        return f"({ops.computing_type(cascade.count.dtype)})({split} < {splits - 1} ? {part} : {last})"
 
     def _part(self, n: Node) -> str:
         return f"p{self.numbers[n]}"

@@ -62,7 +62,7 @@ def epilogue(e: Sums, result: Matrix, multiply: Multiply, width: int, limits: di
     outputs, group, integer = e.parameters.body.outputs, multiply.group, e.parameters.integer
     e.start(result, width)
     stores = [e.stored(o, result.index) for o in outputs]
-    e.inner.insert(0, f"const {ops.computed(result.node.dtype)} sum = {e.rounded(result.node, sums)};")
+    e.inner.insert(0, f"const {ops.computing_type(result.node.dtype)} sum = {e.rounded(result.node, sums)};")
     types = [f"Vec<{ops.stored(o.dtype)}, {width}>" for o in outputs]
     if width == 1:
         inside = of_neighbours(e, result, 1, [f"w{j}[i] = {text};" for j, text in enumerate(stores)], True)

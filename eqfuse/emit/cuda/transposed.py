@@ -28,7 +28,7 @@ class _TileElements(Elements):
 
     def keep(self, n: Node, index: Index, place: str) -> None:
         self.kept[n, index] = place
-        self.name(n, index, ops.load(n.dtype, place))
+        self.name(n, index, ops.value_read(n.dtype, place))
 
     def stored(self, n: Node, index: Index) -> str:
         return self.kept.get((n, index)) or super().stored(n, index)
@@ -44,7 +44,7 @@ class _Result:
     first: str
 
 
-def emit(schedule: TilesSchedule, parameters: Parameters) -> list[str]:
+def tiles_lines(schedule: TilesSchedule, parameters: Parameters) -> list[str]:
     """The inside of the function."""
     shape, axis, integer, side = parameters.body.outputs[0].shape, schedule.axis, parameters.integer, schedule.side
     down, across = -(-shape[axis] // side), -(-shape[-1] // side)

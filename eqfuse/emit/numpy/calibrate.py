@@ -36,17 +36,17 @@ from eqfuse.machine.thread_limit import thread_count
 from eqfuse.ops import TABLE, Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.row import PriceClass
-from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.special import SPECIAL_UFUNCS
 
 REAL = ("float32", "float64", "float16", "bfloat16", "int64")  # dtypes of products: a complex one is four of its parts
 DTYPES = (*REAL, "complex64", "complex128")
 TURNED = 512  # rows and columns of the array that is transposed
-ATTEMPTS = 2  # at a quick measurement, where the machine is busy
+MEASUREMENTS = 2  # at a quick measurement, where the machine is busy
 AGAIN = 3600.0  # seconds after which what was measured on a busy machine is measured again
 VALUES = 4  # to be raised where what a figure means changes: profiles kept before are measured again
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
-COMPLEX = 2048  # the same of complex numbers, whose functions take up to a hundred times as long
-DEPTH = 8  # terms of a sum of a short product
+COMPLEX_ELEMENTS = 2048  # the same of complex numbers, whose functions take up to a hundred times as long
+FEW_TERMS = 8  # terms of a sum of a short product
 
 # Operators without a call of their own: the one they are priced as.
 SAME_AS = {
@@ -60,7 +60,7 @@ _MEASURED_CALLS = ("cumsum", "sort", "argsort", "searchsorted")
 # for each element: levels of the 1,024, or 128, of its row, or places to look at
 _STEPS = dict.fromkeys(("sort", "argsort", "stable_sort", "searchsorted"), 10) | {"short_sort": 7}
 _USUAL = {op: usual.cpu_ns for op, usual in USUAL_BY_OPERATOR.items()}
-_IN_PROPORTION = dict.fromkeys(SPECIAL, "erf") | {
+_IN_PROPORTION = dict.fromkeys(SPECIAL_UFUNCS, "erf") | {
     name: "sort" if _USUAL[name] >= _USUAL["sort"] else "add"
     for name, op in TABLE.items()
     if op.role is Role.LIBRARY and name not in SAME_AS and name not in _MEASURED_CALLS
@@ -130,7 +130,7 @@ def _estimated(path: Path, replace: bool) -> Device:
 
 def _measured(quick: bool) -> tuple[Device, str | None]:
     """A measurement, and what says that the machine was busy: a quick one is repeated if it was."""
-    for _ in range(ATTEMPTS if quick else 1):
+    for _ in range(MEASUREMENTS if quick else 1):
         watch = Watch(partial(look_together, thread_count()))
         measured = measure(quick, watch.look)
         if watch.trouble is None:
@@ -302,7 +302,7 @@ def _call(op: str, dtype: np.dtype) -> Callable[[], Any]:
 
 def _count(dtype: np.dtype) -> int:
     """Elements of `_values`."""
-    return COMPLEX if dtype.kind == "c" else ELEMENTS
+    return COMPLEX_ELEMENTS if dtype.kind == "c" else ELEMENTS
 
 
 @cache
@@ -333,7 +333,7 @@ def _dotted(dtype: np.dtype, stop_after: float) -> float:
 
 def _short_product(dtype: np.dtype, stop_after: float) -> float:
     """Seconds for each pair of numbers that a product of a few columns multiplies and adds, on one thread."""
-    rows, right = np.ones((1024, DEPTH), dtype), np.ones((DEPTH, LANES // dtype.itemsize), dtype)
+    rows, right = np.ones((1024, FEW_TERMS), dtype), np.ones((FEW_TERMS, LANES // dtype.itemsize), dtype)
     with threadpool_limits(1, "blas"):
         took = seconds_of(partial(np.matmul, rows, right, out=rows @ right), stop_after)
     return took / rows.size / right.shape[1]

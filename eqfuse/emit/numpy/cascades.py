@@ -14,10 +14,10 @@ from eqfuse.emit.numpy.ops import JOINS
 from eqfuse.ir.graph import Graph, Node, const, input_node, node, substitute
 from eqfuse.ir.views import computes
 from eqfuse.kinds.cascade import Cascade, cascade_of
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
-SHORTEST = 8  # a part has an eighth of the elements that a tile has room for, at least
+SHORTEST_PART = 8  # a part has an eighth of the elements that a tile has room for, at least
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def in_parts(body: Graph, most: int) -> Parts | None:
         return None
     extent, shape = reductions[0].args[0].shape[-1], reductions[0].shape
     length = _length(extent, most)
-    roles = {row(n.op).role for n in body.computations}
+    roles = {n.row.role for n in body.computations}
     if not length or roles != {Role.REDUCTION, Role.ELEMENTWISE} or any(o.shape != shape for o in body.outputs):
         return None
     cascade = cascade_of(body)
@@ -56,7 +56,7 @@ def of_whole_rows(body: Graph) -> Parts | None:
         for a in n.args:
             readers[a].append(n)
     for n in reversed(body.computations):
-        small = n.shape == shape and row(n.op).role in (Role.ELEMENTWISE, Role.GATHER)
+        small = n.shape == shape and n.row.role in (Role.ELEMENTWISE, Role.GATHER)
         if small and all(a.shape == shape or not computes(a) for a in n.args) and later.issuperset(readers[n]):
             later.add(n)
     if not later:
@@ -71,7 +71,7 @@ def of_whole_rows(body: Graph) -> Parts | None:
 def _length(extent: int, most: int) -> int:
     """The longest part of a row, as long as the others; 0 where there is none that is long enough."""
     longest = next((length for length in range(min(most, extent // 2), 0, -1) if extent % length == 0), 0)
-    return longest if longest * SHORTEST >= most else 0
+    return longest if longest * SHORTEST_PART >= most else 0
 
 
 def _parts(body: Graph, reductions: Sequence[Node], cascade: Cascade, length: int) -> Parts:

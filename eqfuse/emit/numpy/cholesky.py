@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.emit.numpy.inverses import inv_triangular
 from eqfuse.ops.linalg import lower_half
 
-BLOCK = 64  # rows: the order up to which the formula is as quick
+FACTOR_ROWS = 64  # rows: the order up to which the formula is as quick
 
 
 def cholesky_change(factor: np.ndarray, change: np.ndarray, out: np.ndarray) -> None:
@@ -28,12 +28,12 @@ def cholesky_change(factor: np.ndarray, change: np.ndarray, out: np.ndarray) -> 
 def cholesky_cotangent(factor: np.ndarray, cotangent: np.ndarray, out: np.ndarray) -> None:
     """In the lower triangle, `parts` become what the blocks of the matrix get, if it is read there alone."""
     order = factor.shape[-1]
-    if order <= BLOCK:
+    if order <= FACTOR_ROWS:
         out[...] = _of_block(factor, _inverse(factor), cotangent)
         return
     parts, turned = np.tril(cotangent), factor.conj()
-    for start in reversed(range(0, order, BLOCK)):
-        before, block, after = slice(0, start), slice(start, start + BLOCK), slice(start + BLOCK, order)
+    for start in reversed(range(0, order, FACTOR_ROWS)):
+        before, block, after = slice(0, start), slice(start, start + FACTOR_ROWS), slice(start + FACTOR_ROWS, order)
         corner, own, below = factor[..., block, block], parts[..., block, block], parts[..., after, block]
         inverse = _inverse(corner)
         below[...] = below @ inverse.conj()

@@ -20,7 +20,7 @@ from eqfuse.emit.numpy.spans import Spans
 from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 
 Reads = Mapping[Node, tuple[Node, ...]]
@@ -89,7 +89,7 @@ def pieces_in_place(
         whole = names[n] if n in names else placed[n][2]
         for k, a in enumerate(n.args):
             cut = n not in spans.pieces or a.type.extent(n.attr("axis")) > 1
-            anywhere = a.op == "concat" or (row(a.op).role is Role.ELEMENTWISE and a.op not in (*ONE_RUN, "erf"))
+            anywhere = a.op == "concat" or (a.row.role is Role.ELEMENTWISE and a.op not in (*ONE_RUN, "erf"))
             if a in reads and a not in concats.rows and a not in names and times[a] == 1 and cut and anywhere:
                 placed[a] = n, k, f"{whole}_{k}"
     return placed

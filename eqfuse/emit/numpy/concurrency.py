@@ -20,9 +20,10 @@ from eqfuse.cost.device import Levels
 from eqfuse.cost.profiles import DEVICES
 
 DISPATCHED = 0.01  # seconds, at least, in which work is handed to threads: the first times take twice as long
-LASTS, CALLS = 16384, 30  # elements of an exponential that takes some ten microseconds, and such calls in a row
+# elements of an exponential that takes some ten microseconds, and such calls in a row
+LASTS, CALLS_IN_A_ROW = 16384, 30
 MOST_LOCKED = 3.0  # calls, on average over kernels of long calls; of short ones alone threads wait up to ten
-SHORTEST = 256  # elements of an addition that takes about as long as its call
+SHORT_ADDITION = 256  # elements of an addition that takes about as long as its call
 
 
 class Caches(NamedTuple):
@@ -87,7 +88,7 @@ def lasting_of(threads: int) -> float:
     they could."""
     with ThreadPoolExecutor(threads) as pool:
         _everywhere(pool, int, range(threads))
-        for size in (SHORTEST << k for k in range(1, 9)):
+        for size in (SHORT_ADDITION << k for k in range(1, 9)):
             alone, together = _additions(pool, threads, size)
             if threads * alone / together >= (1 + threads) / 2:
                 return max(alone, 2e-6)
@@ -100,7 +101,7 @@ def lock_of(threads: int, call: float) -> float:
     arrays = [np.zeros((2, LASTS), np.float32) for _ in range(threads)]
 
     def round_of_calls(pair: np.ndarray) -> None:
-        for _ in range(CALLS):
+        for _ in range(CALLS_IN_A_ROW):
             np.exp(pair[0], pair[1])
 
     with ThreadPoolExecutor(threads) as pool:
@@ -112,7 +113,7 @@ def lock_of(threads: int, call: float) -> float:
             middle = time.perf_counter()
             _everywhere(pool, round_of_calls, arrays)
             longer.append((time.perf_counter() - middle) - (middle - begin))
-    return min(max(1 + median(longer) / CALLS / call, 1.0), MOST_LOCKED)
+    return min(max(1 + median(longer) / CALLS_IN_A_ROW / call, 1.0), MOST_LOCKED)
 
 
 def wake_of(threads: int, dispatch: float, naps: int) -> float:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.special
 
-CHUNK = 1 << 14  # elements: BUFFERS of this size stay in a core's cache
-BUFFERS = 3  # float64 arrays of CHUNK elements that the passes use
+ERF_CHUNK = 1 << 14  # elements: BUFFERS of this size stay in a core's cache
+ERF_BUFFERS = 3  # float64 arrays of CHUNK elements that the passes use
 _TOP = [np.array(c) for c in (
     2.123732201653183437883853912353515625e-06, 2.8619795921258628368377685546875e-04,
     3.6580483429133892059326171875e-03,
@@ -27,18 +27,18 @@ _MINUS_FAR = -_FAR
 def buffer_bytes(size: int) -> int:
     """What `erf` allocates for `size` elements."""
     casting = min(np.getbufsize(), size)
-    return 8 * (BUFFERS * min(CHUNK, size) + casting) if size >= CHUNK // 4 else 0
+    return 8 * (ERF_BUFFERS * min(ERF_CHUNK, size) + casting) if size >= ERF_CHUNK // 4 else 0
 
 
 def erf(x: np.ndarray, out: np.ndarray) -> None:
     """erf(x) into `out`, which may be `x` itself."""
-    if x.dtype != np.float32 or x.size < CHUNK // 4 or not (x.flags.c_contiguous and out.flags.c_contiguous):
+    if x.dtype != np.float32 or x.size < ERF_CHUNK // 4 or not (x.flags.c_contiguous and out.flags.c_contiguous):
         scipy.special.erf(x, out)
         return
     flat, result = x.reshape(-1), out.reshape(-1)
-    buffers = np.empty((BUFFERS, min(CHUNK, flat.size)))
-    for start in range(0, flat.size, CHUNK):
-        piece = flat[start : start + CHUNK]
+    buffers = np.empty((ERF_BUFFERS, min(ERF_CHUNK, flat.size)))
+    for start in range(0, flat.size, ERF_CHUNK):
+        piece = flat[start : start + ERF_CHUNK]
         wide, squared, sums = buffers[:, : piece.size]
         np.minimum(piece, _FAR, out=wide)
         np.maximum(wide, _MINUS_FAR, out=wide)
@@ -47,7 +47,7 @@ def erf(x: np.ndarray, out: np.ndarray) -> None:
         np.multiply(wide, sums, wide)
         _polynomial(squared, _BOTTOM, sums)
         np.divide(wide, sums, wide)
-        result[start : start + CHUNK] = wide
+        result[start : start + ERF_CHUNK] = wide
 
 
 def _polynomial(x: np.ndarray, coefficients: list[np.ndarray], out: np.ndarray) -> None:

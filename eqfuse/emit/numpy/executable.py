@@ -25,7 +25,7 @@ from eqfuse.plan.in_place import PlacedSlice, updates
 from eqfuse.plan.memory import Arena, arenas, outside_bytes
 from eqfuse.plan.plan import Kernel, Plan
 
-SMALL_BYTES = 1 << 20  # an arena up to this size stays with its program
+OWN_ARENA = 1 << 20  # an arena up to this size stays with its program
 
 
 class NumpyExecutable(Executable):
@@ -117,7 +117,7 @@ class NumpyExecutable(Executable):
     def take(self) -> tuple[BoundCall, Arena | None]:
         """What runs on arguments of the right types, bound to memory until it is given back; and the arena that it is
         bound to, if that is not its own."""
-        if self._layout.nbytes <= SMALL_BYTES:
+        if self._layout.nbytes <= OWN_ARENA:
             try:
                 return self._ready.pop(), None
             except IndexError:

@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.cost.work import touches
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ir.views import computes, leaf_chain
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 if TYPE_CHECKING:
     from eqfuse.emit.numpy.tiling import Panel
@@ -48,7 +48,7 @@ def shares(body: Graph) -> dict[Node, float]:
 def share_read(n: Node) -> dict[Node, float]:
     """The share that a gather reads of its first argument, unless that is another one too."""
     source, *others = n.args
-    if row(n.op).role is not Role.GATHER or not source.type.nbytes or source in others:
+    if n.row.role is not Role.GATHER or not source.type.nbytes or source in others:
         return {}
     return {source: min(1.0, touches(n.op, n.attrs, source.type, n.type) / source.type.nbytes)}
 

@@ -72,7 +72,7 @@ class NumpyKernel:
         return run
 
 
-KEPT = 1024  # kernels that later programs may share; the oldest go first
+KERNELS_KEPT = 1024  # kernels that later programs may share; the oldest go first
 _emitted: dict[tuple[str, str, Device, bool], NumpyKernel] = {}
 _lock = threading.RLock()
 
@@ -96,7 +96,7 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
         emitted = NumpyKernel(source.text(), source, schedule)
         with _lock:
             _emitted[key] = emitted
-            while len(_emitted) > KEPT:
+            while len(_emitted) > KERNELS_KEPT:
                 del _emitted[next(iter(_emitted))]
     return emitted
 

@@ -22,7 +22,7 @@ from eqfuse.ir.graph import Node
 from eqfuse.ir.loops import result_number
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.ops.loops import INDEX_TYPE, part, places, results_of, scan_indices
+from eqfuse.ops.loops import INDEX_TYPE, packed_part, places, results_of, scan_indices
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.loops import first_carries, is_indexed, planned_loop
 from eqfuse.plan.plan import Kernel
@@ -34,7 +34,7 @@ def loop_kernel(kernel: Kernel, device: Device, meter: Meter | None) -> Source:
     source = Source(kernel.body)
     steps = emitted_steps(n, kernel.inner, device, meter)
     source.names |= {"lend": _lending(steps), "give_back": _giving(steps)}
-    source.names |= {"int": int, "order": scan_indices, "part": part, "begin": _begun, "settle": _settle}
+    source.names |= {"int": int, "order": scan_indices, "part": packed_part, "begin": _begun, "settle": _settle}
     source.names["in_order"] = ordered
     source.kernel_bytes = max(s.peak_bytes for s in steps) + held_results(kernel, steps)
     source.short_buffers = any(s.short_buffers for s in steps)

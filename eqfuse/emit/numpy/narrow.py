@@ -16,11 +16,11 @@ from eqfuse.emit.numpy.ops import JOINS, ONE_RUN, into
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape
 
-FEW, FEW_FROM = 3, 8 << 20  # the same for arrays of so many bytes: every column passes through the cache
+FEW_FAR, FEW_FROM = 3, 8 << 20  # the same for arrays of so many bytes: every column passes through the cache
 
 
 def column_calls(
@@ -33,12 +33,12 @@ def column_calls(
 
     `axes`: those reduced; `shape`: that of a value where it lies, which may be a tile's.
     """
-    reduces = row(n.op).role is Role.REDUCTION
+    reduces = n.row.role is Role.REDUCTION
     extents = shape(read[0] if reduces else n)
     if len(extents) < 2 or extents[-1] < 2 or math.prod(extents[:-1]) < LEAST_ROWS:
         return 0
     width, size = extents[-1], math.prod(extents) * n.dtype.itemsize
-    most = FEW if size > FEW_FROM else NARROW if not reduces else NARROW_SUM if n.op == "sum" else NARROW_EXTREME
+    most = FEW_FAR if size > FEW_FROM else NARROW if not reduces else NARROW_SUM if n.op == "sum" else NARROW_EXTREME
     if width > most:
         return 0
     if not reduces:
@@ -64,7 +64,7 @@ def by_columns(
     width = column_calls(n, read, axes, shape)
     if not width:
         return None
-    if row(n.op).role is not Role.REDUCTION:
+    if n.row.role is not Role.REDUCTION:
         extents = shape(n)
         columns = [_column(name, shape(a), len(extents)) for a, name in zip(read, args, strict=True)]
         return [f"for q in range({width}):", "    " + into(n, columns, f"{out}[..., q]")]

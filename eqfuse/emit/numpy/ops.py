@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.numpy.erf import erf as fast_erf
-from eqfuse.emit.numpy.table import INSIDE, NUMBERS, VIEWS, NumpyRow
+from eqfuse.emit.numpy.table import INSIDE, NUMBERS, NUMPY_VIEWS, NumpyRow
 from eqfuse.emit.numpy.transpose_copy import block_count, copy_transposed
-from eqfuse.emit.numpy.where import choose
+from eqfuse.emit.numpy.where import choose_between
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.ops import TABLE, row
+from eqfuse.ops import TABLE
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import uncovered
 
@@ -31,13 +31,13 @@ WINDOWED = tuple(op for op, r in INSIDE.items() if r.by_meaning)  # small ones r
 ONE_RUN = frozenset(op for op, r in INSIDE.items() if r.one_run)
 
 NAMES: dict[str, Any] = {
-    "fast_erf": fast_erf, "choose": choose, "copy_transposed": copy_transposed, "blocks_of": block_count,
+    "fast_erf": fast_erf, "choose": choose_between, "copy_transposed": copy_transposed, "blocks_of": block_count,
     "clip": np._core.umath.clip, "einsum": np._core.multiarray.c_einsum,  # type: ignore[attr-defined]
     "vecdot": np.vecdot, "dot": np.dot, "copyto": np.copyto, "empty": np.empty,
     "ascontiguousarray": np.ascontiguousarray, "divmod": divmod, "min": min,
     "slice": slice, "range": range, "iter": iter, "every": slice(None),
 }  # fmt: skip
-for _row in (*VIEWS.values(), *INSIDE.values()):
+for _row in (*NUMPY_VIEWS.values(), *INSIDE.values()):
     NAMES |= _row.names
 
 FEW_FACTORS = 128  # elements of a right operand that are copied in half a microsecond
@@ -56,7 +56,7 @@ def filled_template(n: Node, template: str | None, args: Sequence[str], **names:
     """`template`, of the row of `n`, with the names of its arguments and its attributes; `names` go before those."""
     if template is None:
         raise UnsupportedOp(f"the NumPy table (eqfuse/emit/numpy/table.py) has no such statement for {n.op!r}")
-    attrs = dict(zip(row(n.op).attrs, n.attrs, strict=True))
+    attrs = dict(zip(n.row.attrs, n.attrs, strict=True))
     return template.format(*args, all=", ".join(args), **(attrs | names))
 
 
@@ -164,7 +164,7 @@ def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:
             continue
         view = chain[position]
         ranges = index_text(view.attr("ranges")) if view.op == "slice" else ""
-        name = filled_template(view, VIEWS[view.op].new, [name], ranges=ranges)
+        name = filled_template(view, NUMPY_VIEWS[view.op].new, [name], ranges=ranges)
         position += 1
     return f"{name}[()]" if number else name
 

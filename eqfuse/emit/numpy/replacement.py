@@ -17,7 +17,7 @@ from eqfuse.emit.numpy.statements import behind_views, statements
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute, topological
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, push_views
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges, apart, left_of, uncovered
 
@@ -198,7 +198,7 @@ def _hull(views: Sequence[Node], leaf: Node) -> Ranges:
 
 
 def _by_element(n: Node) -> bool:
-    return row(n.op).role is Role.ELEMENTWISE
+    return n.row.role is Role.ELEMENTWISE
 
 
 def _sliced(n: Node, place: Ranges) -> Node:

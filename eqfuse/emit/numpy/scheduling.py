@@ -57,7 +57,7 @@ from eqfuse.emit.numpy.transpose_copy import blocks_behind, run_axis
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ir.views import TooManyCopies, computes, push_views
 from eqfuse.kinds.total import Totals, totals_of
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges
 
@@ -67,7 +67,7 @@ AFTER = "windowed value"  # stands for the node itself in the graph of what foll
 
 def fused(body: Graph, device: Device) -> NumpySchedule:
     """The schedule of a body with fused work: tiles where they pay, else whole arrays."""
-    by_maps = [row(n.op).role in (Role.PIECES, Role.GATHER) for n in body.computations]
+    by_maps = [n.row.role in (Role.PIECES, Role.GATHER) for n in body.computations]
     if by_maps == [True] and {*body.outputs} == {*body.computations}:
         return single(body, device)
     try:
@@ -91,7 +91,7 @@ def single(body: Graph, device: Device) -> NumpySchedule:
     nodes = body.computations
     if not nodes or any(n.op in WINDOWED for n in nodes):
         return fused(body, device)
-    on_arrays = row(nodes[0].op).role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul"
+    on_arrays = nodes[0].row.role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul"
     if len(nodes) == 1 and on_arrays:
         return _whole(body)
     calls = library_calls(body)
@@ -137,7 +137,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     for n in body.operators:
         if n.op == "conv":
             return _convolution(body, n, device)
-        if row(n.op).role is Role.WINDOW:
+        if n.row.role is Role.WINDOW:
             return _windows(body, n, device)
     totals = totals_of(body)
     if totals is not None:
@@ -147,7 +147,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     panel = panel_of(body)
     products = body.of_role(Role.CONTRACTION)
     besides = aside(body)
-    values = [n for n in body.nodes if row(n.op).role is not Role.LEAF and n not in besides]
+    values = [n for n in body.nodes if n.row.role is not Role.LEAF and n not in besides]
     whole = [a for a, w in enumerate(panel.whole) if w]
     depth = max((n.args[0].shape[-1] for n in products), default=0)  # the rows of a left operand pass the cache too
     row_elements = max(depth, *(math.prod(panel.dims(n.shape)[a] for a in whole) for n in values))

@@ -29,7 +29,7 @@ from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node, const
 from eqfuse.ir.views import computes, leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import Shape
 
@@ -212,7 +212,7 @@ class Stage:
 
     def _may_overwrite(self, n: Node, a: Node, blended: bool) -> bool:
         """May the result of `n` take the memory of its dying argument `a`?"""
-        if row(n.op).role is not Role.ELEMENTWISE or a.dtype != n.dtype or self.tile_shape(a) != self.tile_shape(n):
+        if n.row.role is not Role.ELEMENTWISE or a.dtype != n.dtype or self.tile_shape(a) != self.tile_shape(n):
             return False
         if n.op == "where":
             condition, yes, no = n.args
@@ -278,7 +278,7 @@ class Stage:
 
     def axes(self, n: Node) -> tuple[int, ...]:
         """The axes of its operand's tile that `n` reduces, from the left."""
-        if row(n.op).role is not Role.REDUCTION:
+        if n.row.role is not Role.REDUCTION:
             return ()
         return tuple(a - sum(b < a for b in self.cut.loops) for a in self.panel.kept(n.attr("axes")))
 
@@ -350,7 +350,7 @@ class Stage:
     def _loads(self, n: Node, a: Node) -> bool:
         """Does `n` read its own part of the array `a` from memory, where it may have to be copied first?"""
         inside = a in self.incoming or (computes(a) and a not in self.shared)
-        number = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
+        number = n.row.role is Role.ELEMENTWISE and a.type.size == 1
         of_ones = a not in n.args and a.op == "const" and a.type.size > 1
         return not (inside or number or of_ones or n.op in ("matmul", "take")) and self.is_sliced(a, False)
 

@@ -16,9 +16,9 @@ from eqfuse.emit.numpy.ops import CHOOSE_FROM, LAID_OVER, WINDOWED, replaced_cal
 from eqfuse.emit.numpy.table import are_numbers
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.views import computes, leaf_chain
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
-COPIED = ("where", "take_along_axis")  # into an array that exists, by a copy beside their own call
+BY_COPY = ("where", "take_along_axis")  # into an array that exists, by a copy beside their own call
 
 @dataclass(frozen=True)
 class Statement:
@@ -59,7 +59,7 @@ def statements(
             continue
         seen = [behind_views(a) for a in dict.fromkeys(read)]
         dying = next((a for a in read if _reusable(a, n, position, last, owned) and seen.count(a) == 1), None)
-        takes = row(n.op).role is Role.ELEMENTWISE and n.op not in ("where", "cast") and n not in placed
+        takes = n.row.role is Role.ELEMENTWISE and n.op not in ("where", "cast") and n not in placed
         over = dying if takes else None
         freed = tuple(a for a in dict.fromkeys(seen) if a in owned and a is not over and last[a] == position)
         one = Statement(read, "number", int(n in placed)) if n in numbers else None
@@ -77,7 +77,7 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
     if n.op == "where" and n.type.size >= CHOOSE_FROM and bits_dtype(n.dtype) and n.shape in [a.shape for a in n.args]:
         return Statement(read, "choose", 1)
     if placed or over is not None or (inline and n.op not in WINDOWED):
-        calls = 2 if n.op in (*COPIED, *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
+        calls = 2 if n.op in (*BY_COPY, *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
         return Statement(read, "into", calls, over)
     return Statement(read, "fresh", 1)
 
@@ -96,7 +96,7 @@ def _numbers(reads: Mapping[Node, Sequence[Node]], placed: Collection[Node], wan
 
 
 def reduced_axes(n: Node) -> tuple[int, ...]:
-    return n.attr("axes") if row(n.op).role is Role.REDUCTION else ()
+    return n.attr("axes") if n.row.role is Role.REDUCTION else ()
 
 
 def bits_dtype(dtype: np.dtype) -> str | None:
@@ -130,7 +130,7 @@ def is_part(n: Node, reads: dict[Node, tuple[Node, ...]]) -> bool:
 def _without_axes(n: Node, read: tuple[Node, ...]) -> tuple[Node, ...]:
     """What `n` reads, each one number beside an array of all its elements without axes: NumPy sets up no loop over
     several axes, 0.15 us of a call."""
-    if row(n.op).role is not Role.ELEMENTWISE or n.type.size <= 1 or all(a.shape != n.shape for a in read):
+    if n.row.role is not Role.ELEMENTWISE or n.type.size <= 1 or all(a.shape != n.shape for a in read):
         return read
     numbers = [a.type.size == 1 and a.shape != () and not computes(a) for a in read]
     return tuple([node("reshape", (a,), ((),)) if bare else a for a, bare in zip(read, numbers, strict=True)])

@@ -87,7 +87,7 @@ def _fmod(x: Any, y: Any, out: np.ndarray | None = None) -> Any:
     return np.copysign(np.remainder(abs(x), abs(y)), x, out)
 
 
-VIEWS: dict[str, NumpyRow] = {
+NUMPY_VIEWS: dict[str, NumpyRow] = {
     "transpose": NumpyRow(new="{0}.transpose({axes})"),
     "reshape": NumpyRow(new="{0}.reshape({shape})"),
     "broadcast_to": NumpyRow(new="broadcast_to({0}, {shape})", names={"broadcast_to": np.broadcast_to}),
@@ -151,4 +151,4 @@ CALLS: dict[str, NumpyRow] = {
     **dict.fromkeys(("slice_scatter", "pad"), NumpyRow()),  # `library.laid_over`
     "scatter": NumpyRow(),  # `library.scatter`
 }
-NUMPY_ROWS: dict[str, NumpyRow] = {**VIEWS, **INSIDE, **CALLS}
+NUMPY_ROWS: dict[str, NumpyRow] = {**NUMPY_VIEWS, **INSIDE, **CALLS}

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from eqfuse.cost.work import rows_apart
-from eqfuse.emit.numpy.cholesky import BLOCK
+from eqfuse.emit.numpy.cholesky import FACTOR_ROWS
 from eqfuse.emit.numpy.inverses import FACTORED_ORDER, LAPACK_ORDER, NUMPY_ORDER
 from eqfuse.emit.numpy.ops import folded, one_product, right_is_copied
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 NUMPY_BUFFER = 8192  # elements of an operand that a ufunc gathers at a time
@@ -56,7 +56,7 @@ def _between_gaps(a: Node, shape: Shape) -> int:
 
 def lies_apart(n: Node) -> bool:
     """Is `n` a leaf behind views that leave gaps, or another order?"""
-    if row(n.op).role not in (Role.LEAF, Role.VIEW):
+    if n.row.role not in (Role.LEAF, Role.VIEW):
         return False
     leaf, chain = leaf_chain(n)
     return strides_after(leaf.type, chain) not in (None, contiguous(n.shape))
@@ -184,9 +184,9 @@ def _cholesky_cotangent(n: Node) -> int:
     """By the formula three products and two sums; else the parts, of which a quarter is updated at a time, some blocks,
     and conjugates of numbers that have any."""
     order, conjugates = n.shape[-1], n.dtype.kind == "c"
-    if order <= BLOCK:
+    if order <= FACTOR_ROWS:
         return (5 + conjugates) * n.type.nbytes
-    return n.type.nbytes * (5 + 8 * conjugates) // 4 + 6 * (n.type.nbytes // order**2) * BLOCK**2
+    return n.type.nbytes * (5 + 8 * conjugates) // 4 + 6 * (n.type.nbytes // order**2) * FACTOR_ROWS**2
 
 
 def _inv_slogdet(n: Node) -> int:

@@ -24,7 +24,7 @@ from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import COPY_BUFFER
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 
@@ -134,7 +134,7 @@ class StageText:
             low, high = self.span
             return self.source.leaf(a) + ("" if self.stage.tile_shape(n)[-1] is not None else f"[:{high} - {low}]")
         right = n.op == "matmul" and i == 1
-        scalar = row(n.op).role is Role.ELEMENTWISE and a.type.size == 1
+        scalar = n.row.role is Role.ELEMENTWISE and a.type.size == 1
         as_lies = n.op == "matmul"  # BLAS reads either order
         span = self.stage.spans.reads(n, i)
         key = (a, right, scalar, as_lies, span)

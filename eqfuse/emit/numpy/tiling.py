@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.roofline import work
-from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, rows_apart, total
+from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, rows_apart, total_work
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import sums_rows, transposed_read, work_of_gaps
 from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, PAIRS_OVER_TILES, PAIRS_OVER_TRAFFIC, SHORTER
@@ -25,11 +25,11 @@ from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
-SHORT = 24  # elements of a row, up to which a tile holds its rows as columns
-NARROW = 64  # elements along the innermost axis; less wastes cache lines
+ROW_OF_COLUMNS = 24  # elements of a row, up to which a tile holds its rows as columns
+NARROW_AXIS = 64  # elements along the innermost axis; less wastes cache lines
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Panel:
 
     def short_rows(self) -> bool:
         """Many rows of a few elements: NumPy spends its time between rows."""
-        return self.whole == (False, True) and self.extents[1] <= SHORT and self.extents[0] >= NARROW
+        return self.whole == (False, True) and self.extents[1] <= ROW_OF_COLUMNS and self.extents[0] >= NARROW_AXIS
 
     def kept(self, axes: Sequence[int]) -> tuple[int, ...]:
         """The merged axes that hold the original `axes` (negative)."""
@@ -156,12 +156,12 @@ def _operands(
     regular = [(o.shape, lying.get(o, contiguous(o.shape))) for o in body.outputs]
     right = []
     apart = ("matmul", "take")
-    used = {a for n in body.nodes if row(n.op).role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op not in apart}
+    used = {a for n in body.nodes if n.row.role not in (Role.LEAF, Role.VIEW) for a in n.args if n.op not in apart}
     used |= {n.args[0] for n in body.nodes if n.op == "matmul"} | set(body.outputs)
     places = [places_in_panel(n) for n in body.nodes if n.op == "take"]
     used |= set(places)
     for n in (*body.nodes, *places):
-        if row(n.op).role not in (Role.LEAF, Role.VIEW):
+        if n.row.role not in (Role.LEAF, Role.VIEW):
             continue
         leaf, chain = leaf_chain(n)
         strides = strides_after(leaf.type, chain)
@@ -209,7 +209,7 @@ def tiling_for(
     volume, position = max(row_elements, 1), len(axes) - 1
     least = max(1, fewest)
     if not fewest and axes[-1] == len(panel.extents) - 1:
-        least = NARROW
+        least = NARROW_AXIS
     while position > 0 and volume * panel.extents[axes[position]] <= target:
         volume *= panel.extents[axes[position]]
         least, position = 1, position - 1
@@ -222,8 +222,8 @@ def tiling_for(
     elif outer == 1 and blocks % threads:
         blocks = min(blocks + threads - blocks % threads, extent)
     block = math.ceil(extent / blocks)
-    if axis == len(panel.extents) - 1 and block > NARROW:
-        block = -(-block // NARROW) * NARROW
+    if axis == len(panel.extents) - 1 and block > NARROW_AXIS:
+        block = -(-block // NARROW_AXIS) * NARROW_AXIS
     block = min(extent, -(-block // grain) * grain)
     blocks = math.ceil(extent / block)
     return Tiling(tuple(axes[:position]), axis, block, blocks, blocks * outer)
@@ -259,7 +259,7 @@ def _lasting(body: Graph, besides: Collection[Node], device: Device) -> int:
     if device.threads == 1:
         return 0
     working = [n for n in body.computations if n.type.size > 1]
-    seconds = sum(work_of(n, device).seconds * device.threads for n in working)
+    seconds = sum(node_work(n, device).seconds * device.threads for n in working)
     elements = sum(max(a.type.size for a in (n, *n.args) if a not in besides) for n in working)
     return int(device.lasting_seconds * elements / seconds) if seconds else 0
 
@@ -304,7 +304,7 @@ def grain(body: Graph) -> int:
 
 def whole_seconds(body: Graph, device: Device) -> float:
     """What one NumPy call after another on whole arrays takes."""
-    return sum(work_of(n, device).whole for n in body.computations)
+    return sum(node_work(n, device).whole for n in body.computations)
 
 
 def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
@@ -315,7 +315,7 @@ def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
     if is_lone_reduction(body) and read_across(body):
         return False
     copied = copy_work(body, device)
-    done = total([*(work_of(n, device) for n in body.computations), *copied])
+    done = total_work([*(node_work(n, device) for n in body.computations), *copied])
     return tiles_pay(replace(done, whole=whole + sum(c.whole for c in copied)), moved, device)
 
 
@@ -347,10 +347,10 @@ def read_across(body: Graph) -> list[TensorType]:
 
 def is_lone_reduction(body: Graph) -> bool:
     """Is it a reduction alone? That takes the axes in the order in which they lie, and its tiles need no cache."""
-    return [row(n.op).role for n in body.computations] == [Role.REDUCTION]
+    return [n.row.role for n in body.computations] == [Role.REDUCTION]
 
 
-def work_of(n: Node, device: Device, steps: Jumps = NO_JUMPS) -> Work:
+def node_work(n: Node, device: Device, steps: Jumps = NO_JUMPS) -> Work:
     """What `n` costs to compute; arguments as those of `roofline.work`."""
     costs = _works.setdefault(n, {})
     cost = costs.get((device, steps))

@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse.cost.work import LINE
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import leaf_chain, strides_after
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 COPY_BUFFER = 128 << 10  # bytes for one block
 SIDE = 128  # elements of a block along the axis that its neighbours in memory lie on
@@ -29,7 +29,7 @@ def run_axis(n: Node) -> int | None:
 
     None for all others: what is computed, and arrays that are read as they lie, or whose lines are shared anyway.
     """
-    if row(n.op).role not in (Role.LEAF, Role.VIEW):
+    if n.row.role not in (Role.LEAF, Role.VIEW):
         return None
     leaf, chain = leaf_chain(n)
     strides = strides_after(leaf.type, chain) if leaf.op == "input" else None

@@ -12,7 +12,7 @@ SELDOM = 32  # elements from one change of the condition to the next, on average
 _ONE = {n: np.array(1, f"i{n}") for n in (1, 2, 4, 8)}
 
 
-def choose(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
+def choose_between(condition: np.ndarray, yes: np.ndarray, no: np.ndarray, buffer: np.ndarray, out: np.ndarray) -> None:
     """`yes` where `condition` and else `no` into `out`, which may be `yes` or `no` itself.
 
     `buffer`: integers as wide as the result, one per element of the condition.

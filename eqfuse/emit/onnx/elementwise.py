@@ -53,7 +53,7 @@ for _name, (_op, _bools) in {
 
 
 @writer_of("maximum", "minimum")
-def extreme(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
+def larger_or_smaller(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """By comparison in int64, of which onnxruntime's Max and Min may compare the lower half."""
     largest = n.op in ("maximum", "fmax")
     if n.dtype == BOOL:
@@ -175,7 +175,7 @@ def _never(b: Builder, x: OnnxValue) -> OnnxValue:
 @writer_of("fmax", "fmin")
 def of_numbers(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     x, y = args
-    best = extreme(b, n, args)
+    best = larger_or_smaller(b, n, args)
     return b.where(nan(b, x), y, b.where(nan(b, y), x, best)) if kind(x.dtype) == "f" else best
 
 
@@ -331,7 +331,7 @@ def _of_floats(b: Builder, x: OnnxValue, y: OnnxValue) -> tuple[OnnxValue, OnnxV
 
 
 @writer_of("bitwise_left_shift", "bitwise_right_shift")
-def shift(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
+def bit_shift(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """By 64 bits without a sign; what is shifted out is gone, however far (by a negative number: all of it)."""
     x, by = args
     negative = b("Less", x, b.constant(0, x.dtype), dtype=BOOL) if n.dtype.kind == "i" else None

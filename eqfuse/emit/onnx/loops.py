@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqfuse.emit.onnx.body import I64, Builder, OnnxValue
-from eqfuse.emit.onnx.table import write
+from eqfuse.emit.onnx.table import onnx_value
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.loops import result_number, result_types
@@ -24,7 +24,7 @@ from eqfuse.plan.loops import inner_graphs
 if TYPE_CHECKING:
     import onnx
 
-NOTHING = OnnxValue("", BOOL)  # an input that is left out
+LEFT_OUT = OnnxValue("", BOOL)  # an input that is left out
 
 
 def write_all(b: Builder, graph: Graph, inputs: Sequence[OnnxValue]) -> list[list[OnnxValue]]:
@@ -38,7 +38,7 @@ def write_all(b: Builder, graph: Graph, inputs: Sequence[OnnxValue]) -> list[lis
         elif n.op == "loop_result":
             values[n] = [values[n.args[0]][result_number(n)]]
         elif n not in values:
-            values[n] = [write(b, n, [values[a][0] for a in n.args])]
+            values[n] = [onnx_value(b, n, [values[a][0] for a in n.args])]
     return [values[o] for o in graph.outputs]
 
 
@@ -63,7 +63,7 @@ def _while(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[Tenso
         *after, again = _single(write_all(inner, step, [*state, *shared]))
         return [again, *after]
 
-    return _loop(b, NOTHING, goes_on, args[: len(types)], types, types, body)
+    return _loop(b, LEFT_OUT, goes_on, args[: len(types)], types, types, body)
 
 
 def _fori(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[TensorType]) -> list[OnnxValue]:
@@ -76,7 +76,7 @@ def _fori(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[Tensor
         counter = inner("Add", index, lower)
         return [inner.constant(True), *_single(write_all(inner, step, [counter, *state, *shared]))]
 
-    return _loop(b, trips, NOTHING, rest[: len(types)], types, types, body)
+    return _loop(b, trips, LEFT_OUT, rest[: len(types)], types, types, body)
 
 
 def _scan(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[TensorType]) -> list[OnnxValue]:
@@ -91,7 +91,7 @@ def _scan(b: Builder, n: Node, args: Sequence[OnnxValue], types: Sequence[Tensor
         return [inner.constant(True), *_single(write_all(inner, step, [counter, *state, *rows, *shared]))]
 
     step_types = [o.type for o in step.outputs]
-    values = _loop(b, b.constant(trips, I64), NOTHING, args[:count], step_types, types, body)
+    values = _loop(b, b.constant(trips, I64), LEFT_OUT, args[:count], step_types, types, body)
     if not reverse:
         return values
     backwards = b.ints(-1), b.ints(np.iinfo(np.int64).min), b.ints(0), b.ints(-1)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import onnx
 
 DOMAIN = "eqfuse"
-LARGEST = (1 << 31) - 1  # bytes of a protobuf file
+PROTOBUF_BYTES = (1 << 31) - 1  # bytes of a protobuf file
 
 
 def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelProto:
@@ -62,7 +62,7 @@ def to_onnx(plan: Plan, path: str | PathLike[str] | None = None) -> onnx.ModelPr
         nodes.append(onnx.helper.make_node(function.name, reads, written, f"kernel {i}", domain=DOMAIN))
     nodes += _copies(plan, names)
     wanted = {v for k in kernels for v in k.reads} | set(plan.outputs)
-    if sum(constants[v].nbytes for v in wanted & constants.keys()) > LARGEST:
+    if sum(constants[v].nbytes for v in wanted & constants.keys()) > PROTOBUF_BYTES:
         raise EqfuseError("the constants of this program take more than 2 GiB, which one ONNX file cannot hold")
     model = onnx.helper.make_model(
         onnx.helper.make_graph(

@@ -20,7 +20,7 @@ from eqfuse.ops.row import BOOL
 
 
 @writer_of("sum", "prod")
-def total(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
+def sum_or_product(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     return total_of(b, n.op, b.cast(args[0], n.dtype), n.args[0].shape, axes, n.shape)
 
 
@@ -100,7 +100,7 @@ def truth(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxVal
 
 
 @writer_of("argmax", "argmin")
-def place(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
+def place_of_extreme(b: Builder, n: Node, args: Sequence[OnnxValue], axes: Ints) -> OnnxValue:
     (x,), (axis,) = args, axes
     op = "ArgMax" if n.op == "argmax" else "ArgMin"
     position = b(op, x, dtype=I64, axis=axis, keepdims=1)

@@ -12,7 +12,7 @@ from eqfuse.emit.onnx.body import Builder, OnnxValue
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ops import fft, linalg, statistics
-from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.special import SPECIAL_UFUNCS
 
 NodeWriter = Callable[..., OnnxValue]  # of a body, a node, the values of its arguments, and its attributes
 F = TypeVar("F", bound=NodeWriter)
@@ -32,14 +32,14 @@ def writer_of(*names: str) -> Callable[[F], F]:
     return add
 
 
-def write(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
+def onnx_value(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
     """The value of `n` for `args`. UnsupportedOp names the operator that ONNX cannot express."""
     try:
         if any(t.dtype.kind == "c" for t in (*n.args, n)):
             raise UnsupportedOp("ONNX has no complex numbers")
         if n.op not in ONNX_WRITERS:
             missing = "the table of ONNX exports (eqfuse/emit/onnx/table.py) has no row for it"
-            raise UnsupportedOp(REFUSED.get(n.op, missing))
+            raise UnsupportedOp(NOT_EXPORTED.get(n.op, missing))
         value = ONNX_WRITERS[n.op](b, n, args, *n.attrs)
     except UnsupportedOp as error:
         types = ", ".join(str(a.type) for a in n.args)
@@ -51,11 +51,11 @@ def write(b: Builder, n: Node, args: Sequence[OnnxValue]) -> OnnxValue:
 
 # ---- what ONNX cannot express
 
-REFUSED = {
+NOT_EXPORTED = {
     **dict.fromkeys({op.name for op in linalg.ROWS} - {"det"}, "ONNX has no solvers and no decompositions"),
     **dict.fromkeys((op.name for op in fft.ROWS), "ONNX has no complex numbers"),
     **dict.fromkeys((op.name for op in statistics.ROWS), "ONNX has no order statistics and no histograms"),
-    **dict.fromkeys(SPECIAL, "ONNX has no special functions but erf"),
+    **dict.fromkeys(SPECIAL_UFUNCS, "ONNX has no special functions but erf"),
     **dict.fromkeys(("cumprod", "accumulate", "reduceat", "fold"), "ONNX has no scan but sums"),
     **dict.fromkeys(("bitcast", "signbit", "copysign", "nextafter", "ldexp", "bitwise_count"),
                     "ONNX of opset 21 cannot read the bits of a number"),

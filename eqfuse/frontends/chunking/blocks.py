@@ -10,19 +10,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqfuse.dtypes import ADDED
+from eqfuse.dtypes import ADDED, FLOAT32, NARROW_FLOATS
 from eqfuse.frontends.chunking.regions import Region
 from eqfuse.frontends.chunking.splits import AxisSplit, resized
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.ir.graph import Graph, Node, const, node
 from eqfuse.ir.loops import loop_results
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.loops import INDEX_TYPE
 from eqfuse.ops.types import TensorType
-
-FLOAT32 = np.dtype(np.float32)
-
 
 BlockInput = tuple[Node, int]  # a value of which blocks along an axis are read
 
@@ -85,7 +82,7 @@ class BlockLoops:
         stack = [self.new[a] for a, axis in read if axis is None]
         while stack:
             n = stack.pop()
-            if n not in views and row(n.op).role is Role.VIEW:
+            if n not in views and n.row.role is Role.VIEW:
                 views.add(n)
                 stack += n.args
         return views
@@ -136,7 +133,7 @@ class BlockLoops:
 
 def _wide(dtype: np.dtype) -> np.dtype:
     """In what partial results are joined: 16-bit floats in float32."""
-    return FLOAT32 if dtype == np.float16 or dtype in ADDED else dtype
+    return FLOAT32 if dtype in NARROW_FLOATS else dtype
 
 
 def _join(n: Node, split: AxisSplit, total: Node, block: Node) -> Node:

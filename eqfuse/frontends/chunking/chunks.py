@@ -15,16 +15,16 @@ from eqfuse.frontends.chunking.blocks import BlockLoops
 from eqfuse.frontends.chunking.regions import Region, Users, flops_of, is_view, region, terms_region
 from eqfuse.frontends.chunking.splits import splits
 from eqfuse.ir.graph import Body, Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS
 from eqfuse.summary import count
 
 RUNGS = ((2, 2), (4, 2), (2, 4), (8, 16), (32, 64))  # values of more than that share of the largest, in so many blocks
 TERMS = 4  # blocks of the terms of one contraction
-MOST = 8  # regions of one graph
+GRAPH_REGIONS = 8  # regions of one graph
 LEAST_BYTES = 1 << 14  # values up to this size are left whole
 CLOSE = 1.35  # times as much may be held as is wanted, by a count of values that knows no kernels
-ARRAYS = 3  # as large as a block that a step holds, about
+BLOCKS_HELD = 3  # as large as a block that a step holds, about
 
 
 def chunked(graph: Graph, share: float = 1.0) -> Iterator[Graph]:
@@ -68,7 +68,7 @@ def _in_blocks(graph: Graph, large: int, blocks: int) -> Graph:
     """`graph` without values of more than `large` bytes, as far as they can be computed in `blocks` blocks."""
     said = [*(graph.rolled or ())]
     whole: set[Node] = set()  # that no region holds
-    while len(said) < MOST:
+    while len(said) < GRAPH_REGIONS:
         users = Users(graph)
         seeds = [n for n in graph.operators if n.type.nbytes > large and _may_be_large(n) and n not in whole]
         seed = max(seeds, key=lambda n: n.type.nbytes, default=None)
@@ -87,7 +87,7 @@ def _in_blocks(graph: Graph, large: int, blocks: int) -> Graph:
 def _terms_in_blocks(graph: Graph) -> Graph:
     """`graph`, of whose contractions those that copy more than they read are sums of blocks of their terms."""
     said = [*(graph.rolled or ())]
-    while len(said) < MOST:
+    while len(said) < GRAPH_REGIONS:
         users = Users(graph)
         regions = (terms_region(users, n) for n in graph.operators if _copies_more(n))
         r = next((r for r in regions if r is not None), None)
@@ -103,7 +103,7 @@ def _terms_in_blocks(graph: Graph) -> Graph:
 def _copies_more(n: Node) -> bool:
     """Is the result of the contraction `n` small beside its operands, one of which its kernel may copy into an array
     larger than both? Convolutions as products copy each window."""
-    if row(n.op).role is not Role.CONTRACTION:
+    if n.row.role is not Role.CONTRACTION:
         return False
     argument_bytes = sum(a.type.nbytes for a in n.args)
     read = [(n.shape[s.out], s.args) for s in splits(n) if s.out is not None]
@@ -126,7 +126,7 @@ def _region_of(users: Users, seed: Node, large: int, blocks: int) -> Region | No
 def _held(r: Region, blocks: int) -> int:
     """Bytes held, about."""
     largest = max((n.type.nbytes for n in r.members), default=0)
-    return r.stored + ARRAYS * largest // min(blocks, r.units)
+    return r.stored + BLOCKS_HELD * largest // min(blocks, r.units)
 
 
 def _size(units: int, blocks: int) -> int:

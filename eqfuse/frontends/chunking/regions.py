@@ -14,7 +14,7 @@ from functools import cached_property
 
 from eqfuse.frontends.chunking.splits import AxisSplit, splits
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 
 class Users:
@@ -140,11 +140,11 @@ class Region:
 
 
 def is_view(n: Node) -> bool:
-    return row(n.op).role is Role.VIEW
+    return n.row.role is Role.VIEW
 
 
 def flops_of(n: Node) -> int:
-    return row(n.op).flops([a.type for a in n.args], n.type, n.attrs)
+    return n.row.flops([a.type for a in n.args], n.type, n.attrs)
 
 
 def region(users: Users, seed: Node, axis: int, large: int) -> Region | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from eqfuse.ir.graph import Node, node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 Axes = tuple[int | None, ...]
 
@@ -26,7 +26,7 @@ class AxisSplit:
 
 def splits(n: Node) -> list[AxisSplit]:
     """The axes of `n`, from 0, along which it is computed block by block."""
-    of_row = _BY_NAME.get(n.op) or _BY_ROLE.get(row(n.op).role)
+    of_row = _BY_NAME.get(n.op) or _BY_ROLE.get(n.row.role)
     return [s for s in of_row(n) if any(a is not None for a in (s.out, *s.args))] if of_row else []
 
 
@@ -60,7 +60,7 @@ def _aligned(a: Node, axis: int, extent: int) -> int | None:
 
 def _reduction(n: Node) -> Iterator[AxisSplit]:
     axes = {a + len(n.shape) for a in n.attr("axes")}
-    joined = row(n.op).joined_by
+    joined = n.row.joined_by
     for axis, extent in enumerate(n.args[0].shape):
         if extent > 1 and axis not in axes:
             yield AxisSplit(axis, (axis,))

@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy.carries import Carries, tree_text
 from eqfuse.frontends.numpy.loops import taken_apart
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import const, node
-from eqfuse.ir.pytree import flatten, paths, unflatten
+from eqfuse.ir.pytree import paths, tree_leaves, unflatten
 from eqfuse.ops.host_function import HostFunction
 from eqfuse.ops.types import TensorType
 
@@ -32,14 +32,14 @@ def pure_callback(callback: Callable[..., Any], result: Any, *args: Any, **kwarg
     if not callable(callback):
         raise TraceError(f"ef.pure_callback takes a function first, not {callback!r}")
     name = str(getattr(callback, "__name__", type(callback).__name__))
-    leaves, returns = flatten(result)
+    leaves, returns = tree_leaves(result)
     types = [_type(leaf, path) for leaf, path in zip(leaves, paths(returns, "result"), strict=True)]
     arguments = Carries("ef.pure_callback", "arguments", (*args, kwargs))
     nesting = arguments.structure
 
     def call(arrays: Sequence[np.ndarray]) -> Sequence[Any]:
         *positional, named = unflatten(nesting, arrays)
-        values, structure = flatten(callback(*positional, **named))
+        values, structure = tree_leaves(callback(*positional, **named))
         if structure != returns and tree_text(structure) != tree_text(returns):
             raise TraceError(
                 f"{name}, called by ef.pure_callback, returned {tree_text(structure)}, and was said to return "

@@ -18,7 +18,7 @@ from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import NUMBER_KINDS
-from eqfuse.ir.pytree import Structure, flatten, paths, unflatten
+from eqfuse.ir.pytree import Structure, paths, tree_leaves, unflatten
 from eqfuse.ops.loops import CONDITION
 from eqfuse.ops.types import TensorType
 
@@ -27,7 +27,7 @@ class Carries:
     """The leaves of `tree`, which `loop` is given as its `what`."""
 
     def __init__(self, loop: str, what: str, tree: Any) -> None:
-        leaves, self.structure = flatten(tree)
+        leaves, self.structure = tree_leaves(tree)
         self.loop, self.what = loop, what
         self.paths = paths(self.structure, what)
         self.values = [array_of(leaf, f"{path} of {loop}") for leaf, path in zip(leaves, self.paths, strict=True)]
@@ -39,7 +39,7 @@ class Carries:
 
     def after(self, tree: Any) -> list[Any]:
         """The leaves of what a step returns, each of the type that it had before."""
-        leaves, structure = flatten(tree)
+        leaves, structure = tree_leaves(tree)
         self._refuse_other(structure)
         arrays = [like(leaf, t) for leaf, t in zip(leaves, self.types, strict=True)]
         for leaf, path, t in zip(arrays, self.paths, self.types, strict=True):

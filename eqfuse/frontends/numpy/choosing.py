@@ -17,7 +17,7 @@ from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import input_node, substitute, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 
 @implements(np.select)
@@ -89,7 +89,7 @@ def _piece(function: Any, x: Tracer, args: tuple, kw: dict[str, Any]) -> Tracer:
             continue
         depends.add(n)
         others = (a.shape for a in n.args if a not in depends)
-        if row(n.op).role is not Role.ELEMENTWISE or n.shape != x.shape or not {*others} <= {(), (1,)}:
+        if n.row.role is not Role.ELEMENTWISE or n.shape != x.shape or not {*others} <= {(), (1,)}:
             raise TraceError(
                 "np.piecewise: a function that is not elementwise sees only the elements of its condition, whose "
                 "number depends on data. Compute the piece before, and choose by np.where"

@@ -12,7 +12,7 @@ import numpy as np
 from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Node
 
-FEW = 8  # pieces; more are gathered one element after the other
+CONSTANT_PIECES = 8  # pieces; more are gathered one element after the other
 
 SliceRun = tuple[int, int, int]  # the first place, the step to the next, and how many there are
 
@@ -22,7 +22,7 @@ def picked(x: Node, places: np.ndarray, axis: int) -> Node | None:
     runs: list[SliceRun] = []
     for run in _runs(places.tolist()):
         runs.append(run)
-        if len(runs) > FEW:
+        if len(runs) > CONSTANT_PIECES:
             return None
     return tidy.concat([_piece(x, run, axis) for run in runs], axis) if runs else None
 

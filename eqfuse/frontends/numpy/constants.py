@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from eqfuse.ir.graph import Node
-from eqfuse.ops import row
 
 _LATER = np.empty(0)  # stands for the value of a node that depends on no input, until somebody asks for it
 
@@ -22,7 +21,7 @@ def value_of(n: Node, memo: dict[Node, np.ndarray | None]) -> np.ndarray | None:
     if memo[n] is _LATER:
         with np.errstate(all="ignore"):
             for m in _waiting(n, lambda a: memo[a] is _LATER):
-                memo[m] = np.asarray(row(m.op).meaning(*(memo[a] for a in m.args), *m.attrs))
+                memo[m] = np.asarray(m.row.meaning(*(memo[a] for a in m.args), *m.attrs))
     return memo[n]
 
 

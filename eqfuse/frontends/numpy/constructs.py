@@ -14,7 +14,7 @@ from textwrap import indent
 from eqfuse.errors import line_number, user_place
 
 Asking = ast.While | ast.If | ast.IfExp | ast.For
-SHOWN = 8  # lines of a body; a longer one is left out
+BODY_SHOWN = 8  # lines of a body; a longer one is left out
 
 
 def lines_instead() -> str:
@@ -156,7 +156,7 @@ def _within(body: Sequence[ast.stmt]) -> list[ast.AST]:
 def _function(name: str, parameters: str, body: Sequence[ast.stmt], carries: Sequence[str]) -> str:
     leaves = any(isinstance(n, (ast.Break, ast.Continue, ast.Return)) for n in _within(body))
     text = "\n".join(map(ast.unparse, body))
-    text = "..." if leaves or text.count("\n") >= SHOWN else text
+    text = "..." if leaves or text.count("\n") >= BODY_SHOWN else text
     opened = _opened(carries) if "carry" in parameters.split(", ") else ""
     lines = indent(text, "    ") + "\n" if text else ""
     return f"def {name}({parameters}):\n{opened}{lines}    return {', '.join(carries)}"

@@ -15,7 +15,7 @@ from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import Node, node
 
 Letter = TypeVar("Letter", bound=Hashable)
-MOST = 64  # elements of a window: longer ones are as well stored for a product
+MOST_TAPS = 64  # elements of a window: longer ones are as well stored for a product
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def window_view(n: Node) -> ImageWindows | None:
     reaches = ends == [extent for _, extent in windows]
     begins = all(start == 0 for start, _, _ in chosen)
     stops = all(-(-n.shape[axis] // r[2]) == len(range(*r)) for axis, r in zip(axes, chosen, strict=False))
-    if len(set(axes)) < len(axes) or math.prod(n.shape[rank:]) > MOST or not (whole and reaches and begins and stops):
+    is_long = math.prod(n.shape[rank:]) > MOST_TAPS
+    if len(set(axes)) < len(axes) or is_long or not (whole and reaches and begins and stops):
         return None
     padding = ((0, 0),) * rank
     if image.op == "pad" and _is_zero(image.args[1]):

@@ -202,13 +202,6 @@ def imag(val: Any) -> Tracer:
     return lift(val).imag
 
 
-@implements(np.angle)
-def angle(z: Any, deg: bool = False) -> Tracer:
-    x = lift(z)
-    radians = elementwise("atan2", x.imag, x.real) if x.dtype.kind == "c" else elementwise("atan2", 0, x)
-    return (radians * (180 / np.pi)).astype(radians.dtype) if deg else radians
-
-
 @implements(np.iscomplex)
 def iscomplex(x: Any) -> Tracer:
     return lift(x).imag != 0

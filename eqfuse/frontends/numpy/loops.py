@@ -22,7 +22,7 @@ from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import Node, const, node, substitute
 from eqfuse.ir.loops import unpacked_results
-from eqfuse.ir.pytree import flatten, paths, unflatten
+from eqfuse.ir.pytree import paths, tree_leaves, unflatten
 from eqfuse.ops import row as op_row
 from eqfuse.ops.loops import INDEX_TYPE, results_of
 from eqfuse.ops.types import TensorType
@@ -82,7 +82,7 @@ def scan(f: Step, init: Any, xs: Any = None, length: int | None = None, reverse:
 
     def step() -> list[Tracer]:
         after, y = pair(f(carry.tree(body_tracers(carry_inputs)), stacked.tree(body_tracers(row))))
-        leaves, nesting = flatten(y)
+        leaves, nesting = tree_leaves(y)
         structure.append(nesting)
         ys = [array_of(leaf, path) for leaf, path in zip(leaves, paths(nesting, "y"), strict=True)]
         return [*carry.after(after), *ys]
@@ -115,7 +115,7 @@ class _Branch:
         self.leaves: list[Any] = []
 
         def call() -> list[Tracer]:
-            self.leaves, self.structure = flatten(f(*carries.tree([wrap(v.node) for v in carries.values])))
+            self.leaves, self.structure = tree_leaves(f(*carries.tree([wrap(v.node) for v in carries.values])))
             self.paths = paths(self.structure, "result")
             arrays = [(leaf, path) for leaf, path in zip(self.leaves, self.paths, strict=True) if not is_number(leaf)]
             results = [array_of(leaf, path) for leaf, path in arrays]

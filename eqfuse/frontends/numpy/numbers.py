@@ -97,7 +97,7 @@ def _in_parts(function: Callable[[Tracer], Tracer], x: Tracer) -> Tracer:
     """`function` of a real array, or of the real and the imaginary part of a complex one."""
     if x.dtype.kind != "c":
         return function(x)
-    return wrap(node("complex", (function(wrap(tidy.part(name, x.node))).node for name in ("real", "imag"))))
+    return wrap(node("complex", (function(wrap(tidy.complex_part(name, x.node))).node for name in ("real", "imag"))))
 
 
 @implements(np.isclose)

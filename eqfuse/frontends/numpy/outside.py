@@ -29,7 +29,7 @@ from eqfuse.frontends.numpy.tracing import Trace
 
 T = TypeVar("T")
 Items = Mapping[Any, Any]
-SMALL_BYTES = 1 << 19  # arrays up to this size are looked at as a whole
+LOOKED_AT_WHOLE = 1 << 19  # arrays up to this size are looked at as a whole
 
 
 class Holder(ABC):
@@ -159,9 +159,9 @@ class ArrayElements(Holder):
 
     def _seen(self) -> np.ndarray:
         array: np.ndarray = self.value
-        if array.nbytes <= SMALL_BYTES:
+        if array.nbytes <= LOOKED_AT_WHOLE:
             return array
-        along = int((SMALL_BYTES / array.itemsize) ** (1 / array.ndim))
+        along = int((LOOKED_AT_WHOLE / array.itemsize) ** (1 / array.ndim))
         return array[tuple([slice(None, None, max(1, n // along)) for n in array.shape])]
 
 

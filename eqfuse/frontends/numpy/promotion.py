@@ -144,7 +144,7 @@ def elementwise(name: str, *values: Any) -> Tracer:
     if name == "where":
         chosen = lift(values[0])
         condition = tidy.cast(chosen.node, np.dtype(bool))
-        return _laid(np.where, (chosen, *values[1:]), tidy.elementwise("where", (condition, *common(values[1:]))))
+        return _laid(np.where, (chosen, *values[1:]), tidy.tidy_elementwise("where", (condition, *common(values[1:]))))
     operands = [operand(v) for v in values] if len(values) > 1 else [lift(v) for v in values]
     loop = loop_dtypes(name, *promote(operands))
     if name in COMPARISONS:
@@ -156,7 +156,7 @@ def elementwise(name: str, *values: Any) -> Tracer:
             return _of_mixed_signs(name, operands, "iu".index(loop[0].kind))
     nodes = [as_operand(o, d) for o, d in zip(operands, loop, strict=False)]
     function = np.logical_and if len(operands) == 2 else np.logical_not
-    result = _laid(function, operands, tidy.elementwise(name, nodes))
+    result = _laid(function, operands, tidy.tidy_elementwise(name, nodes))
     if name == "power" and loop[-1].kind in "iu" and number_kind(operands[1]) is int and result.size:
         _natural(operands[1])
     return result
@@ -191,7 +191,7 @@ def _with_integer(name: str, operands: list[Any], place: int, dtype: np.dtype) -
     near = computed_number("min", computed_number("max", integer, int(limits.min)), int(limits.max))
     beyond = computed_number(name, *((near, integer) if place == 1 else (integer, near)))
     nodes = [with_dtype(near if i == place else o, dtype) for i, o in enumerate(operands)]
-    compared = _laid(np.logical_and, operands, tidy.elementwise(name, nodes))
+    compared = _laid(np.logical_and, operands, tidy.tidy_elementwise(name, nodes))
     reflexive = NUMBER_OPERATORS[name](0, 0)
     if isinstance(beyond, Number):
         return elementwise("logical_and" if reflexive else "logical_or", compared, beyond)
@@ -203,7 +203,7 @@ def _with_integer(name: str, operands: list[Any], place: int, dtype: np.dtype) -
 def _of_mixed_signs(name: str, operands: list[Tracer], signed: int) -> Tracer:
     """A comparison of uint64 with signed integers, where the latter are negative the same for every other value."""
     unsigned = [with_dtype(o, np.dtype(np.uint64)) for o in operands]
-    compared, negative = wrap(tidy.elementwise(name, unsigned)), operands[signed] < 0
+    compared, negative = wrap(tidy.tidy_elementwise(name, unsigned)), operands[signed] < 0
     of_negative = row(name).meaning(*((-1, 0) if signed == 0 else (0, -1)))
     comparison = elementwise("logical_or", compared, negative) if of_negative else compared & ~negative
     return _laid(np.logical_and, operands, comparison.node)

@@ -23,8 +23,8 @@ Name = tuple[Namespace, Any, Any]  # a namespace, a name in it (an attribute, a 
 
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 CACHED = type(functools.lru_cache(lambda: None))
-CONTAINERS = (list, dict, set, deque)
-MOST = 10_000  # elements of one container that are looked into
+OPEN_CONTAINERS = (list, dict, set, deque)
+MOST_ELEMENTS = 10_000  # elements of one container that are looked into
 
 _LIBRARIES = {"numpy", "scipy", "eqfuse", *sys.stdlib_module_names} - {"__main__"}
 _BEHIND = ("__func__", "func", "fget", "fset", "__wrapped__", "__self__", "args", "keywords")
@@ -87,7 +87,7 @@ class _ReachWalk:
             self.stack += [("self" if name == "__self__" else path, behind) for name, behind in wrapped.items()]
             if isinstance(value, functools.partial):
                 self.reached.names.extend([(value, name, self.value_of(value, name)) for name in ("func", "args")])
-        elif isinstance(value, (*CONTAINERS, tuple, frozenset)):
+        elif isinstance(value, (*OPEN_CONTAINERS, tuple, frozenset)):
             self.container(path, value)
         elif type(value) is np.ndarray or isinstance(value, GENERATORS):
             self.reached.objects.append((path, value))
@@ -140,9 +140,9 @@ class _ReachWalk:
                         self.stack.append((f"{base.__name__}.{name}", value))
 
     def container(self, path: str, value: Any) -> None:
-        if isinstance(value, CONTAINERS):
+        if isinstance(value, OPEN_CONTAINERS):
             self.reached.objects.append((path, value))
-        if len(value) <= MOST:
+        if len(value) <= MOST_ELEMENTS:
             fixed = isinstance(value, (set, frozenset, tuple))
             pairs = enumerate(value) if fixed else [(key, self.held(value, key)) for key in _keys(value)]
             self.stack += [(f"{path}[{key!r}]", child) for key, child in pairs]

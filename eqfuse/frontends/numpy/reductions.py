@@ -59,7 +59,7 @@ def finish(kept: Node, axes: tuple[int, ...], keepdims: bool) -> Tracer:
     return wrap(tidy.reshape(kept, shape))
 
 
-def reduction(name: str, array: Any, axis: AxisArg, keepdims: bool) -> Tracer:
+def reduced_array(name: str, array: Any, axis: AxisArg, keepdims: bool) -> Tracer:
     x = lift(array)
     axes = _reduced_axes(axis, x.ndim)
     if not axes:
@@ -77,9 +77,9 @@ def _folded(name: str, x: Tracer, axis: AxisArg, keepdims: bool, initial: Any, d
             name = "any" if name == "sum" else "all"
         else:
             x = x.astype(wanted)
-        result = reduction(name, x, axis, keepdims).astype(wanted)
+        result = reduced_array(name, x, axis, keepdims).astype(wanted)
     else:
-        result = reduction(name, x, axis, keepdims)
+        result = reduced_array(name, x, axis, keepdims)
     return result if initial is None else elementwise(combine, result, wrap(with_dtype(operand(initial), result.dtype)))
 
 
@@ -100,13 +100,13 @@ def prod(
 def _extreme(name: str, a: Any, axis: AxisArg, keepdims: bool, initial: Any, combine: str) -> Tracer:
     x = lift(a)
     if initial is None:
-        return reduction(name, x, axis, keepdims)
+        return reduced_array(name, x, axis, keepdims)
     first = wrap(with_dtype(operand(initial), x.dtype))
     axes = _reduced_axes(axis, x.ndim)
     if any(x.shape[i] == 0 for i in axes):
         shape = finish(node("any", (x.node,), (tuple(sorted(axes)),)), axes, keepdims).shape
         return wrap(tidy.broadcast_to(first.node, shape))
-    return elementwise(combine, reduction(name, x, axis, keepdims), first)
+    return elementwise(combine, reduced_array(name, x, axis, keepdims), first)
 
 
 @implements(np.max, np.amax)
@@ -121,19 +121,19 @@ def min(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False, 
 
 @implements(np.any)
 def any_(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False) -> Tracer:
-    return reduction("any", a, axis, keepdims)
+    return reduced_array("any", a, axis, keepdims)
 
 
 @implements(np.all)
 def all_(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False) -> Tracer:
-    return reduction("all", a, axis, keepdims)
+    return reduced_array("all", a, axis, keepdims)
 
 
 def _arg(name: str, a: Any, axis: int | None, keepdims: bool) -> Tracer:
     x = lift(a)
     if axis is not None and x.ndim:
-        return reduction(name, x, axis, keepdims)
-    flat = reduction(name, x.reshape(-1), 0, keepdims=False)
+        return reduced_array(name, x, axis, keepdims)
+    flat = reduced_array(name, x.reshape(-1), 0, keepdims=False)
     return flat.reshape((1,) * x.ndim) if keepdims else flat
 
 
@@ -260,5 +260,5 @@ def squared(x: Tracer) -> Tracer:
     """The squared absolute values of `x`, which are real."""
     if x.dtype.kind != "c":
         return x * x
-    real, imag = (wrap(tidy.part(name, x.node)) for name in ("real", "imag"))
+    real, imag = (wrap(tidy.complex_part(name, x.node)) for name in ("real", "imag"))
     return real * real + imag * imag

@@ -20,7 +20,8 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
 
     def register(implementation: F) -> F:
         for function in functions:
-            TRACED_FUNCTIONS[function] = implementation
+            stored = TRACED_FUNCTIONS.setdefault(function, implementation)
+            assert stored is implementation, f"{function} has two implementations"
         return implementation
 
     return register

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Node, input_node, node, substitute, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
 
 Rows = dict[Node, Node]  # the input that is a row, and the array of all rows
@@ -85,7 +85,7 @@ class Batch:
             self.multiplied.add(n)
 
     def _batched(self, n: Node) -> Node | None:
-        role = row(n.op).role
+        role = n.row.role
         if n.op == "matmul":
             return self._product(n, *(a in self.arrays for a in n.args))
         if role is Role.ELEMENTWISE:

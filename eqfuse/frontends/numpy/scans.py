@@ -22,7 +22,7 @@ from eqfuse.ops.scans import folds, reduction_loop
 
 RUNNING = {"add": "cumsum", "multiply": "cumprod"}  # the scans with rows of their own
 BOOLEAN = {"add": "logical_or", "multiply": "logical_and"}
-REDUCED = {
+REDUCES = {
     "add": np.sum, "multiply": np.prod, "maximum": np.max, "minimum": np.min,
     "logical_and": np.all, "logical_or": np.any,
 }  # fmt: skip
@@ -215,6 +215,6 @@ def _reduceat(ufunc: np.ufunc) -> Callable[..., Tracer]:
 for _name in dir(np):
     _ufunc = folds(_name)
     if _ufunc is not None and _ufunc.__name__ == _name:
-        TRACED_METHODS[_ufunc, "reduce"] = _reduce_as(_ufunc, REDUCED[_name]) if _name in REDUCED else _reduce(_ufunc)
+        TRACED_METHODS[_ufunc, "reduce"] = _reduce_as(_ufunc, REDUCES[_name]) if _name in REDUCES else _reduce(_ufunc)
         TRACED_METHODS[_ufunc, "accumulate"] = _accumulate(_ufunc)
         TRACED_METHODS[_ufunc, "reduceat"] = _reduceat(_ufunc)

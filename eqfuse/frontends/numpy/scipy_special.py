@@ -9,7 +9,7 @@ from functools import partial
 
 from eqfuse.frontends.numpy.promotion import elementwise
 from eqfuse.frontends.numpy.registry import TRACED_UFUNCS
-from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.special import SPECIAL_UFUNCS
 
-for _name, _ufunc in SPECIAL.items():
+for _name, _ufunc in SPECIAL_UFUNCS.items():
     TRACED_UFUNCS[_ufunc] = partial(elementwise, _name)

@@ -35,7 +35,7 @@ from eqfuse.frontends.numpy.distributions import drawing, frozen
 from eqfuse.frontends.numpy.flat import FlatIterator
 from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
-from eqfuse.frontends.numpy.reach import CACHED, MOST, Builtin, of_library
+from eqfuse.frontends.numpy.reach import CACHED, MOST_ELEMENTS, Builtin, of_library
 from eqfuse.frontends.numpy.readings import ASKED, READINGS
 from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, implements
 from eqfuse.frontends.numpy.seeds import SEEDED, default_rng, system_bits
@@ -289,7 +289,7 @@ _METHODS = (types.BuiltinMethodType, types.MethodType)
 
 
 def _tuple_with_stand_ins(value: tuple) -> tuple | None:
-    parts = [stand_in_for(part) for part in value] if len(value) <= MOST else []
+    parts = [stand_in_for(part) for part in value] if len(value) <= MOST_ELEMENTS else []
     if all(part is None for part in parts):
         return None
     items = [own if part is None else part for own, part in zip(value, parts, strict=True)]

@@ -17,7 +17,7 @@ from eqfuse.errors import TraceError, user_place
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import CodePlace, Node, node
-from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, reshaped, view_outline
+from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, reshaped_view, view_outline
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges, apart
 from eqfuse.ops.views import extents_of
@@ -123,7 +123,7 @@ class Storage:
         if not steps and (self.layout or IN_ORDER).strides is None:
             return True
         array = self.assumed(steps)
-        return array is not None and reshaped(array, shape) is not None
+        return array is not None and reshaped_view(array, shape) is not None
 
     def relied(self) -> frozenset[int]:
         """The arguments whose layout decides this one's. TraceError where it is not known."""
@@ -203,7 +203,7 @@ def _undone(op: str, attr: Any, value: Node, before: Node) -> Node:
     if op == "flip":
         return tidy.flip(value, attr)
     if op in ("real", "imag"):
-        other = tidy.part("imag" if op == "real" else "real", before)
+        other = tidy.complex_part("imag" if op == "real" else "real", before)
         return node("complex", (value, other) if op == "real" else (other, value))
     if op == "bitcast":
         return node("bitcast", (value,), (before.dtype,))

@@ -27,7 +27,7 @@ def cast(x: Node, dtype: np.dtype) -> Node:
     if x.dtype.kind == "c" and dtype.kind not in "bc":
         lost = "Casting complex values to real discards the imaginary part"
         warnings.warn(lost, ComplexWarning, stacklevel=user_level())
-        return cast(part("real", x), dtype)
+        return cast(complex_part("real", x), dtype)
     if x.op == "const" and x.shape == ():
         return const(cast_array(x.literal.array, dtype))
     if x.op == "broadcast_to" and x.args[0].shape == ():
@@ -35,14 +35,14 @@ def cast(x: Node, dtype: np.dtype) -> Node:
     return node("cast", (x,), (dtype,))
 
 
-def part(name: str, x: Node) -> Node:
+def complex_part(name: str, x: Node) -> Node:
     """The ``real`` or ``imag`` part of a complex `x`."""
     if x.op == "complex":
         return broadcast_to(x.args[name == "imag"], x.shape)
     return node(name, (x,))
 
 
-def elementwise(name: str, args: Sequence[Node]) -> Node:
+def tidy_elementwise(name: str, args: Sequence[Node]) -> Node:
     """The elementwise operator `name`, which broadcasts by itself what was spread from a scalar before, and takes what
     was reduced over all axes with these, of extent 1."""
     scalars = [a.args[0] if a.op == "broadcast_to" and a.args[0].shape == () else a for a in args]
@@ -160,6 +160,6 @@ def reduce(name: str, x: Node, axes: Sequence[int]) -> Node:
 VIEWS: dict[str, Callable[[Node, Any], Node]] = {
     "reshape": reshape, "squeeze": reshape, "flat": reshape, "transpose": transpose, "broadcast_to": broadcast_to,
     "slice": slice_, "flip": flip, "bitcast": lambda x, dtype: node("bitcast", (x,), (dtype,)),
-    "real": lambda x, _: part("real", x), "imag": lambda x, _: part("imag", x),
+    "real": lambda x, _: complex_part("real", x), "imag": lambda x, _: complex_part("imag", x),
     "sliding_window": lambda x, windows: node("sliding_window", (x,), (windows,)), "take": take,
 }  # fmt: skip

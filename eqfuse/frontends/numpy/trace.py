@@ -32,7 +32,7 @@ from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
 from eqfuse.ir.places import spread
-from eqfuse.ir.pytree import BOOL_LEAF, LEAF, SCALAR, Static, Structure, flatten, unflatten
+from eqfuse.ir.pytree import BOOL_LEAF, LEAF, SCALAR, Static, Structure, tree_leaves, unflatten
 from eqfuse.ir.signature import (
     CallSignature,
     are_parameters,
@@ -102,7 +102,7 @@ def trace(
     if parameters is not None:
         bound_arguments(parameters, example_args, example_kwargs)
     (args, kwargs), fixed = split_static(parameters, names, example_args, example_kwargs)
-    leaves, structure = flatten((args, kwargs))
+    leaves, structure = tree_leaves((args, kwargs))
     classes = {kind.__name__: kind for kind in _classes(structure)}
     roots = {getattr(fn, "__name__", "the function"): fn, **fixed, **classes}
 
@@ -171,7 +171,7 @@ def _traced(
     stand_in = {name: stand for name, value in fixed.items() if (stand := stand_in_for(value)) is not None}
     result = _call(fn, parameters, traced_args, traced_kwargs, fixed | stand_in)
     _refuse_changed_containers(structure, stands, (traced_args, traced_kwargs))
-    outputs, results = flatten(result)
+    outputs, results = tree_leaves(result)
     written = tuple(sorted(run.written))
     nodes, sources, results = _outputs(outputs, results, written)
     own = [t for t in stands if isinstance(t, Tracer)]
@@ -200,7 +200,7 @@ def _stand_in(run: Trace, leaf: Any, place: int, name: str) -> TracedGenerator |
 
 
 def _refuse_changed_containers(structure: Structure, stands: list[Any], arguments: tuple) -> None:
-    leaves, now = flatten(arguments)
+    leaves, now = tree_leaves(arguments)
     if now != structure or any(a is not b for a, b in zip(leaves, stands, strict=True)):
         raise TraceError(
             "the function changes a container among its arguments (an item, a field, its length): the caller's would "

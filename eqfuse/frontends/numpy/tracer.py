@@ -342,7 +342,7 @@ class Tracer(NdarrayFace):
 
     def _part(self, op: str) -> Tracer:
         if self._access is Rights.SCALAR:
-            return wrap(tidy.part(op, self.node))
+            return wrap(tidy.complex_part(op, self.node))
         type = row(op).type([self._type], ())
         return Tracer(type, self._storage, (*self._steps, (op, ())), self._access)
 

@@ -20,7 +20,7 @@ from eqfuse.frontends.onnx.table import axis_of, dtype_of, ints, one, one_of, op
 
 
 @operator("Constant")
-def constant(
+def constant_value(
     *,
     value: np.ndarray | None = None,
     value_float: float | None = None,

@@ -255,14 +255,14 @@ def _no_row(domain: str, name: str, version: int) -> str:
             f"{name} of opset {version} is not in the table of ONNX operators, which has it since {rows[0].since}: "
             "convert the model by onnx.version_converter"
         )
-    reason = REFUSED.get(name, "it has no row in the table of ONNX operators (eqfuse/frontends), and no definition")
+    reason = NOT_READ.get(name, "it has no row in the table of ONNX operators (eqfuse/frontends), and no definition")
     return f"{domain + '.' if domain else ''}{name} cannot be loaded: {reason}"
 
 
 _RANDOM = "it draws random numbers, which a model does not take from outside; draw them there and make them an input"
 _SHAPE = "the shape of its result depends on data"
 _STRINGS = "strings are not tensors"
-REFUSED = {
+NOT_READ = {
     **dict.fromkeys(
         ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"), _RANDOM
     ),

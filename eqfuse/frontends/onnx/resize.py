@@ -163,13 +163,13 @@ def _taps(
 def _weighted(y: Any, axis: int, places: np.ndarray, weights: np.ndarray) -> Any:
     """What `_taps` reads along `axis`, times the weights, summed: a product with a matrix would spread every NaN."""
     beside = (1,) * (y.ndim - 1 - axis)
-    if weights.shape[1] > UNROLLED:
+    if weights.shape[1] > TERMS_UNROLLED:
         return lazy.sum(lazy.take(y, places, axis) * weights.reshape(*weights.shape, *beside), axis + 1)
     terms = zip(places.T, weights.T, strict=True)
     return reduce(lazy.add, [lazy.take(y, place, axis) * weight.reshape(-1, *beside) for place, weight in terms])
 
 
-UNROLLED = 12  # terms, beyond which they are summed as an axis
+TERMS_UNROLLED = 12  # terms, beyond which they are summed as an axis
 
 
 # ---- sampling at traced places

@@ -11,10 +11,10 @@ from typing import Any
 
 from eqfuse.frontends.numpy.bodies import CONSTANT_BYTES
 from eqfuse.ir.graph import Node, topological
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 FEWEST_STEPS = 16  # steps of a loop
-DEPTH = 4  # operators above a node that decide what it looks like: the first steps may look otherwise
+LOOK_DEPTH = 4  # operators above a node that decide what it looks like: the first steps may look otherwise
 VISITS = 2_000_000  # of nodes, at most, in search of chains
 
 
@@ -24,7 +24,7 @@ def chains(nodes: Sequence[Node]) -> Iterator[list[Node]]:
     reads = [[position[a] for a in n.args] for n in nodes]
     groups = sorted(_groups(nodes), key=lambda members: -members[-1])
     paths = [_path(reads, members) for members in groups[: max(FEWEST_STEPS, VISITS // max(len(nodes), 1))]]
-    long = [path for path in paths if len(path) >= FEWEST_STEPS - DEPTH]
+    long = [path for path in paths if len(path) >= FEWEST_STEPS - LOOK_DEPTH]
     for path in sorted(long, key=lambda path: -len(topological([nodes[path[-1]]]))):
         yield [nodes[place] for place in path]
 
@@ -39,7 +39,7 @@ def _groups(nodes: Sequence[Node]) -> list[list[int]]:
     numbers: dict[Any, int] = {}
     first = [numbers.setdefault(_look(n), len(numbers)) for n in nodes]
     looks = dict(zip(nodes, first, strict=True))
-    for _ in range(DEPTH):
+    for _ in range(LOOK_DEPTH):
         numbers = {}
         looks = {
             n: numbers.setdefault((own, *(looks[a] for a in n.args)), len(numbers))
@@ -47,9 +47,9 @@ def _groups(nodes: Sequence[Node]) -> list[list[int]]:
         }
     groups: dict[int, list[int]] = defaultdict(list)
     for place, n in enumerate(nodes):
-        if n.args and row(n.op).role is not Role.VIEW:
+        if n.args and n.row.role is not Role.VIEW:
             groups[looks[n]].append(place)
-    return [members for members in groups.values() if len(members) >= FEWEST_STEPS - DEPTH]
+    return [members for members in groups.values() if len(members) >= FEWEST_STEPS - LOOK_DEPTH]
 
 
 def _look(n: Node) -> tuple:

@@ -13,7 +13,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.frontends.numpy.rows import Rows, products_before
 from eqfuse.frontends.rolling.alignment import Alignment, Misalignment, StepValues, begins
-from eqfuse.frontends.rolling.chains import DEPTH, FEWEST_STEPS
+from eqfuse.frontends.rolling.chains import FEWEST_STEPS, LOOK_DEPTH
 from eqfuse.ir.graph import Graph, Node, const, node, substitute, topological
 from eqfuse.ir.loops import loop_results
 from eqfuse.ops.loops import INDEX_TYPE
@@ -201,7 +201,7 @@ def steps_of(chain: Sequence[Node]) -> Steps | None:
 
 def _steps_of(chain: Sequence[Node]) -> Steps | None:
     for _ in range(ATTEMPTS):
-        if len(chain) < FEWEST_STEPS - DEPTH:
+        if len(chain) < FEWEST_STEPS - LOOK_DEPTH:
             return None
         try:
             steps = _longer(Steps(chain))

@@ -20,7 +20,7 @@ from eqfuse.frontends.rolling.chains import FEWEST_STEPS, chains
 from eqfuse.frontends.rolling.families import as_reduction, made_together
 from eqfuse.frontends.rolling.loops import Steps, steps_of
 from eqfuse.ir.graph import Graph, Node, substitute
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS
 from eqfuse.summary import count
 
@@ -32,7 +32,7 @@ STEP_OPERATORS = 64  # at most in one step that is made of several
 FEWEST_TURNS = 4  # of a loop whose steps are made of several
 FELT = 0.05  # of what a step takes
 HARDLY = 0.02  # of it
-MOST = 64  # loops of one graph
+MOST_LOOPS = 64  # loops of one graph
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def rolled(graph: Graph, costs: Costs, exactly: bool = False) -> Graph:
     if graph.rolled is not None:
         return graph
     said: list[str] = []
-    while len(said) < MOST and (replacement := _once(graph, costs, exactly)):
+    while len(said) < MOST_LOOPS and (replacement := _once(graph, costs, exactly)):
         graph, text = replacement
         said.append(text)
     graph, more = made_together(graph)
@@ -98,7 +98,7 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
 def _is_pointwise(steps: Steps) -> bool:
     """Is a step pointwise work on its carries, all of one shape, and reads nothing of its own?"""
     shapes = {t.shape for t in steps.carries}
-    pointwise = (row(n.op).role is Role.ELEMENTWISE and n.shape in shapes for n in steps.body().nodes if n.args)
+    pointwise = (n.row.role is Role.ELEMENTWISE and n.shape in shapes for n in steps.body().nodes if n.args)
     return len(shapes) == 1 and not steps.aligned.reads_arrays and all(pointwise)
 
 

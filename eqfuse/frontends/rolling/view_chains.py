@@ -13,7 +13,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.summary import count
 
-LONG = 8  # views of a chain that is not left to the search
+LONG_VIEWS = 8  # views of a chain that is not left to the search
 
 
 def views_met(graph: Graph) -> Graph:
@@ -36,10 +36,10 @@ def views_met(graph: Graph) -> Graph:
 
 
 def _long(length: dict[Node, int]) -> set[Node]:
-    """The views of chains of at least `LONG`, all of them."""
+    """The views of chains of at least `LONG_VIEWS`, all of them."""
     views: set[Node] = set()
     for n in reversed(length):
-        if length[n] >= LONG or n in views:
+        if length[n] >= LONG_VIEWS or n in views:
             views.add(n)
             if length[n] > 1:
                 views.add(n.args[0])

@@ -14,16 +14,17 @@ from functools import lru_cache
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.convolution.parts import Convolution
 from eqfuse.emit.c.device import vector_bytes
-from eqfuse.emit.c.product.blocks import BUFFERS, HIGH, LEVEL_2_SHARE, TERM_BYTES, stride_of
+from eqfuse.emit.c.product.blocks import LEVEL_2_SHARE, STACK_BYTES, TERM_BYTES, UNIT_ROWS, stride_of
 from eqfuse.emit.c.product.tile import CALLED, RegisterTile, tile_forms
 from eqfuse.errors import UnsupportedOp
 
-WIDE = (1024, 512, 256, 128, 64)  # columns of a unit, at most: fewer only where the buffers of so many are too large
+# columns of a unit, at most: fewer only where the buffers of so many are too large
+COLUMNS_OF_UNITS = (1024, 512, 256, 128, 64)
 CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # into how many blocks rows are cut
-PARTS = (1, 2, 4, 8)  # and filters
-COPIED = 0.5  # cycles that it takes to copy an element of the image, or to compute one of the results
-COPY = 10  # and to begin a row of them
-UNIT = 150  # cycles to begin a unit
+UNIT_PARTS = (1, 2, 4, 8)  # and filters
+COPY_OF_ELEMENT = 0.5  # cycles that it takes to copy an element of the image, or to compute one of the results
+COPY_OF_ROW = 10  # and to begin a row of them
+UNIT_CYCLES = 150  # cycles to begin a unit
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class ConvolutionBlocks:
     @property
     def deep(self) -> int:
         """Filters that are multiplied by one part of the image before the next part is read."""
-        return -(-HIGH // self.tiles[0].rows) * self.tiles[0].rows
+        return -(-UNIT_ROWS // self.tiles[0].rows) * self.tiles[0].rows
 
     @property
     def across(self) -> int:
@@ -70,17 +71,17 @@ class ConvolutionBlocks:
         return self.image_elements(c) + self.filters * self.width
 
 
-def blocks_of(c: Convolution, device: Device) -> ConvolutionBlocks:
+def convolution_blocks(c: Convolution, device: Device) -> ConvolutionBlocks:
     """Those that take the fewest cycles. UnsupportedOp where the buffers of one row are too large."""
-    limit = min(BUFFERS, int(LEVEL_2_SHARE * device.l2_bytes)) // c.dtype.itemsize
-    for most in WIDE[:1] if c.windows else WIDE:
+    limit = min(STACK_BYTES, int(LEVEL_2_SHARE * device.l2_bytes)) // c.dtype.itemsize
+    for most in COLUMNS_OF_UNITS[:1] if c.windows else COLUMNS_OF_UNITS:
         choices = [blocks for blocks in _cuts(c, most) if blocks.elements(c) <= limit]
         if choices:
             return min(choices, key=lambda blocks: _together(c, blocks, device))
     raise UnsupportedOp("what a row of windows holds exceeds the cache")
 
 
-def units(c: Convolution, b: ConvolutionBlocks) -> int:
+def convolution_units(c: Convolution, b: ConvolutionBlocks) -> int:
     *above, high, wide = c.blocked
     blocks = -(-high // b.results) * -(-wide // b.columns) * -(-c.filters_of_group // b.filters)
     return c.conv.shape[0] * c.groups * math.prod(above) * blocks
@@ -97,7 +98,7 @@ def _cuts(c: Convolution, most: int) -> Iterator[ConvolutionBlocks]:
     for results in dict.fromkeys(-(-high // cut) for cut in CUTS):
         rows = min(c.axes[-2].places, c.windows.axes[-2].read_by(results)) if c.windows else results
         pitch = columns + across
-        for filters in [c.filters_of_group // part for part in PARTS if c.filters_of_group % part == 0]:
+        for filters in [c.filters_of_group // part for part in UNIT_PARTS if c.filters_of_group % part == 0]:
             tiles = tiles_for(filters, (rows - 1) * pitch + columns, vector_bytes(), size)
             lines = -(-((rows - 1) * pitch + columns) // tiles[0].columns) * tiles[0].columns
             stride = stride_of(lines, size)
@@ -136,10 +137,10 @@ def around(c: Convolution, b: ConvolutionBlocks) -> float:
     """Cycles to copy what a unit reads of the image, and to compute what follows its sums, at least."""
     rows = c.channels * c.planes * len(c.phases) * b.high
     results = b.filters * b.rows
-    return (rows * (b.pitch + COPY) + results * (b.columns + COPY)) * COPIED + UNIT
+    return (rows * (b.pitch + COPY_OF_ROW) + results * (b.columns + COPY_OF_ROW)) * COPY_OF_ELEMENT + UNIT_CYCLES
 
 
 def _together(c: Convolution, b: ConvolutionBlocks, device: Device) -> float:
     """Cycles until the threads have done all units."""
-    turns = -(-units(c, b) // device.threads)
+    turns = -(-convolution_units(c, b) // device.threads)
     return turns * (tile_cycles(c, b) + around(c, b))

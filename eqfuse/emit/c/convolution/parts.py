@@ -12,19 +12,19 @@ from itertools import product
 
 import numpy as np
 
-from eqfuse.emit.c.convolution.phases import Phase, phases, shift, taps
+from eqfuse.emit.c.convolution.phases import Phase, farthest_place, phases, taps
 from eqfuse.emit.c.loops import Loops
-from eqfuse.emit.c.nest import SHORT, Access, Dim, collapsed
+from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim, collapsed
 from eqfuse.emit.c.product.parts import BlockPart
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.sliding.axes import Axis
 from eqfuse.emit.c.sliding.parts import Windows, computed_part, ordered, refuse_others, windows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
-MOST = 16  # phases, each with a function of its own
+MOST_PHASES = 16  # phases, each with a function of its own
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Convolution:
     def shifts(self) -> tuple[int, int]:
         """Rows and columns that a copy has beyond the places of windows."""
         down, across = self.axes[-2:]
-        return shift(down), shift(across)
+        return farthest_place(down), farthest_place(across)
 
     @property
     def window(self) -> int:
@@ -120,7 +120,7 @@ class Convolution:
 def convolution_of(body: Graph) -> Convolution:
     """UnsupportedOp where kernels of this target do not hold it."""
     (conv,) = body.of_role(Role.CONTRACTION)
-    refuse_others(body, [n for n in body.nodes if n is conv or row(n.op).role is Role.WINDOW])
+    refuse_others(body, [n for n in body.nodes if n is conv or n.row.role is Role.WINDOW])
     if sums_dtype(conv.dtype) is None:
         raise UnsupportedOp(f"convolutions of {conv.dtype} are NumPy's")
     image, filters = conv.args
@@ -166,7 +166,7 @@ def _pooling(after: Graph, result: Node) -> Windows:
 
 def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[PhaseCopy]:
     copies = []
-    if math.prod(len(phases(axis)) for axis in axes[-2:]) > MOST:
+    if math.prod(len(phases(axis)) for axis in axes[-2:]) > MOST_PHASES:
         raise UnsupportedOp(f"windows that move by {axes[-2].stride} x {axes[-1].stride} are NumPy's")
     for rows, columns in product(phases(axes[-2]), phases(axes[-1])):
         if not rows.count or not columns.count:
@@ -182,7 +182,7 @@ def _copied(body: Graph, image: Node, axes: Sequence[Axis]) -> list[PhaseCopy]:
     return copies
 
 
-def loops_over(
+def loops_over_rows(
     c: Convolution, part: BlockPart, rows: int, columns: int, written: Sequence[Access] | None = None
 ) -> Loops:
     """The loops over blocks of the rows and columns of images; over rows within columns where those are short."""
@@ -194,7 +194,7 @@ def loops_over(
         above, wide, down, across = [1], math.prod((*above, wide)), (), down + across
     dims += [Dim(down, above[0], False, min(rows, above[0])), Dim(across, wide, False, min(columns, wide))]
     d = len(dims) - 1
-    turned = wide < SHORT <= rows
+    turned = wide < SHORT_DIMENSION <= rows
     places = [Access(0, (0,) * len(part.space))] * len(part.body.outputs) if written is None else written
     return part.loops(tuple(dims), d - 1 if turned else d, (d,) if turned else (), places)
 

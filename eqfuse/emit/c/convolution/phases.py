@@ -45,6 +45,6 @@ def taps(axis: Axis) -> list[tuple[int, int]]:
     return [divmod(tap * axis.dilation, axis.stride)[::-1] for tap in range(axis.window)]
 
 
-def shift(axis: Axis) -> int:
+def farthest_place(axis: Axis) -> int:
     """How many places further than its window the last element lies, at most."""
     return (axis.reach - 1) // axis.stride

@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.c.convolution.blocks import ConvolutionBlocks, around, blocks_of, tile_cycles, units
-from eqfuse.emit.c.convolution.parts import Convolution, convolution_of, loops_over, loops_over_filters
+from eqfuse.emit.c.convolution.blocks import (
+    ConvolutionBlocks,
+    around,
+    convolution_blocks,
+    convolution_units,
+    tile_cycles,
+)
+from eqfuse.emit.c.convolution.parts import Convolution, convolution_of, loops_over_filters, loops_over_rows
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.product.schedule import tile_rate
@@ -42,7 +48,7 @@ class ConvolutionSchedule(CompiledSchedule):
 
     @property
     def units(self) -> int:
-        return units(self.convolution, self.blocks)
+        return convolution_units(self.convolution, self.blocks)
 
     @property
     def nbytes(self) -> int:
@@ -63,14 +69,14 @@ class ConvolutionSchedule(CompiledSchedule):
 
 def convolution_schedule(body: Graph, device: Device) -> ConvolutionSchedule:
     c = convolution_of(body)
-    blocks = blocks_of(c, device)
+    blocks = convolution_blocks(c, device)
     # in blocks of what a unit reads, wherever that begins and ends
     extents = [(max(1, p.rows.count - 1), max(1, p.columns.count - 1)) for p in c.phases]
-    copies = [loops_over(c, p.part, *most) if p.part else None for p, most in zip(c.phases, extents, strict=True)]
+    copies = [loops_over_rows(c, p.part, *most) if p.part else None for p, most in zip(c.phases, extents, strict=True)]
     rest = pooling = None
     if c.windows is None:
         written = [result_access(o, c.rest.space, ()) for o in c.rest.body.outputs]
-        rest = loops_over(c, c.rest, blocks.rows, blocks.columns, written)
+        rest = loops_over_rows(c, c.rest, blocks.rows, blocks.columns, written)
     else:
         pooling = schedule_in_blocks(body, c.windows, blocks.results, c.windows.axes[-1].places)
     schedule = ConvolutionSchedule(

@@ -12,7 +12,7 @@ from itertools import product
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.convolution.parts import PhaseCopy
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
-from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.element import braced
 from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
@@ -23,7 +23,7 @@ from eqfuse.emit.c.writer import Text, called, run_line
 from eqfuse.ir.graph import Node
 
 
-def write(schedule: ConvolutionSchedule, name: str, rounds: bool) -> Text:
+def convolution_text(schedule: ConvolutionSchedule, name: str, rounds: bool) -> Text:
     return _Writer(schedule, name, rounds).text()
 
 
@@ -56,7 +56,7 @@ class _Writer:
         piece.kept = [f"p0[{piece.index(loops.written[0])}]"]
         lines = piece.kernel()
         for d in reversed(range(piece.down)):
-            lines = loop(f"for (long {AXES[d]} = 0; {AXES[d]} < {loops.nest.dims[d].extent}; {AXES[d]}++)", lines)
+            lines = braced(f"for (long {AXES[d]} = 0; {AXES[d]} < {loops.nest.dims[d].extent}; {AXES[d]}++)", lines)
         copy = Function(f"{self.name}_filters", [], [], lines)
         self.functions.append(copy)
         return [copy.call()]
@@ -74,7 +74,7 @@ class _Writer:
             f"{b.tiles[0].columns} * sizeof *planes);",
             *(self.pooling.buffers() if self.pooling else []),
             *self._table(),
-            *loop(f"for (long unit = chunk * {s.chunk}, end = {end}; unit < end; unit++)", self._unit()),
+            *braced(f"for (long unit = chunk * {s.chunk}, end = {end}; unit < end; unit++)", self._unit()),
         ]
 
     def _table(self) -> list[str]:
@@ -84,11 +84,11 @@ class _Writer:
         taps = [phase * b.high * b.pitch + y * b.pitch + x for phase, y, x in c.taps]
         places = [number * plane + tap for number in range(c.planes) for tap in taps]
         place = f"channel * {c.planes * plane} + taps[tap]"
-        inside = loop(f"for (int tap = 0; tap < {c.window}; tap++)", [f"at[channel * {c.window} + tap] = {place};"])
+        inside = braced(f"for (int tap = 0; tap < {c.window}; tap++)", [f"at[channel * {c.window} + tap] = {place};"])
         return [
             f"static const int taps[] = {{{', '.join(map(str, places))}}};",
             f"int at[{b.channels * c.window}];",
-            *loop(f"for (int channel = 0; channel < {b.channels}; channel++)", inside),
+            *braced(f"for (int channel = 0; channel < {b.channels}; channel++)", inside),
         ]
 
     def _unit(self) -> list[str]:
@@ -116,13 +116,13 @@ class _Writer:
         if self.pooling is not None:
             i, j = self.pooling.outer
             declarations = [f"const long {i} = number, {j} = {channel};", f"{self.type.computed} *const own = {sums};"]
-            return loop(head, [*declarations, *self.pooling.unit()])
+            return braced(head, [*declarations, *self.pooling.unit()])
         assert self.schedule.rest is not None
         piece = BlockLines(self.schedule.rest, self.rounds, self.parameters, self._incoming())
         rest = Function(f"{self.name}_rest", [*AXES[: piece.down], *piece.block_ends], ["sums"], piece.kernel())
         self.functions.append(rest)
         ends = ["row_begin", "row_end", "column_begin", "column_end"]
-        return loop(head, [f"{rest.name}({', '.join(['arrays', 'number', channel, *self.above, *ends, sums])});"])
+        return braced(head, [f"{rest.name}({', '.join(['arrays', 'number', channel, *self.above, *ends, sums])});"])
 
     def _incoming(self, name: str = "sums") -> dict[Node, str]:
         """Where the sums of a filter lie."""
@@ -139,19 +139,19 @@ class _Writer:
         left = f"{c.channels} - channel"
         count = f"{left} < {b.channels} ? {left} : {b.channels}" if c.channels % b.channels else str(b.channels)
         head = f"for (long channel = 0; channel < {c.channels}; channel += {b.channels})"
-        return loop(head, [f"const long channels = {count};", *lines])
+        return braced(head, [f"const long channels = {count};", *lines])
 
     def _tiles(self) -> list[str]:
         b = self.blocks
         first, *others = b.tiles
         calls = self._tile(first)
         head = f"for (; row + {first.rows} <= deep_end; row += {first.rows})"
-        inside = ["long row = deep;", *loop(head, [calls])]
-        inside += [line for t in others for line in loop("if (row < deep_end)", [self._tile(t)])]
+        inside = ["long row = deep;", *braced(head, [calls])]
+        inside += [line for t in others for line in braced("if (row < deep_end)", [self._tile(t)])]
         end = f"deep + {b.deep}"
-        across = loop(f"for (long place = 0; place < {b.across * first.columns}; place += {first.columns})", inside)
+        across = braced(f"for (long place = 0; place < {b.across * first.columns}; place += {first.columns})", inside)
         lines = [f"const long deep_end = {end} < filter_end ? {end} : filter_end;", *across]
-        lines = loop(f"for (long deep = filter_begin; deep < filter_end; deep += {b.deep})", lines)
+        lines = braced(f"for (long deep = filter_begin; deep < filter_end; deep += {b.deep})", lines)
         return lines
 
     def _tile(self, t: RegisterTile) -> str:
@@ -187,9 +187,9 @@ class _Writer:
                      if axis.is_padded]  # fmt: skip
             if tests:
                 clear = f"__builtin_memset({sum_text('planes', start)}, 0, {plane} * sizeof *planes);"
-                inside = [*loop(f"if ({' && '.join(tests)})", inside), *loop("else", [clear])]
+                inside = [*braced(f"if ({' && '.join(tests)})", inside), *braced("else", [clear])]
             lines += inside
-        return loop("for (long plane = 0; plane < channels; plane++)", lines)
+        return braced("for (long plane = 0; plane < channels; plane++)", lines)
 
     def _copied(self, i: int, copied: PhaseCopy) -> str:
         """The call that copies phase `i` of a plane, and clears what is no element around it."""
@@ -213,7 +213,7 @@ class _Writer:
                 f"const long {name} = {begin} - {name}_at;",
             ]
         some = f"if ({names[0]} < {names[1]} && {names[2]} < {names[3]})"
-        lines = [*head, *self._cleared(names), *loop(some, piece.kernel())]
+        lines = [*head, *self._cleared(names), *braced(some, piece.kernel())]
         block = [*AXES[: piece.down], "row_begin", "column_begin"]
         copy = Function(f"{self.name}_phase{i}", block, ["planes"], lines)
         self.functions.append(copy)
@@ -230,9 +230,9 @@ class _Writer:
             f"for (long x = left + {right} - {left}; x < {b.pitch}; x++) planes[row * {b.pitch} + x] = 0;",
         ]
         outside = f"if (row < first || row >= first + {bottom} - {top} || {left} >= {right})"
-        return loop(
+        return braced(
             f"for (long row = 0; row < {b.high}; row++)",
-            [*loop(outside, [f"__builtin_memset({row}, 0, {b.pitch} * sizeof *planes);"]), *loop("else", beside)],
+            [*braced(outside, [f"__builtin_memset({row}, 0, {b.pitch} * sizeof *planes);"]), *braced("else", beside)],
         )
 
 

@@ -23,26 +23,26 @@ from eqfuse.emit.c.product.tile import (
     STREAM_ROWS,
     RegisterTile,
     dots_for,
+    register_tile,
     stream_for,
-    tile_for,
 )
 from eqfuse.emit.c.product.tile import terms as cycles_of
 from eqfuse.errors import UnsupportedOp
 
 TERM_BYTES = 2048  # bytes of the terms of a row that are added before the next ones are begun
-HIGH = 96  # rows of a unit, where its buffers allow: the right operand is read once for these
+UNIT_ROWS = 96  # rows of a unit, where its buffers allow: the right operand is read once for these
 BETWEEN = 1024  # bytes of a row between two products that are computed at a time
-WIDE = 2048  # bytes of a row of a unit
+WIDE_ROW = 2048  # bytes of a row of a unit
 STREAM_WIDE = 16384  # the same, where the right operand streams by
-BUFFERS = 512 << 10  # bytes on the stack that a unit keeps, at most
+STACK_BYTES = 512 << 10  # bytes on the stack that a unit keeps, at most
 LEVEL_2_SHARE = 0.4  # and the share of a level-2 cache that these take
 UNITS = 2  # for each thread, at least, where there is enough work
-UNIT = 2e-5  # seconds of a unit, at most, where another thread is worth it
+UNIT_SECONDS = 2e-5  # seconds of a unit, at most, where another thread is worth it
 SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to move sums from and to a level-2 cache
-NARROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
-COPY = 2  # cycles to copy a vector of a right operand
+NARROW_ROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
+COPY_OF_VECTOR = 2  # cycles to copy a vector of a right operand
 FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
-FEW = 4  # tiles across from which on a left operand is copied to lie together
+COPIED_FROM = 4  # tiles across from which on a left operand is copied to lie together
 
 
 @dataclass(frozen=True)
@@ -104,17 +104,17 @@ class ProductBlocks:
         return max([s.width for s in self.steps if s.apart], default=0)
 
 
-def blocks_of(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
+def product_blocks(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
     """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
-    limit = min(BUFFERS, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
-    most = max(1, min(math.ceil(seconds / UNIT), UNITS * device.threads)) if device.threads > 1 else 1
+    limit = min(STACK_BYTES, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
+    most = max(1, min(math.ceil(seconds / UNIT_SECONDS), UNITS * device.threads)) if device.threads > 1 else 1
     first = None
     for rows, columns in _cuts(parts):
         blocks = _blocks(parts, rows, columns, device)
         if blocks.elements > limit:
             continue
         first = first or blocks
-        if units(parts, blocks) >= most:
+        if product_units(parts, blocks) >= most:
             return _near(parts, blocks, device)
     if first is None:
         raise UnsupportedOp("the rows between two products, or that are reduced, exceed the cache")
@@ -129,11 +129,11 @@ def _near(parts: ProductParts, blocks: ProductBlocks, device: Device) -> Product
     short = terms * size <= SHORT_TERMS and parts.height * across * size > device.l2_bytes
     if others or parts.rest.reduces or not short or terms * across * size > device.l2_bytes // 2:
         return blocks
-    near = _blocks(parts, first.tile.rows, NARROW // size, device)
+    near = _blocks(parts, first.tile.rows, NARROW_ROW // size, device)
     return near if near.steps[0].tile == first.tile else blocks
 
 
-def units(parts: ProductParts, blocks: ProductBlocks) -> int:
+def product_units(parts: ProductParts, blocks: ProductBlocks) -> int:
     across = -(-parts.out[-1] // blocks.columns)
     return math.prod(dim.extent for dim in parts.outer) * -(-parts.height // blocks.rows) * across
 
@@ -147,9 +147,9 @@ def heights(extent: int, rows: int) -> tuple[tuple[int, int], ...]:
 def _cuts(parts: ProductParts) -> Iterator[tuple[int, int]]:
     """Rows and columns of a unit, at most, from large ones to small ones. Each unit reads the left operand for its rows
     and the right one for its columns: the larger of the two is cut first."""
-    rows, across = HIGH, parts.out[-1]
+    rows, across = UNIT_ROWS, parts.out[-1]
     whole = parts.rest.reduces or len(parts.products) > 1
-    wide = STREAM_WIDE if parts.height <= FEW_ROWS else WIDE
+    wide = STREAM_WIDE if parts.height <= FEW_ROWS else WIDE_ROW
     columns = across if whole else min(across, wide // parts.dtype.itemsize)
     while True:
         yield rows, columns
@@ -196,7 +196,8 @@ def _step(
         source = None  # vectors lie along the terms
     if source is not None and rows % tile.rows + last % tile.rows and (depth < terms or last < tile.rows):
         source = None
-    if source is not None and across > FEW * tile.columns and parts.height * terms * size > device.l2_bytes // 2:
+    is_large = parts.height * terms * size > device.l2_bytes // 2
+    if source is not None and across > COPIED_FROM * tile.columns and is_large:
         source = None
     transposed = source is None and not number and _is_transposed(left)
     held = terms if again or left.reduces or number > 0 else depth
@@ -217,7 +218,7 @@ def _way(
     blocks, (last, _) = heights(parts.height, rows), heights(parts.height, rows)[-1]
     place, access = _right_place(right, parts, device), right.array_access(parts.dtype)
     high = min(rows, last) if last * 2 > rows else rows
-    tile = tile_for(high, blocks, min(columns, across), vector_bytes(), size, place is not None)
+    tile = register_tile(high, blocks, min(columns, across), vector_bytes(), size, place is not None)
     short, deep = _even(terms, TERM_BYTES // size, 1), _even(terms, TERM_BYTES // size * (vector_bytes() // size), 1)
     if number and parts.online:
         return tile, short, place
@@ -227,7 +228,7 @@ def _way(
         high = math.gcd(rows, last) if deep < terms else min(rows, last)
         overlaps = in_dots and deep == terms and across - columns * ((across - 1) // columns) > MOST_VECTORS
         dots = dots_for(high, blocks, across, vector_bytes(), size, overlaps)
-        copied = 0 if place is not None else COPY * across / tile.lanes
+        copied = 0 if place is not None else COPY_OF_VECTOR * across / tile.lanes
         cycles = [cycles_of(t, blocks, across) * (terms + t.ending / t.cycles) for t in (tile, dots)]
         if cycles[0] + copied * terms > cycles[1]:
             return dots, deep, access if in_dots else None

@@ -9,18 +9,18 @@ import numpy as np
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.device import vector_bytes
-from eqfuse.emit.c.product.blocks import HIGH, heights
-from eqfuse.emit.c.product.schedule import COPIED, tile_rate
-from eqfuse.emit.c.product.tile import CALLED, MOST_DOTS, RegisterTile, dots_for, terms, tile_for
+from eqfuse.emit.c.product.blocks import UNIT_ROWS, heights
+from eqfuse.emit.c.product.schedule import OPERAND_COPIED, tile_rate
+from eqfuse.emit.c.product.tile import CALLED, MOST_DOTS, RegisterTile, dots_for, register_tile, terms
 from eqfuse.ops.types import TensorType
 
 
 def product_seconds(out: TensorType, depth: int, dtype: np.dtype, device: Device) -> float:
     """Seconds of all threads for a product that gives `out`, of sums of `depth` terms in `dtype`."""
     size, (down, across) = dtype.itemsize, out.shape[-2:]
-    high = min(down, HIGH)
+    high = min(down, UNIT_ROWS)
     blocks = heights(down, high)
-    tiles = [tile_for(high, blocks, across, vector_bytes(), size, True)]
+    tiles = [register_tile(high, blocks, across, vector_bytes(), size, True)]
     if across <= MOST_DOTS:
         tiles.append(dots_for(high, blocks, across, vector_bytes(), size, False))
 
@@ -29,5 +29,5 @@ def product_seconds(out: TensorType, depth: int, dtype: np.dtype, device: Device
 
     outer = out.size // (down * across)
     multiplied = outer * min(map(cycles, tiles)) * 2 * (vector_bytes() // size) / tile_rate(dtype, device)
-    copied = out.size * COPIED / device.scalar_rate("float32")
+    copied = out.size * OPERAND_COPIED / device.scalar_rate("float32")
     return multiplied / device.threads + copied

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqfuse.emit.c.parameters import Parameters
-from eqfuse.emit.c.writer import CHUNK, definition, used
+from eqfuse.emit.c.writer import CHUNK_PARAMETERS, definition, used
 
-ARRAYS = "void *const *arrays"
+PARAMETERS = "void *const *arrays"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Function:
         return f"{self.name}({', '.join(['arrays', *arguments, *self.buffers])});"
 
     def text(self, fetched: dict[str, str], computed: str) -> str:
-        parameters = [ARRAYS, *(f"long {x}" for x in self.block), *(f"{computed} *{x}" for x in self.buffers)]
+        parameters = [PARAMETERS, *(f"long {x}" for x in self.block), *(f"{computed} *{x}" for x in self.buffers)]
         head = f"static void {self.name}({', '.join(parameters)})"
         return definition(head, [*used(fetched, self.lines), *self.lines])
 
@@ -41,7 +41,7 @@ def functions_text(
     fetched = parameters.fetched()
     texts = [f.text(fetched, computed) for f in functions]
     for name, lines in chunks.items():
-        texts.append(definition(f"static void {name}({CHUNK})", [*used(fetched, lines), *lines]))
+        texts.append(definition(f"static void {name}({CHUNK_PARAMETERS})", [*used(fetched, lines), *lines]))
     return "".join(texts)
 
 

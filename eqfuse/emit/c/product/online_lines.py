@@ -8,15 +8,15 @@ where that is no finite number, as it is in the sums of a whole row.
 
 from __future__ import annotations
 
-from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.element import braced
 
-LOWEST = "-__builtin_inff()"
+C_LOWEST = "-__builtin_inff()"
 
 
 def begun(rows: str, computed: str, sums: str, masked: bool) -> list[str]:
     """Before the first block. `sums`: the buffer of the second product."""
     return [
-        *loop(f"for (long row = 0; row < {rows}; row++)", [f"carried0[row] = {LOWEST};", "carried1[row] = 0;"]),
+        *braced(f"for (long row = 0; row < {rows}; row++)", [f"carried0[row] = {C_LOWEST};", "carried1[row] = 0;"]),
         f"__builtin_memset({sums}, 0, sizeof {sums});",
         *([f"const {computed} zero = 0;", "__builtin_memset(nothing, 0, sizeof nothing);"] if masked else []),
     ]
@@ -27,8 +27,8 @@ def passed_over(rows: str, live: str, nothing: list[str]) -> list[str]:
     return [
         live,
         "int any = 0;",
-        *loop(f"for (long row = 0; row < {rows}; row++)", ["any |= alive[row] != 0;"]),
-        *loop("if (!any)", [*nothing, "continue;"]),
+        *braced(f"for (long row = 0; row < {rows}; row++)", ["any |= alive[row] != 0;"]),
+        *braced("if (!any)", [*nothing, "continue;"]),
     ]
 
 
@@ -37,14 +37,14 @@ def weighted(rows: str, buffer: tuple[str, int], tops: str, weights: list[str]) 
     second product, and the elements of its rows."""
     sums, width = buffer
     column = f"for (long column = 0; column < {width}; column++)"
-    scaled = loop(column, [f"{sums}[row * {width} + column] *= scale[row];"])
+    scaled = braced(column, [f"{sums}[row * {width} + column] *= scale[row];"])
     return [
         f"__builtin_memcpy(before, carried0, {rows} * sizeof *before);",
         tops,
         *weights,
-        *loop(
+        *braced(
             f"for (long row = 0; row < {rows}; row++)",
-            ["carried1[row] = carried1[row] * scale[row] + added[row];", *loop("if (scale[row] != 1)", scaled)],
+            ["carried1[row] = carried1[row] * scale[row] + added[row];", *braced("if (scale[row] != 1)", scaled)],
         ),
     ]
 
@@ -54,8 +54,8 @@ def ended(rows: str, buffer: tuple[str, int], masked: bool) -> list[str]:
     sums, width = buffer
     column = f"for (long column = 0; column < {width}; column++)"
     undefined = ['carried1[row] = __builtin_nanf("");']
-    undefined += loop(column, [f"{sums}[row * {width} + column] = carried1[row];"])
-    lines = loop(f"if (carried0[row] == {LOWEST})", undefined)
+    undefined += braced(column, [f"{sums}[row * {width} + column] = carried1[row];"])
+    lines = braced(f"if (carried0[row] == {C_LOWEST})", undefined)
     if masked:
-        lines += loop(column, [f"{sums}[row * {width} + column] += nothing[column];"])
-    return loop(f"for (long row = 0; row < {rows}; row++)", lines)
+        lines += braced(column, [f"{sums}[row * {width} + column] += nothing[column];"])
+    return braced(f"for (long row = 0; row < {rows}; row++)", lines)

@@ -19,10 +19,10 @@ from eqfuse.emit.c.ops import emits
 from eqfuse.emit.c.passes import is_load, is_reduction
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, input_node, substitute, topological
+from eqfuse.ir.graph import Graph, Node, depends_on, input_node, substitute, topological
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 
@@ -133,18 +133,14 @@ def _check(body: Graph, products: Sequence[Node]) -> None:
         raise UnsupportedOp(f"products of {last.dtype} are NumPy's")
     if any(n.shape[:-1] != last.shape[:-1] for n in products) or not all(n.type.size for n in body.nodes):
         raise UnsupportedOp("two products in a chain have the same rows, and none is empty")
-    if (len(products) == 2 and not _reads(last.args[0], products[0])) or _reads(last.args[1], products[0]):
+    if (len(products) == 2 and not depends_on(last.args[0], products[0])) or depends_on(last.args[1], products[0]):
         raise UnsupportedOp("two products in a kernel are a chain: the second multiplies what is made of the first")
     for n in body.nodes:
-        computes = row(n.op).role in (Role.ELEMENTWISE, Role.REDUCTION)
-        if not computes and n not in products and row(n.op).role not in (Role.LEAF, Role.VIEW):
+        computes = n.row.role in (Role.ELEMENTWISE, Role.REDUCTION)
+        if not computes and n not in products and n.row.role not in (Role.LEAF, Role.VIEW):
             raise UnsupportedOp(f"no product of our own in C holds {n.op}")
         if computes and not emits(n.op, [a.dtype for a in n.args], n.dtype):
             raise UnsupportedOp(f"C has no form of {n.op} on {n.args[0].dtype}")
-
-
-def _reads(n: Node, other: Node) -> bool:
-    return other in Graph((), (n,)).nodes
 
 
 def _carried(body: Graph, products: Sequence[Node]) -> tuple[Node, ...]:

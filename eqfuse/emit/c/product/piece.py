@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.element import braced
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import AXES
@@ -37,7 +37,7 @@ class BlockLines(Lines):
             inside += [*self.declared(number), *before, *lines, *after]
         lines = [*self.held_lines(), *inside]
         if self.down not in (*self.nest.inside, self.nest.vector):
-            lines = loop(self.loop_head(self.down), lines)
+            lines = braced(self.loop_head(self.down), lines)
         return [*self.top, *lines]
 
     @property
@@ -65,8 +65,8 @@ class BlockLines(Lines):
         if leaf.dtype.kind == "b":
             return f"{text} != 0", ""
         if leaf.dtype.kind in "iu":
-            return f"({ops.computed(leaf.dtype)}){text}", ""
-        return ("", ops.store(leaf.dtype, text)) if self.rounds and ops.is_half(leaf.dtype) else (text, "")
+            return f"({ops.computing_type(leaf.dtype)}){text}", ""
+        return ("", ops.value_kept(leaf.dtype, text)) if self.rounds and ops.is_half(leaf.dtype) else (text, "")
 
     def _in_block(self, text: str, n: Node) -> str:
         return text  # what is read across is copied here, to the block of an operand

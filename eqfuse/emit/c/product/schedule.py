@@ -16,15 +16,15 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import numpy_side, tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, result_access
-from eqfuse.emit.c.nest import SHORT, Access, Dim
-from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, blocks_of, heights, units
+from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim
+from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, heights, product_blocks, product_units
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import CALLED, terms
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import CLEARLY, SPINNING
-from eqfuse.emit.numpy.tiling import work_of as call_work
+from eqfuse.emit.numpy.tiling import node_work as call_work
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.views import computes, leaf_chain
@@ -37,9 +37,9 @@ from eqfuse.ops.types import TensorType
 SHARE = {"float32": 1.06, "float64": 1.06, "uint32": 0.9, "uint64": 0.44}
 # Of the blocks of a softmax that has a mask. What a mask leaves is data: half of them where each row has what comes
 # before it, or all.
-LEFT = 0.75
+LEVEL2_LEFT = 0.75
 STRIDED = 1.5  # times as long as in one piece it takes to copy panels, whose lines lie far apart
-COPIED = 2  # additions that it takes to copy an element of an operand
+OPERAND_COPIED = 2  # additions that it takes to copy an element of an operand
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,7 +78,7 @@ class ProductSchedule(CompiledSchedule):
 
     @property
     def units(self) -> int:
-        return units(self.parts, self.blocks)
+        return product_units(self.parts, self.blocks)
 
     def __str__(self) -> str:
         lines = [f"{self.units} blocks of {self.blocks.rows} x {self.blocks.columns}, {self.sharing}"]
@@ -146,7 +146,7 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     rough = max(rough, sum(device.single.memory_seconds(n.args[1].type.nbytes) for n in parts.products))
-    blocks = blocks_of(parts, device, rough)
+    blocks = product_blocks(parts, device, rough)
     steps = blocks.steps
     if parts.online is not None and not blocks.is_chained(1):
         raise UnsupportedOp("a row of one block is whole")
@@ -190,7 +190,7 @@ def _over_rows(
     last, rows = len(part.space) - 1, replace(parts.rows[-1], block=min(blocks.rows, parts.height))
     dims = (*parts.outer, rows, Dim((last,), part.space[-1], part.reduces, columns))
     d = len(parts.rows)
-    transposed = transposed or (part.space[-1] < SHORT <= blocks.rows and not part.reduces)
+    transposed = transposed or (part.space[-1] < SHORT_DIMENSION <= blocks.rows and not part.reduces)
     axes = (last,) if part.reduces else ()
     written = [Access(0, (0,) * (last + 1))] * len(part.body.outputs)
     if part is parts.rest:
@@ -206,7 +206,7 @@ def _right(parts: ProductParts, number: int, step: ProductStep) -> Loops:
     last, wide = len(part.space) - 1, step.tile.columns
     dims = (*outer_of(parts, number), Dim((last - 1,), terms_, False, terms_), Dim((last,), across, False, wide))
     d = len(dims) - 1
-    by_terms = any(abs(a.strides[-2]) == 1 for a in part.arrays.values()) and terms_ >= SHORT
+    by_terms = any(abs(a.strides[-2]) == 1 for a in part.arrays.values()) and terms_ >= SHORT_DIMENSION
     by_terms = by_terms and not any(abs(a.strides[-1]) == 1 for a in part.arrays.values())
     vector, inside = (d - 1, d) if by_terms else (d, d - 1)
     return part.loops(dims, vector, (inside,), [Access(0, (0,) * len(part.space))])
@@ -239,7 +239,7 @@ def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:
     online = [(x, 1) for x in (s.tops, s.live)]
     for loops, times in [*((x, n) for x, n in (*copies, *online) if x is not None), (s.rest, 1)]:
         seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)
-        copied = loops.nest.elements * COPIED * device.threads / device.scalar_rate("float32")
+        copied = loops.nest.elements * OPERAND_COPIED * device.threads / device.scalar_rate("float32")
         yield times * (seconds + copied), times * flops
 
 
@@ -263,7 +263,7 @@ def _streamed(s: ProductSchedule, device: Device) -> float:
 def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     around = [*_around(s, device)]
     alone = _multiplied(s, device) + _streamed(s, device) + _rescaled(s, device) + sum(seconds for seconds, _ in around)
-    alone *= LEFT if s.live is not None else 1
+    alone *= LEVEL2_LEFT if s.live is not None else 1
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
     shares = shared(alone, traffic_of(sum(s.reads), sum(s.writes)) + s.between, s.units, device)
     if not s.copies_once:

@@ -19,16 +19,16 @@ from itertools import product
 import numpy as np
 
 MOST_ROWS, MOST_VECTORS = 12, 8  # of a tile
-LATENCY = 12  # independent sums that keep the multipliers busy: 4 cycles of latency on two of them, and some more
+INDEPENDENT_SUMS = 12  # that keep the multipliers busy: 4 cycles of latency on two of them, and some more
 CALLED = 20  # cycles to call the function of a tile
 FETCH = 2  # cycles of a vector of the right operand
 # The same, and columns from which on, where the panel of a tile is beyond a level-1 cache: on a Zen 4 with 256-bit
 # vectors 32 rows of 1280 by 1280 x 1000 take 1.35 ms by 4 x 24, and 1.09 by 6 x 16, as BLAS does.
-FAR, NEAR = 4, 16
+FAR_TERMS, NEAR_TERMS = 4, 16
 HINDERED = 0.125  # of the cycles of loads: never hidden under multiplications
 # Sums, and vectors beside them, for which there are registers: 32 of 512 bits, and on ARM, else 16.
 _MANY, _FEW = 30, 15
-ADDED = 12  # cycles to add the lanes of a vector
+LANES_ADDED = 12  # cycles to add the lanes of a vector
 MOST_DOTS = 16  # columns of dot products
 DOT_ROWS = 4  # of them: more streams of memory at once are slower
 STREAM_ROWS = 12  # rows whose sums are kept in memory while the right operand streams by, at most
@@ -68,17 +68,17 @@ class RegisterTile:
         far, near = (self.rows, self.vectors) if self.dots else (self.vectors, self.rows / 2)
         if self.streams:
             near = 2 * self.rows / self.streams
-        fetch = FAR if self.columns > NEAR and not (self.dots or self.taps) else FETCH
+        fetch = FAR_TERMS if self.columns > NEAR_TERMS and not (self.dots or self.taps) else FETCH
         loads = fetch * far + near
         if self.streams:
             return max(STREAMED * self.rows, loads) + HINDERED * loads
-        cycles = max(self.rows * self.vectors, LATENCY, loads) + HINDERED * loads
+        cycles = max(self.rows * self.vectors, INDEPENDENT_SUMS, loads) + HINDERED * loads
         return cycles / self.lanes if self.dots else cycles
 
     @property
     def ending(self) -> float:
         """Cycles to store the sums."""
-        return (ADDED if self.dots else 2) * self.rows * self.vectors
+        return (LANES_ADDED if self.dots else 2) * self.rows * self.vectors
 
     def function(self, suffix: str) -> str:
         name = "dots" if self.dots else "taps" if self.taps else "flow" if self.streams else "tile"
@@ -100,7 +100,7 @@ def terms(tile: RegisterTile, heights: Sequence[tuple[int, int]], columns: int) 
 
 
 @lru_cache(maxsize=1024)
-def tile_for(
+def register_tile(
     rows: int, heights: tuple[tuple[int, int], ...], columns: int, vector_bytes: int, itemsize: int, within: bool
 ) -> RegisterTile:
     """The tile, of `rows` at most, by which sums take the fewest cycles; of equals the largest. `within`: it has no

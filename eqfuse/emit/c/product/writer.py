@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.element import braced
 from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import AXES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
@@ -23,7 +23,7 @@ from eqfuse.emit.c.product.schedule import ProductSchedule, outer_of
 from eqfuse.emit.c.writer import Text, called, run_line
 
 
-def write(schedule: ProductSchedule, name: str, rounds: bool, once: bool = False) -> Text:
+def product_text(schedule: ProductSchedule, name: str, rounds: bool, once: bool = False) -> Text:
     """`once`: panels are copied by a function of their own, `panels_function`."""
     return _Writer(schedule, name, rounds).text(once)
 
@@ -96,7 +96,7 @@ class _Writer:
         end = f"(chunk + 1) * {chunk}"
         end = f"{end} < {units} ? {end} : {units}" if units % chunk else end
         head.append(f"const long last = {end};")
-        head += loop(f"for (long unit = chunk * {chunk}; unit < last; unit++)", lines)
+        head += braced(f"for (long unit = chunk * {chunk}; unit < last; unit++)", lines)
         return f"{self.name}_chunk", head, chunks
 
     def _buffers(self) -> list[tuple[str, int]]:
@@ -187,7 +187,7 @@ class _Writer:
         clips = step.right is not None and across % step.tile.columns > 0
         columns = _clipped("column", step.tile.columns, str(across), clips)
         call = f"{line}(to1 - from1, &zero, 0, 0, {self._right_tile(1)}, nothing + column, 0, 1);"
-        return loop(f"for (long across = 0; across < {across}; across += {step.tile.columns})", [*columns, call])
+        return braced(f"for (long across = 0; across < {across}; across += {step.tile.columns})", [*columns, call])
 
     def _by_depth(self, product: int, lines: list[str]) -> list[str]:
         """`lines` for one block of terms after another."""
@@ -197,7 +197,7 @@ class _Writer:
         end = f"{name} + {depth}"
         end = end if terms % depth == 0 else f"{end} < {terms} ? {end} : {terms}"
         head = f"for (long {name} = 0; {name} < {terms}; {name} += {depth})"
-        return loop(head, [f"const long to{product} = {end};", *lines])
+        return braced(head, [f"const long to{product} = {end};", *lines])
 
     def _left(self, product: int) -> Function | None:
         """What computes or copies a left operand into its buffer."""
@@ -239,10 +239,11 @@ class _Writer:
         extents = f"{depth}, {end} - {begin}, {'apart' if step.apart else '0'}" if t.streams else depth
         operands = f"{self._left_tile(product)}, {self._right_tile(product)}"
         call = f"{t.function(self.type.suffix)}({extents}, {operands}, {sums}, {step.width}, {more});"
-        inside = loop(f"for (long first = {self.row}_begin; first < {self.row}_end; first += {t.rows})", [*rows, call])
+        head = f"for (long first = {self.row}_begin; first < {self.row}_end; first += {t.rows})"
+        inside = braced(head, [*rows, call])
         if t.streams:
             return [f"const long column = {begin};", *inside]
-        return loop(f"for (long across = {begin}; across < {end}; across += {t.columns})", [*columns, *inside])
+        return braced(f"for (long across = {begin}; across < {end}; across += {t.columns})", [*columns, *inside])
 
     def _has_short_tiles(self, step: ProductStep) -> bool:
         return self.blocks.rows % step.tile.rows > 0 or self.parts.height % step.tile.rows > 0

@@ -13,7 +13,7 @@ import numpy as np
 from eqfuse.ir.graph import Node, const, in_dtype, node
 from eqfuse.ops.statistics import UniformBins, packed, uniform_bins
 
-PLACE, WIDE = np.dtype(np.int64), np.dtype(np.float64)
+PLACE_DTYPE, WIDE_DTYPE = np.dtype(np.int64), np.dtype(np.float64)
 
 
 def counting(n: Node) -> tuple[Node, Node, Node]:
@@ -51,16 +51,16 @@ def _in_bins(x: Node, bins: UniformBins) -> tuple[Node, Node]:
     inside = node("where", (kept, x, first))
 
     def edge(place: Node) -> Node:
-        above = node("multiply", (in_dtype(place, WIDE), const(step)))
+        above = node("multiply", (in_dtype(place, WIDE_DTYPE), const(step)))
         return in_dtype(node("add", (above, const(start))), edges.dtype)
 
     scaled = node("multiply", (node("subtract", (inside, first)), const(count / (edges[-1] - edges[0]))))
-    place = node("minimum", (in_dtype(scaled, PLACE), _number(count - 1)))
-    place = node("subtract", (place, in_dtype(node("less", (inside, edge(place))), PLACE)))
+    place = node("minimum", (in_dtype(scaled, PLACE_DTYPE), _number(count - 1)))
+    place = node("subtract", (place, in_dtype(node("less", (inside, edge(place))), PLACE_DTYPE)))
     after = node("add", (place, _number(1)))
     above = node("bitwise_and", (node("greater_equal", (inside, edge(after))), node("less", (after, _number(count)))))
-    return node("add", (place, in_dtype(above, PLACE))), kept
+    return node("add", (place, in_dtype(above, PLACE_DTYPE))), kept
 
 
 def _number(value: int) -> Node:
-    return const(np.array(value, PLACE))
+    return const(np.array(value, PLACE_DTYPE))

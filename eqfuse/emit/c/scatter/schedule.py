@@ -19,7 +19,7 @@ from eqfuse.emit.c.calls import calls_schedule
 from eqfuse.emit.c.forms import Form, forms_of
 from eqfuse.emit.c.loops import pushed, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
-from eqfuse.emit.c.rates import COLUMN, STEP, additions, bytes_of, traffic_of, work_of
+from eqfuse.emit.c.rates import COLUMN, SCAN_STEP, additions, bytes_of, traffic_of, work_of
 from eqfuse.emit.c.scatter.histogram import counting
 from eqfuse.emit.c.schedule import HANDED, SHARED_FROM, LoopsSchedule, loops_schedule, loops_shared
 from eqfuse.errors import UnsupportedOp
@@ -28,8 +28,8 @@ from eqfuse.ir.view_strides import contiguous
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import TensorType
 
-PARTS = 16  # of the values, at most, each joined to elements of its own
-PART = 1 << 14  # values of a part, at least
+SCATTER_PARTS = 16  # of the values, at most, each joined to elements of its own
+VALUES_OF_A_PART = 1 << 14  # values of a part, at least
 FOR_ELEMENT = 8, 32  # values of a part for each element that is begun and joined, at least: one by one, in vectors
 MODE_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}  # modes, as reductions
 
@@ -152,7 +152,7 @@ def _begun(body: Graph, update: Update, device: Device) -> LoopsSchedule:
 
 def _joining(nest: Nest, update: Update, device: Device) -> float:
     """Seconds of one thread to join all values to their elements."""
-    step = STEP if nest.vector in _named(nest, update) else COLUMN
+    step = SCAN_STEP if nest.vector in _named(nest, update) else COLUMN
     _, base = additions("add", update.base.dtype)
     return nest.elements * step * device.threads / device.scalar_rate(base)
 
@@ -167,7 +167,7 @@ def _shared(nest: Nest, updates: Sequence[Update], traffic: int, compute: float,
         return {**loops_shared(traffic, compute, units, False, device), "in_parts": False}
     fewest = FOR_ELEMENT[all(nest.vector not in _named(nest, update) for update in updates)]
     most = max([update.base.type.size for update in updates])
-    parts = min(PARTS, nest.elements // PART, nest.elements // (fewest * most), units)
+    parts = min(SCATTER_PARTS, nest.elements // VALUES_OF_A_PART, nest.elements // (fewest * most), units)
     if parts < 2 or not all(map(_joins_in_parts, updates)):
         return whole
     chunk = -(-units // parts)

@@ -6,22 +6,22 @@ In: a `ScatterSchedule`. Out: the text of its functions. Next stop: `emit/c/kern
 from __future__ import annotations
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import MISSED, indented, loop
+from eqfuse.emit.c.element import MISSED, braced, indented
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass
 from eqfuse.emit.c.scatter.schedule import MODE_REDUCTIONS, ScatterSchedule, Update
-from eqfuse.emit.c.writer import CHUNK, Text, Writer, called, definition, run_line, used
+from eqfuse.emit.c.writer import CHUNK_PARAMETERS, Text, Writer, called, definition, run_line, used
 
 
-def write(schedule: ScatterSchedule, name: str, rounds: bool) -> Text:
+def scatter_text(schedule: ScatterSchedule, name: str, rounds: bool) -> Text:
     base = schedule.updates[0].base
     is_read = len(schedule.updates) == 1 and base in schedule.body.nodes
     parameters = Parameters(schedule.whole, schedule.workspaces, updated=base if is_read else None)
     writer = ScatterWriter(schedule, rounds, parameters)
     kernel, begun = [*writer.parts_begun(), *writer.kernel()], writer.begun()
     joined = writer.parts_joined() if schedule.in_parts else []
-    source = definition(f"static void {name}_chunk({CHUNK})", writer.chunk(kernel))
+    source = definition(f"static void {name}_chunk({CHUNK_PARAMETERS})", writer.chunk(kernel))
     for when, lines in (("begun", begun), ("joined", joined)):
         inside = [*used(parameters.fetched(), lines), *lines]
         source += definition(f"static void {name}_{when}(void *const *arrays)", inside) * bool(lines)
@@ -50,8 +50,8 @@ class ScatterLines(Lines):
             element = f"{array}[{self.index(update.target)} + {update.stride} * {names[key]}]"
             joined = ops.expression(update.mode, [dtype, dtype], [old, value])
             steps = [
-                f"const {ops.computed(dtype)} {old} = {ops.load(dtype, element)};",
-                f"{element} = {ops.store(dtype, joined)};",
+                f"const {ops.computing_type(dtype)} {old} = {ops.value_read(dtype, element)};",
+                f"{element} = {ops.value_kept(dtype, joined)};",
             ]
             inner += steps
             if self.schedule.has_conflicts:
@@ -110,7 +110,7 @@ class ScatterWriter(Writer):
         lines = []
         for j, update in enumerate(self.schedule.updates):
             size, dtype = update.base.type.size, update.base.dtype
-            values = [ops.load(dtype, text) for text in (f"w{j}[at]", f"p{j}[part * {size} + at]")]
-            joined = ops.store(dtype, ops.expression(update.mode, [dtype, dtype], values))
-            lines += ["#pragma omp simd", *loop(f"for (long at = 0; at < {size}; at++)", [f"w{j}[at] = {joined};"])]
-        return loop(f"for (long part = 0; part < {self.schedule.chunks}; part++)", lines)
+            values = [ops.value_read(dtype, text) for text in (f"w{j}[at]", f"p{j}[part * {size} + at]")]
+            joined = ops.value_kept(dtype, ops.expression(update.mode, [dtype, dtype], values))
+            lines += ["#pragma omp simd", *braced(f"for (long at = 0; at < {size}; at++)", [f"w{j}[at] = {joined};"])]
+        return braced(f"for (long part = 0; part < {self.schedule.chunks}; part++)", lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eqfuse.emit.c.forms import forms_of
 from eqfuse.emit.c.loops import Loops, pushed
-from eqfuse.emit.c.nest import SHORT, Access, Dim, aligned
+from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim, aligned
 from eqfuse.emit.c.ops import emits
 from eqfuse.emit.c.product.parts import BlockPart
 from eqfuse.emit.c.sliding.axes import Axis
@@ -19,10 +19,10 @@ from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
-MOST = 64  # elements of windows down, and across, that are written one by one
+WRITTEN_OUT = 64  # elements of windows down, and across, that are written one by one
 REDUCED_BY = {"window_max": "max", "window_sum": "sum"}
 
 
@@ -69,7 +69,7 @@ def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
     extents = image.shape[image.type.rank - len(sizes) :]
     numbers = zip(extents, places, sizes, strides, padding, strict=True)
     axes = [Axis(n, m, k, s, before) for n, m, k, s, (before, _) in numbers]
-    if sizes[-1] > MOST or math.prod(sizes[:-1]) > MOST:
+    if sizes[-1] > WRITTEN_OUT or math.prod(sizes[:-1]) > WRITTEN_OUT:
         raise UnsupportedOp(f"windows of {' x '.join(map(str, sizes))} elements are NumPy's")
     if len(axes) == 1:
         rows = window.shape[-2] if window.type.rank > 1 else 1
@@ -82,7 +82,7 @@ def windows_of(body: Graph, incoming: Sequence[Node] = ()) -> Windows:
 def refuse_others(body: Graph, sliding: Sequence[Node]) -> None:
     """Refuses what no kernel with windows holds."""
     for n in body.nodes:
-        role = row(n.op).role
+        role = n.row.role
         if not n.type.size:
             raise UnsupportedOp("kernels with windows have elements")
         if n in sliding:
@@ -117,14 +117,14 @@ def ordered(space: Shape) -> tuple[int, ...]:
     return tuple([0 if n == 1 else s for n, s in zip(space, contiguous(space), strict=True)])
 
 
-def loops_over(part: BlockPart, rows: int, columns: int, written: bool) -> Loops:
+def loops_over_blocks(part: BlockPart, rows: int, columns: int, written: bool) -> Loops:
     """The loops over blocks of the last two axes; over rows within columns where those are short. `written`: its
     outputs are results of the kernel."""
     *outer, high, wide = part.space
     dims = [Dim((d,), n, False, n) for d, n in enumerate(outer)]
     d = len(outer)
     dims += [Dim((d,), high, False, min(rows, high)), Dim((d + 1,), wide, False, min(columns, wide))]
-    turned = wide < SHORT <= rows
+    turned = wide < SHORT_DIMENSION <= rows
     places = [Access(0, (0,) * len(part.space))] * len(part.body.outputs)
     if written:
         places = [_written(o, part.space) for o in part.body.outputs]

@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.loops import Loops
-from eqfuse.emit.c.nest import SHORT
+from eqfuse.emit.c.nest import SHORT_DIMENSION
 from eqfuse.emit.c.rates import additions, traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
-from eqfuse.emit.c.sliding.parts import Windows, loops_over, windows_of
+from eqfuse.emit.c.sliding.parts import Windows, loops_over_blocks, windows_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.ops.types import TensorType
 
-WIDE = 4096  # columns of results of a unit, at most
-BUFFERS = 64 << 10  # bytes of the buffers of a unit, where a row of windows needs no more
-MOST = 512 << 10  # and at most: they lie on the stack
-UNIT, ROW = 1000, 100  # additions that it takes to begin a unit, and a row of its results
-APART = 3  # additions that it takes to read an element which is no neighbour of the last
+RESULT_COLUMNS = 4096  # columns of results of a unit, at most
+BUFFER_BYTES = 64 << 10  # bytes of the buffers of a unit, where a row of windows needs no more
+MOST_BUFFER_BYTES = 512 << 10  # and at most: they lie on the stack
+UNIT_ADDITIONS, ROW_ADDITIONS = 1000, 100  # additions that it takes to begin a unit, and a row of its results
+NO_NEIGHBOUR = 3  # additions that it takes to read an element which is no neighbour of the last
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,10 +87,10 @@ def windows_schedule(body: Graph, device: Device) -> WindowsSchedule:
     """UnsupportedOp where we have no form of the body."""
     windows = windows_of(body)
     high, wide = windows.rest.space[-2:]
-    schedule = schedule_in_blocks(body, windows, high, min(wide, WIDE))
-    while schedule.rows > 1 and schedule.nbytes > BUFFERS:
+    schedule = schedule_in_blocks(body, windows, high, min(wide, RESULT_COLUMNS))
+    while schedule.rows > 1 and schedule.nbytes > BUFFER_BYTES:
         schedule = schedule_in_blocks(body, windows, -(-schedule.rows // 2), schedule.columns)
-    if schedule.nbytes > MOST:
+    if schedule.nbytes > MOST_BUFFER_BYTES:
         raise UnsupportedOp("what a row of windows holds exceeds the cache")
     return _priced(schedule, device)
 
@@ -100,10 +100,10 @@ def schedule_in_blocks(body: Graph, windows: Windows, rows: int, columns: int) -
     before = None
     if windows.in_place is None:  # in blocks of what a unit reads, wherever that begins and ends
         high, wide = windows.image.space[-2:]
-        before = loops_over(windows.image, max(1, high - 1), max(1, wide - 1), False)
+        before = loops_over_blocks(windows.image, max(1, high - 1), max(1, wide - 1), False)
     return WindowsSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, body=body, windows=windows,
-        rows=rows, columns=columns, before=before, rest=loops_over(windows.rest, rows, columns, True),
+        rows=rows, columns=columns, before=before, rest=loops_over_blocks(windows.rest, rows, columns, True),
     )  # fmt: skip
 
 
@@ -122,9 +122,9 @@ def units_work(s: WindowsSchedule, device: Device) -> tuple[float, int]:
     times, base = additions("maximum", windows.window.dtype)
     down = outer * high * s.planes * rows.window * columns.all_read(s.columns)
     across = outer * high * wide * columns.window
-    across *= APART if columns.stride > 1 else 1
-    short = max(1.0, SHORT / s.columns)
-    steps = (down + across) * short + UNIT * s.units + ROW * outer * high
+    across *= NO_NEIGHBOUR if columns.stride > 1 else 1
+    short = max(1.0, SHORT_DIMENSION / s.columns)
+    steps = (down + across) * short + UNIT_ADDITIONS * s.units + ROW_ADDITIONS * outer * high
     seconds = steps * times * device.threads / device.scalar_rate(base)
     flops = (outer * high) * (s.planes * rows.window * columns.extent + wide * columns.window)
     for loops, often in ((s.before, times_computed(s)), (s.rest, 1.0)):

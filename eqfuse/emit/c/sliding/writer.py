@@ -12,7 +12,7 @@ from functools import reduce
 from itertools import product
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import loop
+from eqfuse.emit.c.element import braced
 from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
@@ -23,7 +23,7 @@ from eqfuse.emit.c.writer import Text, called, run_line
 from eqfuse.ir.graph import Node
 
 
-def write(schedule: WindowsSchedule, name: str, rounds: bool) -> Text:
+def windows_text(schedule: WindowsSchedule, name: str, rounds: bool) -> Text:
     return WindowsWriter(schedule, name, rounds, Parameters(schedule.body, [])).text()
 
 
@@ -39,7 +39,7 @@ class WindowsWriter:
         self.schedule, self.windows = schedule, schedule.windows
         self.name, self.rounds = name, rounds
         self.dtype = self.windows.window.dtype
-        self.type = ops.computed(self.dtype)
+        self.type = ops.computing_type(self.dtype)
         self.how = ops.reduction(self.windows.reduction, self.dtype, self.dtype)
         self.parameters, self.incoming, self.outer_buffers = parameters, incoming or {}, list(outer_buffers)
         self.functions: list[Function] = [] if functions is None else functions
@@ -67,7 +67,7 @@ class WindowsWriter:
         high, wide = self.windows.rest.space[-2:]
         counts = list(zip(self.outer, self.windows.outer, strict=True))
         lines = decoded("unit", [*counts, ("rows", -(-high // s.rows)), ("columns", -(-wide // s.columns))])
-        return [*self.buffers(), *loop(head, [*lines, *self.ranges(), *self.unit()])]
+        return [*self.buffers(), *braced(head, [*lines, *self.ranges(), *self.unit()])]
 
     def ranges(self) -> list[str]:
         """The lines that find the rows and columns of block `rows`, `columns`, and what it reads of the image."""
@@ -142,7 +142,7 @@ class WindowsWriter:
             lines.append(f"{self.how.kind} line[{self.schedule.line}];")
             if self.across.is_padded:
                 lines.append(f"for (long x = 0; x < {self.schedule.line}; x++) line[x] = {self.how.identity};")
-        lines += loop(
+        lines += braced(
             f"for (long {self.row} = {self.row}_begin; {self.row} < {self.row}_end; {self.row}++)",
             [*self._downwards(line), *(self._sideways() if has_line else [])],
         )
@@ -152,7 +152,7 @@ class WindowsWriter:
         """The lines that reduce the rows under a row of windows to one."""
         taps = [(above, tap) for above in self._taps_above() for tap in range(self.down.window)]
         value = self._joined([self._value(self._element(above, self._row(tap))) for above, tap in taps])
-        whole = ["#pragma omp simd", *loop("for (long x = left; x < right; x++)", [f"{line} = {value};"])]
+        whole = ["#pragma omp simd", *braced("for (long x = left; x < right; x++)", [f"{line} = {value};"])]
         padded = [axis.is_padded for axis in self.windows.axes[:-1]]
         if not any(padded):
             return whole
@@ -165,14 +165,14 @@ class WindowsWriter:
         for above in self._taps_above():
             step = self._step(line, self._value(self._element(above, "y")))
             first = _place(self.row, self.down, 0)
-            rows = loop(
+            rows = braced(
                 f"for (long y = {first} > 0 ? {first} : 0; y < {first} + {self.down.reach} && "
                 f"y < {self.down.extent}; y++)",
-                ["#pragma omp simd", *loop("for (long x = left; x < right; x++)", [f"{line} = {step};"])],
+                ["#pragma omp simd", *braced("for (long x = left; x < right; x++)", [f"{line} = {step};"])],
             )
             test = self._if_inside(above).rstrip()
-            parts += loop(test, rows) if test else rows
-        return [*loop(f"if ({' && '.join(sorted(inside))})", whole), *loop("else", parts)]
+            parts += braced(test, rows) if test else rows
+        return [*braced(f"if ({' && '.join(sorted(inside))})", whole), *braced("else", parts)]
 
     def _row(self, tap: int) -> str:
         return f"({_place(self.row, self.down, tap)})"
@@ -182,7 +182,7 @@ class WindowsWriter:
         columns = [sum_text((str(tap), 1), ("x", self.across.stride)) for tap in range(self.across.window)]
         value = self._joined([f"line[{text}]" for text in columns])
         target = f"reduced[({self.row} - {self.row}_begin) * wide + x]"
-        return ["#pragma omp simd", *loop("for (long x = 0; x < wide; x++)", [f"{target} = ({self.type})({value});"])]
+        return ["#pragma omp simd", *braced("for (long x = 0; x < wide; x++)", [f"{target} = ({self.type})({value});"])]
 
     def _joined(self, values: list[str]) -> str:
         """The reduction of a few values as one expression."""
@@ -209,7 +209,7 @@ class WindowsWriter:
         *outer, by_row, by_column = access.strides
         indices = [(f"({text})", step) for text, step in zip(self._plane(above), outer, strict=True)]
         index = sum_text((str(access.offset), 1), *indices, (row, by_row), ("x", by_column))
-        return ops.load(self.dtype, f"{leaf}[{index}]")
+        return ops.value_read(self.dtype, f"{leaf}[{index}]")
 
 
 def _place(name: str, axis: Axis, tap: int) -> str:

@@ -29,7 +29,7 @@ def symbol(name: str, dtype: str) -> str:
     return f"eqf_{name}_{SUFFIXES[dtype]}"
 
 
-def function(name: str, dtype: str) -> str | None:
+def definition_text(name: str, dtype: str) -> str | None:
     """The definition of `name` on `dtype`, without what it calls; None where there is none of ours."""
     return _definitions().get(symbol(name, dtype)) if dtype in SUFFIXES else None
 

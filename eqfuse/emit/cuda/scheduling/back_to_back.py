@@ -40,7 +40,7 @@ class BackToBackTiles:
 # 73 % of the peak on A100, where `mma.sync` products reach some 80. On cores a multiplication takes three fourths of a
 # value from shared memory, twice as many as in the tiled product.
 TENSOR = {64: BackToBackTiles(64, 64, 128, 0.9), 128: BackToBackTiles(64, 32, 128, 0.75)}
-RESIDENT = 4  # blocks of rows of 64 on tensor cores: 4 to 8 % faster than 3, which the compiler chooses by itself
+BLOCKS_RESIDENT = 4  # of rows of 64 on tensor cores: 4 to 8 % faster than 3, which the compiler chooses by itself
 CORES = {64: BackToBackTiles(64, 32, 256, 0.5), 128: BackToBackTiles(32, 16, 256, 0.25)}
 
 
@@ -118,7 +118,7 @@ def back_to_back_schedule(body: Graph, device: Device) -> CudaSchedule:
     group, itemsize = 2 if tensor else 4, max(n.dtype.itemsize for n in (*body.inputs, *body.outputs))
     return BackToBackSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1, grid=(blocks, 1),
-        block=(tiles.threads, 1), resident=RESIDENT if tensor and widest <= 64 else 1,
+        block=(tiles.threads, 1), resident=BLOCKS_RESIDENT if tensor and widest <= 64 else 1,
         first=one, second=two, rows=rows, tiles=tiles, tensor=tensor,
         width=group if two.product.columns % group == 0 and itemsize * group <= 16 else 1,
         spared=_spared(rows, device),

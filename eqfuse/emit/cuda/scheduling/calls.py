@@ -26,13 +26,13 @@ from eqfuse.kinds.product import (
     product_of_node,
     widened_product,
 )
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.elementwise import UFUNCS
 
 INTO = ("matmul", "concat", "take", *UFUNCS)  # on the device, CuPy writes their results where they are wanted
 # CuPy's functions that one operator takes, where it is not one
-LAUNCHES = {"isin": 3, "digitize": 3, "pad": 2, "median": 23, "nanmedian": 22}
-SCATTERS = {"set": 9, "subtract": 3}  # by mode, the array in its place; the others take two
+CUPY_LAUNCHES = {"isin": 3, "digitize": 3, "pad": 2, "median": 23, "nanmedian": 22}
+SCATTER_LAUNCHES = {"set": 9, "subtract": 3}  # by mode, the array in its place; the others take two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class CallsSchedule(CudaSchedule):
 @unless_empty
 def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
     """One call for each operator; a gather that is too large for them is a map."""
-    if any(row(n.op).role is Role.GATHER and uncounted(n) for n in body.nodes):
+    if any(n.row.role is Role.GATHER and uncounted(n) for n in body.nodes):
         return map_schedule(body, device)
     if node := widened_product(body, device):
         operands = narrowed(node, device)
@@ -99,14 +99,14 @@ def calls_schedule(body: Graph, device: Device) -> CudaSchedule:
 
 
 def _is_placed(n: Node) -> bool:
-    return n.op in INTO or row(n.op).role is Role.UPDATE
+    return n.op in INTO or n.row.role is Role.UPDATE
 
 
 def launches(n: Node) -> int:
     """What the call of `n` starts on the device, or those that the emitter writes for it; more inside of CuPy
     and of the libraries below it is their own."""
     called = _launches(n)
-    if row(n.op).role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN):  # few of CuPy's know bfloat16
+    if n.row.role in (Role.LIBRARY, Role.PIECES, Role.REDUCTION, Role.SCAN):  # few of CuPy's know bfloat16
         small = sum(a.dtype == BFLOAT16 for a in n.args)
         called += small + (n.dtype == BFLOAT16 and small > 0)
     return called
@@ -115,7 +115,7 @@ def launches(n: Node) -> int:
 def _launches(n: Node) -> int:
     if n.op == "scatter":
         mode, count = n.attr("mode"), n.args[1].type.size
-        return 1 + (min(count, 1) + 1 if mode == "set" and count < 2 else SCATTERS.get(mode, 2))
+        return 1 + (min(count, 1) + 1 if mode == "set" and count < 2 else SCATTER_LAUNCHES.get(mode, 2))
     if n.op in ("convolve", "correlate"):  # a product, a sum and its place for each element of the shorter one
         return 4 + 3 * min(a.type.size for a in n.args) + (n.op == "correlate" and n.dtype.kind == "c")
     if n.op == "slice_scatter":
@@ -124,7 +124,7 @@ def _launches(n: Node) -> int:
         return int(n.attr("groups")) + 2 + _padded(n.attr("padding"))
     if n.op in ("window_max", "window_sum"):
         return 1 + _padded(n.attr("padding"))
-    return LAUNCHES.get(n.op, 1)
+    return CUPY_LAUNCHES.get(n.op, 1)
 
 
 def _padded(widths: Any) -> bool:
@@ -138,8 +138,8 @@ def _unrolled(n: Node, device: Device) -> int:
 
 def _read(body: Graph, working: list[Node]) -> tuple[int, ...]:
     """Bytes read of every input. Of what a gather or an update looks into, those that it touches."""
-    copied = [o for o in body.outputs if row(o.op).role in (Role.VIEW, Role.LEAF)]
+    copied = [o for o in body.outputs if o.row.role in (Role.VIEW, Role.LEAF)]
     sizes = bytes_read(body, [*(a for n in working for a in n.args), *copied])
     most = {n.args[0]: touches(n.op, n.attrs, n.args[0].type, n.type) for n in working
-            if row(n.op).role in (Role.GATHER, Role.UPDATE) and n.args[0] not in n.args[1:]}  # fmt: skip
+            if n.row.role in (Role.GATHER, Role.UPDATE) and n.args[0] not in n.args[1:]}  # fmt: skip
     return tuple(min(nbytes, most.get(n, nbytes)) for n, nbytes in zip(body.inputs, sizes, strict=True))

@@ -20,16 +20,16 @@ from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.product import (
     Product,
     Tile,
+    fastest_tile,
     has_tensor_cores,
     is_tiled,
     narrowed,
     product_of_node,
     seconds,
-    tile_for,
 )
 from eqfuse.ops import Role
 
-HIGH = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
+TILES_AT_A_TIME = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class ProductSchedule(CudaSchedule):
     left: Reading
     right: Reading
     width: int
-    high: int = HIGH
+    high: int = TILES_AT_A_TIME
 
     @property
     def blocks(self) -> float:
@@ -80,7 +80,7 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
         raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(products)}")
     (node,) = products
     product, operands = product_of_node(node, device), narrowed(node, device)
-    tile, tensor = tile_for(product, device), has_tensor_cores(product.dtype, device)
+    tile, tensor = fastest_tile(product, device), has_tensor_cores(product.dtype, device)
     left, right = readings(operands, product, operands[0].dtype if tensor else computed_dtype(node.dtype))
     down, across = max(1, -(-product.rows // tile.rows)), max(1, -(-product.columns // tile.columns))
     return ProductSchedule(

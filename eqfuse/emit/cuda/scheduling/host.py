@@ -10,7 +10,7 @@ from eqfuse.cost.roofline import work
 from eqfuse.emit.cuda.scheduling.cupy_names import CUPY_LOOPS
 from eqfuse.ir.graph import Node
 from eqfuse.ops.elementwise import UFUNCS
-from eqfuse.ops.special import SPECIAL
+from eqfuse.ops.special import SPECIAL_UFUNCS
 
 # Bytes per second between the memories, either way. No figure of a device: 16 lanes of PCIe 3.0, the slowest link of
 # the data sheets, carry 15.75 GB/s, but pageable memory, as NumPy's, is copied once more by the driver on the host, and
@@ -19,7 +19,7 @@ PAGEABLE = 10e9
 SYNCHRONISE = 2e-5  # seconds: the host waits for the stream before it copies
 
 # CuPy's names of the ufuncs
-UFUNC_NAMES = {op: f"special.{op}" if op in ("erf", "erfc", *SPECIAL) else f"cupy.{ufunc.__name__}"
+UFUNC_NAMES = {op: f"special.{op}" if op in ("erf", "erfc", *SPECIAL_UFUNCS) else f"cupy.{ufunc.__name__}"
                for op, ufunc in UFUNCS.items()}  # fmt: skip
 HOST = (
     "accumulate", "reduceat", "fold", "lexsort", "quantile", "percentile", "nanquantile", "nanpercentile", "nanargmax",

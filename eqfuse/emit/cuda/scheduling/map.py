@@ -17,12 +17,12 @@ from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 THREADS = 256  # of a block
-MOST_BLOCKS = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
-LEAST = 32  # elements of either axis for which tiles are made
+SIXTEEN_WAVES = 132 * 8 * 16  # sixteen waves of the largest device; a thread then takes more than one turn
+LEAST_OF_TILES = 32  # elements of either axis for which tiles are made
 LINE_THREADS = 8  # threads that share a line of a tile, with 16 bytes each
 MOST_TILES = 2**31 - 1  # blocks that one launch may have
 
@@ -78,14 +78,14 @@ def map_schedule(body: Graph, device: Device) -> CudaSchedule:
                                  transposed=transposed, width=width, at_once=at_once)  # fmt: skip
     size = math.prod(shape)
     width = access if size >= access else 1
-    blocks = max(1, min(MOST_BLOCKS, -(-size // (THREADS * width))))
+    blocks = max(1, min(SIXTEEN_WAVES, -(-size // (THREADS * width))))
     return MapSchedule(reads, writes, 1, grid=(blocks, 1), block=(THREADS, 1), width=width,
                        resident=resident(body, THREADS, width))  # fmt: skip
 
 
 def _tiles(body: Graph, shape: Shape, width: int, device: Device) -> tuple[int, tuple[Node, ...]] | None:
     """The axis along which most bytes of arrays are neighbours, where that is not the last one, and those values."""
-    if not shape or shape[-1] < LEAST:
+    if not shape or shape[-1] < LEAST_OF_TILES:
         return None
     by_axis: dict[int, list[Node]] = {}
     edges = list(_edges(body, shape))
@@ -107,9 +107,9 @@ def _edges(body: Graph, shape: Shape) -> Iterator[Node]:
     seen, stack = set(body.outputs), list(body.outputs)
     while stack:
         n = stack.pop()
-        if row(n.op).role is Role.VIEW and n.type.rank > 1 and n.shape == shape[-n.type.rank :]:
+        if n.row.role is Role.VIEW and n.type.rank > 1 and n.shape == shape[-n.type.rank :]:
             yield n
-        elif row(n.op).role is Role.ELEMENTWISE:
+        elif n.row.role is Role.ELEMENTWISE:
             new = [a for a in dict.fromkeys(n.args) if a not in seen]
             seen.update(new)
             stack += new
@@ -120,5 +120,5 @@ def _fast_axis(n: Node, strides: tuple[int, ...]) -> int | None:
     no neighbours."""
     last = abs(strides[-1]) * n.dtype.itemsize
     pairs = zip(strides[:-1], n.shape[:-1], strict=True)
-    axes = [a - n.type.rank for a, (s, extent) in enumerate(pairs) if s == 1 and extent >= LEAST]
-    return axes[0] if len(axes) == 1 and last >= LEAST else None
+    axes = [a - n.type.rank for a, (s, extent) in enumerate(pairs) if s == 1 and extent >= LEAST_OF_TILES]
+    return axes[0] if len(axes) == 1 and last >= LEAST_OF_TILES else None

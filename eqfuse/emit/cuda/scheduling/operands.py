@@ -15,7 +15,7 @@ import numpy as np
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.view_strides import contiguous, view_strides
 from eqfuse.kinds.product import Product
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.index_map import ORIGIN
 from eqfuse.ops.types import Shape, TensorType
 
@@ -111,16 +111,16 @@ def arrays_of_each(operands: Sequence[Node]) -> dict[Node, set[StridedElements]]
     """The same of several operands, and of all values below them, each looked at once."""
     elements: dict[Node, set[StridedElements]] = {}
     for n in Graph((), tuple(operands)).nodes:
-        if row(n.op).role is Role.LEAF:
+        if n.row.role is Role.LEAF:
             elements[n] = {StridedElements(n, contiguous(n.shape), 0)}
-        elif row(n.op).role is Role.VIEW:
+        elif n.row.role is Role.VIEW:
             (x,) = n.args
             elements[n] = {seen for a in elements[x] if (seen := _seen(n, a)) is not None}
-        elif row(n.op).pieces is not None:  # each element has an array of its own
+        elif n.row.pieces is not None:  # each element has an array of its own
             elements[n] = set()
         else:  # what a gather takes does not lie in order, but the places may, where there is one for each element
             gathered = [a for a in n.args[1:] if a.shape == n.shape]
-            args = gathered if row(n.op).role is Role.GATHER else n.args
+            args = gathered if n.row.role is Role.GATHER else n.args
             elements[n] = set().union(*[_spread(elements[x], x.shape, n.type.rank) for x in args])
     return elements
 

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import elements_read
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
 
 
@@ -50,7 +50,7 @@ def space_of(reductions: Iterable[Node]) -> IterationSpace:
 
 
 def _over(n: Node) -> tuple[int, ...]:
-    axes: tuple[int, ...] = (n.attr("axis"),) if row(n.op).role is Role.SCAN else n.attr("axes")
+    axes: tuple[int, ...] = (n.attr("axis"),) if n.row.role is Role.SCAN else n.attr("axes")
     return axes
 
 
@@ -88,7 +88,7 @@ def _facts_of(n: Node) -> _PassFacts:
 def _with_itself(n: Node) -> tuple[tuple[Node, ...], ...]:
     """The reductions of `n`, by pass."""
     below = _facts_of(n).levels
-    return (*below, (n,)) if row(n.op).role in (Role.REDUCTION, Role.SCAN) else below
+    return (*below, (n,)) if n.row.role in (Role.REDUCTION, Role.SCAN) else below
 
 
 def _merged(several: list[tuple[tuple[Node, ...], ...]]) -> tuple[tuple[Node, ...], ...]:
@@ -202,7 +202,7 @@ def _united(regions: list[_Reads]) -> _Reads:
 
 def _is_at_hand(n: Node) -> bool:
     """Is `n` the result of a reduction or a scan, or a number?"""
-    return row(n.op).role in (Role.REDUCTION, Role.SCAN) or n.number is not None
+    return n.row.role in (Role.REDUCTION, Role.SCAN) or n.number is not None
 
 
 def _met(roots: Iterable[Node], ready: Set[Node]) -> tuple[list[Node], list[Node]]:
@@ -233,14 +233,14 @@ def _without_broadcast(n: Node) -> Node:
 def _is_load(n: Node) -> bool:
     """Does `n` stand at the edge of the elementwise work: an array, or an index map of what is computed for it
     alone?"""
-    return row(n.op).maps or not row(n.op).computes
+    return n.row.maps or not n.row.computes
 
 
 def values_behind(held: Iterable[Node]) -> frozenset[Node]:
     """What stands at the places of `held`: behind views, what they look at."""
     values = []
     for n in held:
-        while row(n.op).role is Role.VIEW:
+        while n.row.role is Role.VIEW:
             n = n.args[0]
         values.append(n)
     return frozenset(values)
@@ -248,7 +248,7 @@ def values_behind(held: Iterable[Node]) -> frozenset[Node]:
 
 def _axes(n: Node, arguments: Sequence[frozenset[int]]) -> frozenset[int]:
     """The axes, counted from the end, along which the elements of `n` differ; `arguments`: those of its arguments."""
-    role, long = row(n.op).role, frozenset(a for a in range(-n.type.rank, 0) if n.type.extent(a) != 1)
+    role, long = n.row.role, frozenset(a for a in range(-n.type.rank, 0) if n.type.extent(a) != 1)
     if role is Role.ELEMENTWISE:
         return frozenset().union(*arguments)
     if role is Role.REDUCTION:

@@ -29,12 +29,12 @@ from eqfuse.ops import Role
 
 # bytes of a value in each of the threads that a multiprocessor is to hold (768 of float32), so that some compute while
 # others wait for memory: layer norm of 16,384 float32 took 44 us on an H200 with 512 threads, and takes 39 with 1,024
-RESIDENT = 4 * 768
+THREADS_RESIDENT = 4 * 768
 MOST_SPLITS = 1024  # of a row in a cascade, whose parts one block joins
 RESULTS = 64  # bytes of what a thread reduces, of all rows that it takes side by side
 AT_WORK = 1024  # threads that a multiprocessor has room for, of those that reduce rows side by side
-AT_ONCE = 4  # parts of totals that a thread reads before it joins the first
-UNROLLED = 64  # elements of a thread up to which its loop over them is unrolled
+PARTS_READ = 4  # parts of totals that a thread reads before it joins the first
+ELEMENTS_UNROLLED = 64  # elements of a thread up to which its loop over them is unrolled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class RowsSchedule(CudaSchedule):
         """A block leaves its parts and looks whether it is the last, which reads those of all, two at a time."""
         reads = len(self.reductions) * -(-self.splits // (2 * self.rows.stride))
         of_rows = (2 + reads) * LATENCY if self.splits > 1 else 0.0
-        turns = -(-self.rows.groups // (AT_ONCE * math.prod(self.block)))
+        turns = -(-self.rows.groups // (PARTS_READ * math.prod(self.block)))
         return of_rows + ((2 + turns) * LATENCY if self.totals else 0.0)
 
     def drawn(self, device: Device) -> float:
@@ -159,7 +159,7 @@ def rows_schedule(whole: Graph, device: Device) -> CudaSchedule:
     counters = [(np.dtype(np.uint32), count)] if count else []
     size = math.prod(space.shape)
     asked = [n.dtype.itemsize for n in body.inputs if n.type.size >= size]
-    unrolled = hold != "nothing" and items <= UNROLLED and (bool(passes.held) or not rows.side_by_side)
+    unrolled = hold != "nothing" and items <= ELEMENTS_UNROLLED and (bool(passes.held) or not rows.side_by_side)
     after = bytes_read(totals.rest, totals.rest.outputs) if totals else (0,) * len(body.inputs)
     reads = [passes.elements.get(n, 0) * n.dtype.itemsize + more for n, more in zip(body.inputs, after, strict=False)]
     return RowsSchedule(
@@ -176,7 +176,7 @@ def _resident(body: Graph, rows: RowBlocks, holds: bool) -> int:
     if rows.side_by_side:
         return 2 if holds and math.prod(rows.block) <= 256 else 1
     widest = max([4, *(computed_dtype(n.dtype).itemsize for n in body.operators)])
-    return -(-RESIDENT // (widest * math.prod(rows.block)))
+    return -(-THREADS_RESIDENT // (widest * math.prod(rows.block)))
 
 
 def _splits(

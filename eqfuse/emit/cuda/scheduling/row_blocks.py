@@ -15,15 +15,15 @@ from eqfuse.ops.types import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
 A_LANE, A_THREAD = 16, 32  # columns that a thread takes, where so many are enough: of a warp's row, of a block's
-TOGETHER = 4  # threads that share a short row: 64 bytes side by side; alone, one took 55 us on an H200 instead of 35
+THREADS_OF_A_ROW = 4  # that share a short row: 64 bytes side by side; alone, one took 55 us on an H200 instead of 35
 HELD_BYTES = 256  # that a thread keeps in registers from one pass to the next, at most
-REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
+BLOCK_REGISTERS, WORKING = 65536, 16  # of a block, and those of a thread that hold no such value; of 4 bytes
 WORKING_ALONGSIDE = 32  # those of a thread that takes rows side by side
 MOST_GROUPS = 2**31 - 1  # blocks that one launch may have
 SIDE_BY_SIDE = 512  # threads of a block that takes parts of rows side by side
 A_COLUMN = 8  # elements that a thread takes of such a row, where so many are enough
 UNDER_WAY = 64  # bytes of such rows that a thread has asked for before it uses the first of them
-SEGMENT, HELD_SEGMENT = 32, 128  # bytes side by side that a block reads, at least; of parts that are held, at most
+READ_SEGMENT, HELD_SEGMENT = 32, 128  # bytes side by side that a block reads, at least; of parts that are held, at most
 # Threads of a block that holds rows side by side, and bytes of each of them, the best first: a multiprocessor has room
 # for two such blocks, then for one
 HOLDING = ((256, 256), (512, 256), (1024, 128))
@@ -63,7 +63,7 @@ class RowBlocks:
     def held(self) -> int:
         """Bytes of values that a thread keeps in registers from one pass to the next, at most."""
         working = WORKING_ALONGSIDE if self.side_by_side else WORKING
-        return min(HELD_BYTES, 4 * (REGISTERS // math.prod(self.block) - working))
+        return min(HELD_BYTES, 4 * (BLOCK_REGISTERS // math.prod(self.block) - working))
 
 
 @lru_cache(maxsize=4096)
@@ -81,7 +81,7 @@ def rows_of(space: Shape, axes: tuple[int, ...], access: int, most: int, parts: 
     lying = math.prod(space[a] for a in reduced if not kept or a > kept[-1])
     width = math.gcd(access, lying)
     if columns <= WARP_ROW:
-        shared = columns if width == 1 else max(columns / max(A_LANE, width), min(TOGETHER, columns / width))
+        shared = columns if width == 1 else max(columns / max(A_LANE, width), min(THREADS_OF_A_ROW, columns / width))
         lanes = min(32, _power_of_two(shared))
         high = (128 if rows * lanes <= 128 * MOST_GROUPS else 1024) // lanes
         return RowBlocks("warp", rows, columns, (lanes, high), -(-rows // high), lanes, width)
@@ -96,7 +96,7 @@ def _side_by_side(rows: int, columns: int, width: int, access: int, parts: str) 
     if parts == "held":  # two blocks have room; few rows each, so that those which join parts are more
         threads, across = HOLDING[0][0], min(across, max(1, HELD_SEGMENT // bytes_each))
     if parts == "none":
-        threads, across = _whole(vectors, columns, width, across, min(across, max(1, SEGMENT // bytes_each)))
+        threads, across = _whole(vectors, columns, width, across, min(across, max(1, READ_SEGMENT // bytes_each)))
     lanes = min(threads // across, _power_of_two(columns / A_COLUMN))
     if across * lanes < 128:
         across = min(_power_of_two(vectors), 128 // lanes)

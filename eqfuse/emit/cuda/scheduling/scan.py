@@ -20,12 +20,12 @@ from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.scheduling.calls import calls_schedule
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import levels, passes_of, space_of
-from eqfuse.emit.cuda.scheduling.row import UNROLLED, RowsSchedule, held_bytes
+from eqfuse.emit.cuda.scheduling.row import ELEMENTS_UNROLLED, RowsSchedule, held_bytes
 from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks, rows_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 SHARING = 512  # threads of a block that shares a row with others
 SHARED_BYTES = 160  # that such a thread keeps in registers, at most
@@ -89,10 +89,10 @@ def ways(body: Graph) -> list[ScansSchedule]:
     """A block for each row, and rows shared by blocks, as far as threads hold their elements."""
     reductions = levels(body)
     every = tuple(chain(*reductions))
-    scans = tuple(n for n in every if row(n.op).role is Role.SCAN)
+    scans = tuple(n for n in every if n.row.role is Role.SCAN)
     space = space_of(every)
     for n in scans:
-        ops.scan(n)
+        ops.scanned_reduction(n)
     wide = (*body.inputs, *filter(space.is_full, body.outputs))
     access = ACCESS // max(n.dtype.itemsize for n in wide)
     if not scans or len(space.wide(True)) != 1 or 0 in space.shape:
@@ -140,7 +140,7 @@ def _way(
     fitting = (passes for hold in ("values", "reads") for passes in (passes_of(body, space, reductions, hold),)
                if own + held_bytes((*scans, *passes.held), items) <= most)  # fmt: skip
     passes = next(fitting, None)
-    if passes is None or items > UNROLLED or splits > MOST_PARTS:
+    if passes is None or items > ELEMENTS_UNROLLED or splits > MOST_PARTS:
         return None
     parts = [(computed_dtype(n.dtype), splits * rows.rows) for n in scans] if splits > 1 else []
     marks = [(np.dtype(np.uint32), 1 + len(scans) * splits * rows.groups)] if splits > 1 else []

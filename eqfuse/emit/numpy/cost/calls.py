@@ -46,7 +46,7 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.row import PriceClass
 from eqfuse.ops.types import TensorType
-from eqfuse.ops.updates import runs_of
+from eqfuse.ops.updates import slice_runs
 
 
 def call_work(
@@ -68,7 +68,7 @@ def call_work(
         return replace(loops, seconds=seconds + begun / device.threads, whole=whole, shared=shared)
     if (pieces := row(op).pieces) is not None:  # tiles read these where they lie; a schedule prices what they copy
         copied = types if role is Role.PIECES else types[1:]  # of an array that is updated, what no write covers
-        runs = sum(runs_of(p.ranges, out.shape) - 1 for p in pieces(tuple([t.shape for t in types]), attrs))
+        runs = sum(slice_runs(p.ranges, out.shape) - 1 for p in pieces(tuple([t.shape for t in types]), attrs))
         whole = _whole(out.nbytes + _bytes(copied), loops.seconds, device) + runs * device.call_seconds / COPIED_RUNS
         return replace(loops, seconds=0.0, whole=whole)
     seconds = loops.seconds + steps.lines * LINE / device.bandwidth(steps.lines * LINE)

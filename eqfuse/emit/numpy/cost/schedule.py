@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
-from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, gaps, rows_apart, total
+from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, gaps, rows_apart, total_work
 from eqfuse.emit.numpy.cost.calls import work_of_gaps
 from eqfuse.emit.numpy.cost.tiles import left_in_tiles, on_whole_arrays, seconds_in_tiles, spilled
-from eqfuse.emit.numpy.tiling import copy_work, work_of
+from eqfuse.emit.numpy.tiling import copy_work, node_work
 from eqfuse.emit.numpy.transpose_copy import run_axis
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain, strides_after
@@ -41,7 +41,7 @@ def schedule_price(schedule: NumpySchedule, device: Device) -> Price:
         seconds += _beside_calls(schedule.after_tiles, device)
     seconds += device.launch_seconds
     memory = device.memory_seconds(traffic) + left
-    flops = work.flops + sum(work_of(n, device).flops for n in schedule.after_tiles)
+    flops = work.flops + sum(node_work(n, device).flops for n in schedule.after_tiles)
     return Price(seconds, read, written, flops, bound(seconds, memory, work.seconds))
 
 
@@ -55,13 +55,13 @@ def replaced_price(schedule: ReplacedSlices, device: Device) -> Price:
     seconds += sum(nbytes / device.single.bandwidth(nbytes) for nbytes in schedule.bytes_assigned if nbytes)
     memory = device.memory_seconds(read + written)
     seconds = max(seconds, memory) + device.launch_seconds
-    flops = work.flops + sum(work_of(n, device).flops for n in schedule.after_tiles)
+    flops = work.flops + sum(node_work(n, device).flops for n in schedule.after_tiles)
     return Price(seconds, read, written, flops, bound(seconds, memory, work.seconds))
 
 
 def _beside_calls(nodes: Iterable[Node], device: Device) -> float:
     """What `nodes` take on whole arrays, the time to call NumPy aside."""
-    return sum(max(0.0, work_of(n, device).whole - device.call_seconds) for n in nodes)
+    return sum(max(0.0, node_work(n, device).whole - device.call_seconds) for n in nodes)
 
 
 def _body_work(body: Graph, schedule: NumpySchedule, device: Device) -> Work:
@@ -71,8 +71,8 @@ def _body_work(body: Graph, schedule: NumpySchedule, device: Device) -> Work:
     gathered = schedule.gathered
     together += [work_of_gaps(n.type.size, n.dtype.itemsize, device) for n in gathered]
     steps = {n: [_steps(a, n) for a in n.args if a not in gathered] for n in body.computations}
-    works = (work_of(n, device, sum(jumps, NO_JUMPS)) for n, jumps in steps.items())
-    return total([*works, *together, *copy_work(body, device)])
+    works = (node_work(n, device, sum(jumps, NO_JUMPS)) for n, jumps in steps.items())
+    return total_work([*works, *together, *copy_work(body, device)])
 
 
 def _steps(n: Node, reader: Node) -> Jumps:
@@ -83,14 +83,14 @@ def _steps(n: Node, reader: Node) -> Jumps:
     leaf, chain = leaf_chain(n)
     strides = strides_after(leaf.type, chain) if leaf.op == "input" else None
     steps = [abs(s) for extent, s in zip(n.shape, strides or (), strict=True) if extent > 1] if strides else []
-    if not steps:
+    if strides is None or not steps:
         return NO_JUMPS
     far = n.type.size if steps[-1] * n.dtype.itemsize >= LINE else 0
     if reader.op == "matmul":
         return Jumps(far, 0, rows_apart(n.shape, strides) if strides[-1] == 1 < n.shape[-1] else 0)
     if reader.row.role is not Role.ELEMENTWISE:
         return Jumps(far)
-    rows = rows_apart(n.shape, strides) if strides and n.shape == reader.shape else 0
+    rows = rows_apart(n.shape, strides) if n.shape == reader.shape else 0
     return Jumps(far, gaps(steps[-1], n.type, reader.type), rows)
 
 

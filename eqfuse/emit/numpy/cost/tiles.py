@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import overlapped
-from eqfuse.cost.work import Work, total
+from eqfuse.cost.work import Work, total_work
 from eqfuse.emit.numpy.cost.calls import transposed_read
 from eqfuse.emit.numpy.cost.figures import CLEARLY, DEEP, LIVE, PANEL_ROWS, PRODUCT_BYTES, PRODUCT_ROWS, SPILL
 
@@ -27,7 +27,7 @@ def kernel_seconds(state: State, traffic: int, work: Work, device: Device, items
     if state.left is not None:
         across += [math.prod(state.left.shape)] * state.left.across(itemsize)
     if tiled and across:
-        work = total([work, *[transposed_read(elements, itemsize, device) for elements in across]])
+        work = total_work([work, *[transposed_read(elements, itemsize, device) for elements in across]])
     memory = device.memory_seconds(traffic)
     left = 0.0 if state.left is None else _left_in_tiles(state, itemsize, device)
     work = spilled(work, state.held, itemsize, device)
