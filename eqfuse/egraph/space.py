@@ -17,7 +17,7 @@ from eqfuse.budget import ALL_LAWS
 from eqfuse.egraph.segments import Use
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Graph, Node, node
-from eqfuse.ops import row
+from eqfuse.ops import Op, row
 from eqfuse.ops.types import TensorType
 from eqfuse.summary import SummarisedValue, Summary, count, duration, rest
 
@@ -42,9 +42,14 @@ class ENode:
     def __hash__(self) -> int:
         return self._hash  # an extractor asks for it at every join
 
+    @property
+    def row(self) -> Op:
+        """The operator's row."""
+        return row(self.op)
+
     def attr(self, name: str) -> Any:
         """The attribute that the operator's row calls `name`."""
-        return row(self.op).attr(self.attrs, name)
+        return self.row.attr(self.attrs, name)
 
     def over(self, args: Iterable[Node]) -> Node:
         """The operator over nodes that stand for the classes."""

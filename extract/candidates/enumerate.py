@@ -17,7 +17,6 @@ from itertools import product
 from eqfuse.egraph.space import ENode
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
-from eqfuse.ops import row
 
 MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
 MOST_JOINS_OF_PIECES = 64  # the same where each element is an argument's: most are of small pieces, as borders are
@@ -162,7 +161,7 @@ class Candidates:
     def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
         """Cuts of each argument of `enode`, few enough that all can be joined with one another."""
         offers = {a: self._offers(a) for a in enode.args}
-        most = MOST_JOINS_OF_PIECES if row(enode.op).pieces is not None else MOST_JOINS
+        most = MOST_JOINS_OF_PIECES if enode.row.pieces is not None else MOST_JOINS
         while math.prod(map(len, offers.values())) > most:
             max(offers.values(), key=len).pop()  # the one whose flow is worst, of the argument with the most
         return tuple([tuple(offered) for offered in offers.values()])

@@ -21,7 +21,7 @@ from eqfuse.extract.candidates.reading import line_ratio, steps_read
 from eqfuse.extract.candidates.work import Works, union
 from eqfuse.ir.graph import Graph, Node, input_node
 from eqfuse.kinds import State, join, leaf, merge
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 LARGEST_KERNEL = 512  # operators in one kernel; more neither compile nor fit registers
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Grammar:
                 types = self.classes[arg].type, self.classes[eclass].type
                 steps += steps_read(part.state, types[0], enode, types[1], self.compiled)
         number = self.prices.number(eclass, enode, steps)
-        operator = row(enode.op)
+        operator = enode.row
         role = operator.role
         name: tuple = (eclass, enode)  # of a product; a compiled kernel holds one derivation of it
         if role in (Role.CONTRACTION, Role.WINDOW) and self.compiled and any(p.works for p in parts):
@@ -179,7 +179,7 @@ class Grammar:
         shared = self._like.get(number)
         if shared is None:
             types = [self.classes[a].type for a in enode.args]
-            product = (eclass, enode) if row(enode.op).role is Role.CONTRACTION else None
+            product = (eclass, enode) if enode.row.role is Role.CONTRACTION else None
             sort = (enode.op, enode.attrs, self.classes[eclass].type, *types, product)
             shared = self._like[number] = self._sorts.setdefault(sort, len(self._sorts))
         return shared
@@ -214,7 +214,7 @@ class Grammar:
 
     def _work_of_piece(self, part: Cut, piece: tuple) -> Works:
         source = part
-        while source.enode is not None and source.parts and row(source.enode.op).role is Role.VIEW:
+        while source.enode is not None and source.parts and source.enode.row.role is Role.VIEW:
             (source,) = source.parts
         share = math.prod(part.state.shape) / max(math.prod(source.state.shape), 1)
         return self.prices.behind(part.works, piece, min(1.0, share))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from eqfuse.egraph.space import ENode
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 
 
 class _Restriction(Grammar):
@@ -34,11 +34,11 @@ class OneReduction(_Restriction):
         if isinstance(cut, str):
             return cut
         state = cut.state
-        if row(enode.op).role is Role.SCAN:
+        if enode.row.role is Role.SCAN:
             return cut if all(p.state.at_leaf for p in parts) else "a scan is a kernel of its own here"
         if state.template.has_levels or (state.products and state.axes):
             return "a kernel has one level of reductions here"
-        if row(enode.op).role is Role.CONTRACTION and not all(p.state.at_leaf for p in parts):
+        if enode.row.role is Role.CONTRACTION and not all(p.state.at_leaf for p in parts):
             return "the operands of a product are stored here"
         return cut
 

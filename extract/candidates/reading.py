@@ -9,7 +9,7 @@ from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, gaps, rows_apart
 from eqfuse.egraph.space import ENode
 from eqfuse.ir.view_strides import view_strides
 from eqfuse.kinds import State
-from eqfuse.ops import Role, row
+from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
 
 
@@ -23,11 +23,11 @@ def steps_read(state: State, t: TensorType, reader: ENode, out: TensorType, comp
     if state.strides[-1:] == (1,) and state.shape[-1] > 1:  # so do most lie
         if compiled:
             return NO_JUMPS
-        if reader.op == "matmul" or (row(reader.op).role is Role.ELEMENTWISE and state.shape == out.shape):
+        if reader.op == "matmul" or (reader.row.role is Role.ELEMENTWISE and state.shape == out.shape):
             return Jumps(rows=rows_apart(state.shape, state.strides))
-        return _left_by(state, t, reader, out) if row(reader.op).role is Role.VIEW else NO_JUMPS
+        return _left_by(state, t, reader, out) if reader.row.role is Role.VIEW else NO_JUMPS
     step = _step(state.shape, state.strides)
-    role = row(reader.op).role
+    role = reader.row.role
     across = state.across(t.dtype.itemsize) > 0
     sliced = not compiled and _has_gaps(state.shape, state.strides) and t.size == out.size
     between = 0 if across or sliced or role is not Role.ELEMENTWISE else gaps(step, t, out)

@@ -13,7 +13,7 @@ import pytest
 from eqfuse.benches.corpus.suite import chain
 from eqfuse.budget import Allowance, Budget
 from eqfuse.demo.programs import transformer
-from eqfuse.egraph.engine import WIDE, Engine
+from eqfuse.egraph.engine import WIDEST, Engine
 from eqfuse.egraph.saturate import BackOff, reachable, saturate
 from eqfuse.egraph.space import Segment
 from eqfuse.errors import LawError, OptionError
@@ -346,7 +346,7 @@ def test_what_egglog_is_sent_grows_no_faster_than_the_program(program: Callable[
     assert max(map(len, many)) < 1.2 * max(map(len, few)), "a command takes memory by the square of its length"
 
 
-@pytest.mark.parametrize("count", [WIDE, WIDE + 1, 20 * WIDE, WIDE * WIDE + WIDE + 1])
+@pytest.mark.parametrize("count", [WIDEST, WIDEST + 1, 20 * WIDEST, WIDEST * WIDEST + WIDEST + 1])
 def test_operators_of_any_number_of_arguments_are_equal_where_their_arguments_are(count: int) -> None:
     pieces = [input_node(f"x{i}", TensorType(np.dtype(F), (3,))) for i in range(count)]
     joined, other = (node("concat", args, (-1,)) for args in (pieces, [*pieces[:-1], pieces[0]]))
@@ -360,7 +360,7 @@ def test_operators_of_any_number_of_arguments_are_equal_where_their_arguments_ar
     assert engine.equal(engine.name(joined), engine.name(other))
 
 
-@pytest.mark.parametrize("count", [WIDE, WIDE + 1])
+@pytest.mark.parametrize("count", [WIDEST, WIDEST + 1])
 @pytest.mark.parametrize("fact", ["constant", "varies"])
 def test_operators_of_many_arguments_are_constant_or_vary_as_those_of_few(count: int, fact: str) -> None:
     pieces = [input_node(f"x{i}", TensorType(np.dtype(F), (3,)), fact == "constant" or i > 0) for i in range(count)]
@@ -373,7 +373,7 @@ def test_operators_of_many_arguments_are_constant_or_vary_as_those_of_few(count:
 
 
 def test_values_of_operators_of_many_arguments_are_known_when_they_are_added() -> None:
-    pieces = [input_node(f"x{i}", TensorType(np.dtype(F), (3,))) for i in range(WIDE + 1)]
+    pieces = [input_node(f"x{i}", TensorType(np.dtype(F), (3,))) for i in range(WIDEST + 1)]
     engine = Engine()
     engine.add(pieces)
     engine.track_ranges()

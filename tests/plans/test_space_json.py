@@ -99,8 +99,8 @@ def test_every_kind_of_attribute_survives() -> None:
 PRINT = """
 import numpy as np, eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.extract.space_json import write
-print(write(ef.saturate(ef.trace(lambda x: np.exp(x - x.max()).sum() / 3, ef.spec((4, 6)))), DEVICES["cpu"]))
+from eqfuse.extract.space_json import space_text
+print(space_text(ef.saturate(ef.trace(lambda x: np.exp(x - x.max()).sum() / 3, ef.spec((4, 6)))), DEVICES["cpu"]))
 """
 
 
