@@ -31,7 +31,8 @@ from eqfuse.extract.unfused import unfused_cover
 REGROUPED = 2  # of the cheapest covers
 MISJUDGED = 0.05  # of an estimate: moves are tried again near a kernel whose price differs from it by more
 GIVEN_UP_ABOVE = 1.25  # times the cheapest, above which a cover of many classes is given up: few become a fifth cheaper
-LARGE_SPACE = 150  # operators, from which on not every greedy plan is a start
+# operators, from which on not every greedy plan is a start, and one cover alone is regrouped by prices
+LARGE_SPACE = 150
 # classes, up to which the program whose operators cost least is a start as well, and no cover is given up
 SMALL_SPACE = 500
 
@@ -89,27 +90,29 @@ def search(
     for cover in [c for c in _distinct(finished) if c.grammar is grammar][:REGROUPED]:
         regroup(cover, candidates, allowance)
     if grammar.prices.goes_by_estimates:
-        finished += _settled(finished, candidates, allowance)
+        regrouped = REGROUPED if len(unfused[0].choice) <= LARGE_SPACE else 1
+        finished += _settled(finished, candidates, allowance, regrouped)
     for cover in finished:
         cover.settle()
     return min(finished, key=lambda c: c.cost), candidates, finished
 
 
-def _settled(covers: list[Cover], candidates: Candidates, allowance: Allowance) -> list[Cover]:
-    """What becomes of the best of `covers`, which were found by estimates, when its kernels are judged by their
-    schedules."""
+def _settled(covers: list[Cover], candidates: Candidates, allowance: Allowance, most: int) -> list[Cover]:
+    """What becomes of the best of `covers`, `most` of them, which were found by estimates, when kernels are judged by
+    their schedules."""
     grammar = candidates.grammar
     grammar.prices.stage.by_estimates = False
     for cover in covers:
         cover.settle()
-    best = next((c for c in _distinct(covers) if c.grammar is grammar), None)
-    if best is None or allowance.spent():
-        return []
-    again = best.copy()
-    again.groups = best.groups
-    misjudged = [g for g in best.groups if abs(g.price.seconds - g.estimate) > MISJUDGED * g.estimate]
-    regroup(again, candidates, allowance, misjudged)
-    return [again]
+    settled = []
+    for best in [c for c in _distinct(covers) if c.grammar is grammar][:most]:
+        if not allowance.spent():
+            again = best.copy()
+            again.groups = best.groups
+            misjudged = [g for g in best.groups if abs(g.price.seconds - g.estimate) > MISJUDGED * g.estimate]
+            regroup(again, candidates, allowance, misjudged)
+            settled.append(again)
+    return settled
 
 
 def _worthwhile(covers: list[Cover]) -> list[Cover]:

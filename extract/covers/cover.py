@@ -81,8 +81,10 @@ class Group:
         return self.estimate if self.cuts[0].prices.goes_by_estimates else self.price.seconds
 
     @property
-    def is_priced(self) -> bool:
-        return self.set_price is not None or (len(self.cuts) == 1 and self.cuts[0].is_priced)
+    def has_cost(self) -> bool:
+        """Is its cost known without making a schedule?"""
+        first = self.cuts[0]
+        return first.prices.goes_by_estimates or self.set_price is not None or (len(self.cuts) == 1 and first.is_priced)
 
     @property
     def runs(self) -> bool:

@@ -176,7 +176,7 @@ class MergeState:
 
     def _put(self, number: int, group: Group) -> None:
         self.alive[number] = group
-        self._counted[number] = group.cost if group.is_priced else LEAST_SHARE * group.rough
+        self._counted[number] = group.cost if group.has_cost else LEAST_SHARE * group.rough
         self.seconds += self._counted[number]
         for eclass in group.outputs:
             self.maker[eclass] = number

@@ -15,7 +15,7 @@ from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import ROUNDOFF, Cover, Group
 from eqfuse.extract.greedy import fuse
-from eqfuse.extract.moves.merge import MergeState
+from eqfuse.extract.moves.merge import MergeState, group
 
 # kernels looked at, and operators of those made, all moves together, for each kernel of the cover
 REGROUP_EFFORT = 6_000
@@ -138,15 +138,20 @@ class _Grouping:
         return False
 
     def _is_cheaper(self, apart: int | None) -> bool:
-        """Are the kernels cheaper when those that the move touches are merged anew? `apart`: one that is taken apart
-        besides."""
+        """Are the kernels cheaper when what the move touches is merged anew? What it leaves as it was of a kernel of
+        several outputs stays one kernel, but of that which is taken `apart`, if any."""
         cover, pool = self.cover, self.pool
         pool.undo()
-        before, loose = pool.seconds, cover.touched()
+        before, loose = pool.seconds, dict.fromkeys(cover.touched())
         hit = {pool.maker[c] for c in loose if c in pool.maker} | (set() if apart is None else {apart})
+        added = []
         for number in sorted(hit):
-            loose += pool.alive[number].outputs
+            left = tuple([cut for cut in pool.alive[number].cuts if cut.eclass not in loose])
             pool.drop(number)
-        loose = [eclass for eclass in dict.fromkeys(loose) if eclass in cover.choice]
-        added = [pool.add(cover.alone_or_alias(cover.choice[eclass])) for eclass in loose]
+            kernel = self.grammar.once(group, left) if len(left) > 1 and number != apart else None
+            if kernel is None:
+                loose |= dict.fromkeys([cut.eclass for cut in left])
+            else:
+                added.append(pool.add(kernel))
+        added += [pool.add(cover.alone_or_alias(cover.choice[c])) for c in loose if c in cover.choice]
         return not pool.is_circular and pool.settle(added, before) and pool.seconds < before - ROUNDOFF

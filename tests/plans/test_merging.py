@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import as_written
 from eqfuse.extract.candidates.grammar import Grammar
+from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.moves.merge import MergeState, merge_groups
 from eqfuse.extract.unfused import unfused_cover
+from tests.support.c_target import C
 
 CPU = DEVICES["cpu"]
 
 
-def cover_of(function: Any, *shapes: tuple[int, ...]) -> Cover:
+def cover_of(function: Any, *shapes: tuple[int, ...], device: Device = CPU) -> Cover:
     graph = ef.trace(function, *[ef.spec(s, np.float32) for s in shapes])
-    return unfused_cover(Grammar(as_written(graph), CPU))
+    return unfused_cover(Grammar(as_written(graph), device))
 
 
 def pool_of(cover: Cover) -> MergeState:
@@ -79,3 +82,12 @@ def test_a_circle_is_noticed_when_the_kernel_that_closes_it_is_added() -> None:
     assert pool.is_circular
     pool.undo()
     assert not pool.is_circular
+
+
+@pytest.mark.parametrize("device, rows", [(CPU, 8), (C, 8), (C, 100_000)], ids=["calls", "estimates", "schedules"])
+def test_what_merging_has_made_is_counted_at_what_it_costs(device: Device, rows: int) -> None:
+    pool = pool_of(cover_of(lambda x: (np.tanh(x) + x, np.exp(x)), (rows, 64), device=device))
+    apart = len(pool.alive)
+    trusted(pool.grammar.prices, lambda: pool.settle(list(pool.alive)), lambda _: ())
+    assert len(pool.alive) < apart
+    assert pool.seconds == pytest.approx(sum(group.cost for group in pool.alive.values()), rel=1e-9)
