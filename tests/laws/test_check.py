@@ -171,7 +171,7 @@ def test_a_check_says_the_same_every_time() -> None:
 @pytest.mark.slow
 def test_a_check_says_the_same_in_every_process() -> None:
     """Whatever the order is in which a set of strings is met there."""
-    script = "from eqfuse import check, rewrites; print(*map(check, rewrites.select('concat_of_3_flattens')))"
+    script = "from eqfuse import check, rewrites; print(*map(check, rewrites.laws_named('concat_of_3_flattens')))"
     said = {
         subprocess.run(
             [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed},

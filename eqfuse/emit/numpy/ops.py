@@ -73,7 +73,7 @@ def whole_product(n: Node, args: Sequence[str], out: str) -> str:
     times one matrix is one product: ``matmul`` would read that matrix for each of the stack.
     """
     left, right = args
-    if n.dtype.char not in "fdFD" or not one_product(n) or 1 in (n.args[0].type.size, n.args[1].type.size):
+    if not _is_by_dot(n):
         return f"matmul({left}, {right}, {out})"
     if len(n.args[0].shape) > 2:
         left, out = f"{left}.reshape({folded(n.args[0])})", f"{out}.reshape({folded(n)})"
@@ -84,12 +84,17 @@ def whole_product(n: Node, args: Sequence[str], out: str) -> str:
     return f"dot({left}, {right}, {out})"
 
 
+def _is_by_dot(n: Node) -> bool:
+    return n.dtype.char in "fdFD" and one_product(n)
+
+
 def right_is_copied(n: Node) -> bool:
-    """Is the right operand of `n` small and transposed, beside a long left one? OpenBLAS takes up to three times as
-    long as where it lies by rows."""
+    """Does the product `n` of whole arrays copy its right operand? One that is small and transposed, beside a long left
+    one: OpenBLAS takes up to three times as long as where it lies by rows."""
     left, right = n.args
     small = right.type.size <= FEW_FACTORS and n.type.size >= FOR_EACH_FACTOR * right.type.size
-    return small and n.dtype.kind == "f" and _lies_by_columns(right) and not _lies_by_columns(left)
+    is_copied = small and n.dtype.kind == "f" and _lies_by_columns(right) and not _lies_by_columns(left)
+    return is_copied and _is_by_dot(n)
 
 
 def _lies_by_columns(matrix: Node) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqfuse.emit.numpy.bounds import clipped, repeated
 from eqfuse.emit.numpy.narrow import column_calls
-from eqfuse.emit.numpy.ops import CHOOSE_FROM, LAID_OVER, WINDOWED, replaced_calls
+from eqfuse.emit.numpy.ops import CHOOSE_FROM, LAID_OVER, WINDOWED, replaced_calls, right_is_copied
 from eqfuse.emit.numpy.table import are_numbers
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.views import computes, leaf_chain
@@ -77,7 +77,8 @@ def _statement(n: Node, read: tuple[Node, ...], placed: bool, over: Node | None,
     if n.op == "where" and n.type.size >= CHOOSE_FROM and bits_dtype(n.dtype) and n.shape in [a.shape for a in n.args]:
         return Statement(read, "choose", 1)
     if placed or over is not None or (inline and n.op not in WINDOWED):
-        calls = 2 if n.op in (*BY_COPY, *WINDOWED) else column_calls(n, read, reduced_axes(n)) or 1
+        copies = n.op in (*BY_COPY, *WINDOWED) or (n.op == "matmul" and right_is_copied(n))
+        calls = 2 if copies else column_calls(n, read, reduced_axes(n)) or 1
         return Statement(read, "into", calls, over)
     return Statement(read, "fresh", 1)
 
