@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from eqfuse.ops.literal import Literal
-from eqfuse.ops.types import TensorType
+from eqfuse.ops.types import Shape, TensorType
 from eqfuse.rewrites.language.constants import difference_remains, sum_remains
 from eqfuse.rewrites.language.law import (
     APPROXIMATE,
@@ -85,6 +85,14 @@ def _column(g: TensorType) -> bool:
     return g.rank >= 2 and g.size == g.shape[-2]
 
 
+def _beside_rows(x: TensorType, y: TensorType, shape: Shape) -> bool:
+    return x.rank >= 2 and y.rank == 2 and x.shape[-1] == y.shape[0] and shape == (*x.shape, 1)
+
+
+def _row_sums(x: TensorType, y: TensorType) -> Shape:
+    return (*x.shape[:-1], 1, y.shape[-1])
+
+
 def _flat(g: TensorType) -> tuple[int]:
     return (g.size,)
 
@@ -135,6 +143,8 @@ LAWS = [
         (in_program(y),), REASSOCIATES),
     Law("weighted_sum_over_columns", (x * g).sum(-1, keepdims=True), x @ g.reshape(computed(_as_column, g)),
         (one_row, in_program(g)), REASSOCIATES),
+    Law("weighted_sum_over_rows", (x.reshape(s) * y).sum(-2, keepdims=True), (x @ y).reshape(computed(_row_sums, x, y)),
+        (guard("a column of x is beside each row of y", _beside_rows, x, y, s),), REASSOCIATES),
     Law("weighted_sum_of_product", (x * (u @ v)).sum((-2, -1), keepdims=True),
         ((x @ v.transpose(computed(last_two_swapped, v))) * u).sum((-2, -1), keepdims=True),
         (floating(x), low_rank), REASSOCIATES),
