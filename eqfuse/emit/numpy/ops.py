@@ -73,7 +73,7 @@ def whole_product(n: Node, args: Sequence[str], out: str) -> str:
     times one matrix is one product: ``matmul`` would read that matrix for each of the stack.
     """
     left, right = args
-    if not _is_by_dot(n):
+    if not is_by_dot(n):
         return f"matmul({left}, {right}, {out})"
     if len(n.args[0].shape) > 2:
         left, out = f"{left}.reshape({folded(n.args[0])})", f"{out}.reshape({folded(n)})"
@@ -84,17 +84,13 @@ def whole_product(n: Node, args: Sequence[str], out: str) -> str:
     return f"dot({left}, {right}, {out})"
 
 
-def _is_by_dot(n: Node) -> bool:
-    return n.dtype.char in "fdFD" and one_product(n)
-
-
 def right_is_copied(n: Node) -> bool:
     """Does the product `n` of whole arrays copy its right operand? One that is small and transposed, beside a long left
     one: OpenBLAS takes up to three times as long as where it lies by rows."""
     left, right = n.args
     small = right.type.size <= FEW_FACTORS and n.type.size >= FOR_EACH_FACTOR * right.type.size
     is_copied = small and n.dtype.kind == "f" and _lies_by_columns(right) and not _lies_by_columns(left)
-    return is_copied and _is_by_dot(n)
+    return is_copied and is_by_dot(n)
 
 
 def _lies_by_columns(matrix: Node) -> bool:
@@ -103,13 +99,14 @@ def _lies_by_columns(matrix: Node) -> bool:
     return strides is not None and strides[-1] > 1
 
 
-def one_product(n: Node) -> bool:
-    """Is the matrix product `n` one of two matrices, the leading axes of its left operand taken as rows?
+def is_by_dot(n: Node) -> bool:
+    """Does ``dot`` multiply the whole arrays of `n`: two matrices of a dtype of BLAS, the leading axes of the left one
+    taken as rows?
 
     (A matrix of one element is none: ``dot`` scales the other by it, and takes 0 * NaN to be 0.)
     """
     of_matrices = math.prod(n.args[1].shape[:-2]) == 1 and n.shape[:-1] == n.args[0].shape[:-1]
-    return of_matrices and n.type.size > 0 and all(a.type.size > 1 for a in n.args)
+    return n.dtype.char in "fdFD" and of_matrices and n.type.size > 0 and all(a.type.size > 1 for a in n.args)
 
 
 def folded(n: Node) -> Shape:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from eqfuse.cost.work import rows_apart
 from eqfuse.emit.numpy.cholesky import FACTOR_ROWS
 from eqfuse.emit.numpy.inverses import FACTORED_ORDER, LAPACK_ORDER, NUMPY_ORDER
-from eqfuse.emit.numpy.ops import folded, one_product, right_is_copied
+from eqfuse.emit.numpy.ops import folded, is_by_dot, right_is_copied
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
@@ -85,7 +85,7 @@ def for_blas(n: Node) -> bool:
 
 def _product(n: Node) -> int:
     """``np.dot``, which `ops.whole_product` calls, copies matrices that BLAS cannot read; and so does folding."""
-    if n.dtype.char not in "fdFD" or not one_product(n):
+    if not is_by_dot(n):
         return 0
     matrices = [a if len(a.shape) == 2 else node("reshape", (a,), (folded(a),)) for a in n.args]
     copied = sum(max(view_copy_bytes(m), 0 if for_blas(m) else m.type.nbytes) for m in matrices)

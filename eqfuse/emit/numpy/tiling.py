@@ -292,8 +292,8 @@ def alive(body: Graph) -> int:
 def _summed_products(body: Graph) -> set[Node]:
     """Products of elements that only sums of rows read: a tile takes these as dot products, and never stores them."""
     sums = [n for n in body.computations if n.op == "sum" and sums_rows(n.attr("axes"), n.args[0].type)]
-    read_once = [a for n in body.nodes for a in n.args] + [*body.outputs]
-    return {a for (a,) in (n.args for n in sums) if a.op in ("multiply", "square") and read_once.count(a) == 1}
+    read = [a for n in body.nodes for a in n.args] + [*body.outputs]
+    return {a for (a,) in (n.args for n in sums) if a.op in ("multiply", "square") and read.count(a) == 1}
 
 
 def grain(body: Graph) -> int:
