@@ -125,8 +125,22 @@ def of_few_rows() -> Iterator[Graph]:
     yield body([x, y], gelu(matmul(node("transpose", (x,), ((1, 0, 2),)), y)))
 
 
+def of_one_or_two_units() -> Iterator[Graph]:
+    """Right operands that are far and that units copy, by blocks of terms: arrays, views, and computed ones."""
+    for extents in [(25, 200, 3001), (32, 601, 1301), (97, 1030, 700), (128, 700, 900)]:
+        yield lone(*extents)
+    yield lone(41, 300, 1111, "float64")
+    yield lone(41, 700, 1111, "float16")
+    x, y = read(0, (700, 33)), read(1, (1101, 700))
+    yield body([x, y], gelu(matmul(turned(x), turned(y))))
+    x, y = read(0, (60, 700)), read(1, (700, 1001))
+    yield body([x, y], matmul(mul(x, x), node("tanh", (y,))))
+    x, y = read(0, (3, 40, 300)), read(1, (3, 300, 1001))
+    yield body([x, y], matmul(x, y))
+
+
 CASES = [*(lone(*extents) for extents in EXTENTS), lone(130, 700, 50, "float64"), lone(20, 30, 40, "float16"),
-         *of_few_rows(), *views(), *fused()]  # fmt: skip
+         *of_few_rows(), *of_one_or_two_units(), *views(), *fused()]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -152,7 +166,7 @@ def test_products_read_operands_however_they_lie() -> None:
 @pytest.mark.slow
 @needs_compiler
 def test_products_of_integers_wrap_around_as_numpys() -> None:
-    graphs = [lone(*extents, dtype) for dtype in INTEGERS for extents in ((25, 70, 40), (3, 700, 300))]
+    graphs = [lone(*extents, dtype) for dtype in INTEGERS for extents in ((25, 70, 40), (3, 700, 300), (30, 700, 500))]
     rng, arrays = np.random.default_rng(0), []
     for graph in graphs:
         most = np.iinfo(graph.inputs[0].dtype) if graph.inputs[0].dtype.kind != "b" else None
@@ -207,6 +221,21 @@ def test_bytes_priced_are_those_of_operands_panels_and_results() -> None:
     price = schedule.price(C)
     assert price.bytes_read == sum(n.type.nbytes for n in graph.inputs) + panels.nbytes
     assert price.bytes_written == graph.outputs[0].type.nbytes + panels.nbytes
+
+
+@pytest.mark.parametrize("graph", list(of_one_or_two_units()))
+def test_one_or_two_units_copy_a_far_right_operand_and_nothing_crosses_memory_twice(graph: Graph) -> None:
+    schedule = product(graph).schedule
+    assert not schedule.workspaces and str(schedule).count("as copied by its block") >= 1
+    price = schedule.price(C)
+    assert price.bytes_read == sum(n.type.nbytes for n in graph.inputs)
+    assert price.bytes_written == graph.outputs[0].type.nbytes
+
+
+def test_many_units_and_two_that_would_compute_it_share_panels_of_a_right_operand() -> None:
+    x, y = read(0, (150, 700)), read(1, (700, 1001))
+    for graph in [lone(300, 700, 1001), body([x, y], matmul(x, node("tanh", (y,))))]:
+        assert len(product(graph).schedule.workspaces) == 1
 
 
 def test_of_two_operands_the_larger_is_cut_for_threads_and_the_smaller_read_again() -> None:

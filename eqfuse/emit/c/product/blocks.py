@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.emit.c.device import vector_bytes
-from eqfuse.emit.c.nest import Access
+from eqfuse.emit.c.nest import Access, Dim
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts
 from eqfuse.emit.c.product.tile import (
     DOT_ROWS,
@@ -30,6 +30,7 @@ from eqfuse.emit.c.product.tile import terms as cycles_of
 from eqfuse.errors import UnsupportedOp
 
 TERM_BYTES = 2048  # bytes of the terms of a row that are added before the next ones are begun
+COPIED_BYTES = 1024  # the same, where units copy the right operand
 UNIT_ROWS = 96  # rows of a unit, where its buffers allow: the right operand is read once for these
 BETWEEN = 1024  # bytes of a row between two products that are computed at a time
 WIDE_ROW = 2048  # bytes of a row of a unit
@@ -41,6 +42,7 @@ UNIT_SECONDS = 2e-5  # seconds of a unit, at most, where another thread is worth
 SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to move sums from and to a level-2 cache
 NARROW_ROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
 COPY_OF_VECTOR = 2  # cycles to copy a vector of a right operand
+COPYING_UNITS = 2  # down the rows, at most: each copies a right operand that is an array
 FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
 COPIED_FROM = 4  # tiles across from which on a left operand is copied to lie together
 
@@ -50,7 +52,8 @@ class ProductStep:
     """One product. `tile`: sums in registers; `columns` and `depth`: of a block. Operands are read where they lie
     (`left`, `right`), or copied: the left one into a buffer that holds `held` terms, all or a block of them, with
     `stride` elements from row to row, or from term to term where it is `transposed`; the right one before all units,
-    into panels of the tile's columns. Rows of sums are `width` elements. Where an operand streams by, one block of
+    into panels of the tile's columns, or by each unit, a block of terms at a time, into a buffer with `right_stride`
+    elements from term to term. Rows of sums are `width` elements. Where an operand streams by, one block of
     terms after another, sums of each are made `apart`."""
 
     tile: RegisterTile
@@ -63,6 +66,11 @@ class ProductStep:
     stride: int
     width: int
     apart: bool
+    right_stride: int = 0
+
+    @property
+    def in_panels(self) -> bool:
+        return self.right is None and not self.right_stride
 
 
 @dataclass(frozen=True)
@@ -94,9 +102,15 @@ class ProductBlocks:
         return 0 if first.left else first.stride * (first.held if first.transposed else self.high)
 
     @property
+    def right_elements(self) -> int:
+        """Of the buffer for the right operand."""
+        return self.steps[0].right_stride * self.steps[0].depth
+
+    @property
     def elements(self) -> int:
         """Of the buffers of a unit."""
-        return self.left_elements + self.high * (sum(s.width for s in self.steps) + self.apart)
+        sums = self.high * (sum(s.width for s in self.steps) + self.apart)
+        return self.left_elements + self.right_elements + sums
 
     @property
     def apart(self) -> int:
@@ -191,6 +205,9 @@ def _step(
     columns, end = _columns(across, columns, tile)
     if place is not None and not tile.streams and across % tile.columns and (depth < terms or end < tile.columns):
         place = None
+    by_units = place is None and not tile.dots and _by_units(parts, rows)
+    if by_units:
+        depth = _even(terms, COPIED_BYTES // size, 1)
     source = None if number or len(left.body.outputs) > 1 else left.array_access(parts.dtype)
     if source is not None and tile.dots and source.strides[-1] != 1:
         source = None  # vectors lie along the terms
@@ -202,9 +219,10 @@ def _step(
     transposed = source is None and not number and _is_transposed(left)
     held = terms if again or left.reduces or number > 0 else depth
     high = -(-rows // tile.rows) * tile.rows
+    width = stride_of(-(-columns // tile.columns) * tile.columns, size)
     return ProductStep(
-        tile, columns, depth, source, place, held, transposed, stride_of(high if transposed else held, size),
-        stride_of(-(-columns // tile.columns) * tile.columns, size), tile.streams > 0 and depth < terms,
+        tile, columns, depth, source, place, held, transposed, stride_of(high if transposed else held, size), width,
+        tile.streams > 0 and depth < terms, width if by_units else 0,
     )  # fmt: skip
 
 
@@ -259,6 +277,21 @@ def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Acces
         return None
     near = terms * across * parts.dtype.itemsize <= device.l2_bytes // 4
     return access if near or parts.height <= FEW_ROWS else None
+
+
+def _by_units(parts: ProductParts, rows: int) -> bool:
+    """Do units copy the right operand? One or two of them read a part of it; panels would cross memory twice more."""
+    right = parts.rights[0]
+    alone = len(parts.products) == 1 and outer_of(parts, 0) == parts.outer
+    is_constant = all(leaf.is_constant_leaf for leaf in right.body.inputs)
+    units = COPYING_UNITS if right.array_access(parts.dtype) else 1
+    return alone and not is_constant and parts.height <= units * rows
+
+
+def outer_of(parts: ProductParts, number: int) -> tuple[Dim, ...]:
+    """The outer dimensions along which a right operand differs."""
+    arrays = parts.rights[number].arrays.values()
+    return tuple(dim for dim in parts.outer if any(dim.step(a) for a in arrays))
 
 
 def _is_transposed(left: BlockPart) -> bool:

@@ -17,7 +17,14 @@ from eqfuse.emit.c.calls import numpy_side, tiles_schedule
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim
-from eqfuse.emit.c.product.blocks import ProductBlocks, ProductStep, heights, product_blocks, product_units
+from eqfuse.emit.c.product.blocks import (
+    ProductBlocks,
+    ProductStep,
+    heights,
+    outer_of,
+    product_blocks,
+    product_units,
+)
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import CALLED, terms
@@ -59,7 +66,7 @@ class ProductSchedule(CompiledSchedule):
     @property
     def workspaces(self) -> list[TensorType]:
         """Copies of right operands."""
-        return [_panels(self.parts, number, s) for number, s in enumerate(self.blocks.steps) if not s.right]
+        return [_panels(self.parts, number, s) for number, s in enumerate(self.blocks.steps) if s.in_panels]
 
     @property
     def copied(self) -> frozenset[int]:
@@ -91,7 +98,7 @@ class ProductSchedule(CompiledSchedule):
             lines.append(
                 f"{tiles}, {step.depth} terms at a time; reads the left operand "
                 f"{'in place' if step.left else 'as copied by its block'}, the right one "
-                f"{'in panels copied before' if right else 'in place'}"
+                f"{'in panels copied before' if step.in_panels else 'as copied by its block' if right else 'in place'}"
             )
         if self.tops is not None:
             lines.append("a softmax made block by block" + ", of those that a mask leaves" * (self.live is not None))
@@ -151,7 +158,7 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     if parts.online is not None and not blocks.is_chained(1):
         raise UnsupportedOp("a row of one block is whole")
     lefts = tuple(None if s.left else _left(parts, number, blocks) for number, s in enumerate(steps))
-    rights = tuple(None if s.right else _right(parts, number, s) for number, s in enumerate(steps))
+    rights = tuple(None if s.right else _right(parts, number, blocks) for number, s in enumerate(steps))
     rest = _over_rows(parts, parts.rest, blocks, blocks.columns)
     online = (parts.online.tops, parts.online.live) if parts.online is not None else (None, None)
     tops, live = (None if x is None else _over_rows(parts, x, blocks, steps[1].depth) for x in online)
@@ -161,12 +168,6 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
         tops=tops, live=live,
     )  # fmt: skip
     return _priced(schedule, device)
-
-
-def outer_of(parts: ProductParts, number: int) -> tuple[Dim, ...]:
-    """The outer dimensions along which a right operand differs."""
-    arrays = parts.rights[number].arrays.values()
-    return tuple(dim for dim in parts.outer if any(dim.step(a) for a in arrays))
 
 
 def _panels(parts: ProductParts, number: int, step: ProductStep) -> TensorType:
@@ -199,12 +200,14 @@ def _over_rows(
     return part.loops(dims, vector, inside, written)
 
 
-def _right(parts: ProductParts, number: int, step: ProductStep) -> Loops:
-    """The loops over the terms and columns of a panel; along the one by which its arrays lie."""
-    part = parts.rights[number]
+def _right(parts: ProductParts, number: int, blocks: ProductBlocks) -> Loops:
+    """The loops over the terms and columns of a panel, or of what a unit copies; along the one by which its arrays
+    lie."""
+    part, step = parts.rights[number], blocks.steps[number]
     *_, terms_, across = part.space
-    last, wide = len(part.space) - 1, step.tile.columns
-    dims = (*outer_of(parts, number), Dim((last - 1,), terms_, False, terms_), Dim((last,), across, False, wide))
+    deep, wide = (terms_, step.tile.columns) if step.in_panels else (step.depth, blocks.columns)
+    last = len(part.space) - 1
+    dims = (*outer_of(parts, number), Dim((last - 1,), terms_, False, deep), Dim((last,), across, False, wide))
     d = len(dims) - 1
     by_terms = any(abs(a.strides[-2]) == 1 for a in part.arrays.values()) and terms_ >= SHORT_DIMENSION
     by_terms = by_terms and not any(abs(a.strides[-1]) == 1 for a in part.arrays.values())
@@ -234,8 +237,10 @@ def _multiplied(s: ProductSchedule, device: Device) -> float:
 
 def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:
     """Seconds of one thread, and operations, of all that is computed or copied beside the products."""
-    across = -(-s.parts.out[-1] // s.blocks.columns)
-    copies = [(x, across) for x in s.lefts] + [(x, 1) for x in s.rights if not s.copies_once]
+    across, high = -(-s.parts.out[-1] // s.blocks.columns), -(-s.parts.height // s.blocks.rows)
+    copies = [(x, across) for x in s.lefts]
+    if not s.copies_once:
+        copies += [(x, 1 if step.in_panels else high) for x, step in zip(s.rights, s.blocks.steps, strict=True)]
     online = [(x, 1) for x in (s.tops, s.live)]
     for loops, times in [*((x, n) for x, n in (*copies, *online) if x is not None), (s.rest, 1)]:
         seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)

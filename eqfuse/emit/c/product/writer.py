@@ -16,10 +16,10 @@ from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import AXES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product import online_lines
-from eqfuse.emit.c.product.blocks import ProductStep
+from eqfuse.emit.c.product.blocks import ProductStep, outer_of
 from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
 from eqfuse.emit.c.product.piece import BlockLines
-from eqfuse.emit.c.product.schedule import ProductSchedule, outer_of
+from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.writer import Text, called, run_line
 
 
@@ -43,7 +43,7 @@ class _Writer:
         self.column = AXES[len(self.parts.outer) + 1]
 
     def text(self, once: bool) -> Text:
-        panels = [self._panels(number) for number, loops in enumerate(self.schedule.rights) if loops is not None]
+        panels = [self._panels(number) for number, step in enumerate(self.blocks.steps) if step.in_panels]
         chunk = self._chunk()
         lines_of = {name: lines for name, lines, _ in [*panels, chunk]}
         source = functions_text(lines_of, self.functions, self.parameters, self.type.computed)
@@ -81,7 +81,7 @@ class _Writer:
         return name, [*head, *lines], chunks
 
     def _workspace(self, product: int) -> str:
-        return f"p{sum(loops is not None for loops in self.schedule.rights[:product])}"
+        return f"p{sum(step.in_panels for step in self.blocks.steps[:product])}"
 
     # Units
 
@@ -91,6 +91,8 @@ class _Writer:
         head = [f"_Alignas(64) {self.type.computed} {name}[{size}];" for name, size in self._buffers()]
         if self.blocks.left_elements and self._has_short_tiles(self.blocks.steps[0]):  # what lies there may be slow
             head.append("__builtin_memset(left, 0, sizeof left);")
+        if self.blocks.right_elements and self.parts.out[-1] % self.blocks.steps[0].tile.columns:
+            head.append("__builtin_memset(right, 0, sizeof right);")
         if chunks == units:
             return f"{self.name}_chunk", [*head, "const long unit = chunk;", *lines], chunks
         end = f"(chunk + 1) * {chunk}"
@@ -102,6 +104,7 @@ class _Writer:
     def _buffers(self) -> list[tuple[str, int]]:
         blocks = self.blocks
         buffers = [("left", blocks.left_elements)] * (blocks.left_elements > 0)
+        buffers += [("right", blocks.right_elements)] * (blocks.right_elements > 0)
         buffers += [(f"sums{number}", blocks.high * step.width) for number, step in enumerate(blocks.steps)]
         buffers += [("apart", blocks.high * blocks.apart)] * (blocks.apart > 0)
         rows = [*self._carried(), *(["before", "added", "scale"] if self.schedule.tops is not None else [])]
@@ -141,7 +144,8 @@ class _Writer:
         """The sums of the last product."""
         lines: list[str] = []
         for number, step in enumerate(self.blocks.steps):
-            left, terms, tiles = self._left(number), self.parts.lefts[number].space[-1], self._tiles(number)
+            left, terms = self._left(number), self.parts.lefts[number].space[-1]
+            tiles = [*self._right_copy(number), *self._tiles(number)]
             is_chained = self.blocks.is_chained(number)
             by_block = left is not None and (is_chained or step.held < terms)
             copies = []
@@ -222,6 +226,18 @@ class _Writer:
         lines = BlockLines(loops, self.rounds, self.parameters, incoming, kept)
         return self._function(f"left{product}", lines, buffers)
 
+    def _right_copy(self, product: int) -> list[str]:
+        """The call that copies a block of a right operand that is in no panels."""
+        loops, step = self.schedule.rights[product], self.blocks.steps[product]
+        if loops is None or step.in_panels:
+            return []
+        place = f"right[{{row}} * {step.right_stride} + {{column}}]"
+        lines = BlockLines(loops, self.rounds, self.parameters, {}, [place])
+        copy = self._function(f"right{product}", lines, ["right"])
+        outer, down = len(loops.nest.dims) - 2, loops.nest.dims[-2]
+        terms = [f"from{product}", f"to{product}"] if down.blocks > 1 else []
+        return [copy.call([*copy.block[:outer], *terms, *copy.block[outer + len(terms) :]])]
+
     def _tiles(self, product: int) -> list[str]:
         """All tiles of sums of a block of terms."""
         step, across = self.blocks.steps[product], self.parts.products[product].shape[-1]
@@ -275,6 +291,8 @@ class _Writer:
             by_term, by_column = step.right.strides[-2:]
             place = sum_text(leaf, *self._outer(step.right), (term, by_term), ("column", by_column))
             return f"{place}, {by_column if step.tile.dots else by_term}"
+        if step.right_stride:
+            return f"{sum_text('right', (f'(column - {self.column}_begin)', 1))}, {step.right_stride}"
         wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, product)
         number = _joined([(AXES[self.parts.outer.index(dim)], dim) for dim in varied])
         matrix = -(-part.space[-1] // wide) * wide * terms
