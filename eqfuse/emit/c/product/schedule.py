@@ -205,7 +205,8 @@ def _right(parts: ProductParts, number: int, blocks: ProductBlocks) -> Loops:
     lie."""
     part, step = parts.rights[number], blocks.steps[number]
     *_, terms_, across = part.space
-    deep, wide = (terms_, step.tile.columns) if step.in_panels else (step.depth, blocks.columns)
+    wide = step.tile.columns if step.in_panels else blocks.columns
+    deep = terms_ if step.tile.dots else step.depth
     last = len(part.space) - 1
     dims = (*outer_of(parts, number), Dim((last - 1,), terms_, False, deep), Dim((last,), across, False, wide))
     d = len(dims) - 1

@@ -7,6 +7,7 @@ of a tile; from0, to0: terms of the first product that are added.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -57,28 +58,31 @@ class _Writer:
     # Copies of right operands
 
     def _panels(self, product: int) -> tuple[str, list[str], int]:
-        """The function that copies a panel."""
+        """The function that copies a block of terms of a panel."""
         loops, step = self.schedule.rights[product], self.blocks.steps[product]
         assert loops is not None
-        *outer, _, columns = loops.nest.dims
+        *outer, down, columns = loops.nest.dims
         place = f"{{row}} * {step.tile.columns} + {{column}}"
         if step.tile.dots:
             place = f"{{column}} * {loops.space[-2]} + {{row}}"
         piece = BlockLines(loops, self.rounds, self.parameters, {}, [f"panel[{place}]"])
         lines = piece.kernel()
-        d, count = len(outer) + 1, columns.blocks
+        d, count, parts = len(outer) + 1, columns.blocks, down.blocks
         wide, terms = step.tile.columns, loops.space[-2]
-        head = decoded("chunk", [*((AXES[i], dim.extent) for i, dim in enumerate(outer)), ("number", count)])
+        outer_counts = [(AXES[i], dim.extent) for i, dim in enumerate(outer)]
+        head = decoded("chunk", [*outer_counts, ("number", count), ("part", parts)])
         if columns.blocks > 1:
             head += block_bounds(AXES[d], "number", wide, columns.extent)
-        head.append(f"{self.type.computed} *panel = {self._workspace(product)} + chunk * {wide * terms};")
+        first, extent = f"chunk * {wide * terms}", str(terms)
+        if parts > 1:
+            head += block_bounds(AXES[d - 1], "part", down.block, terms)
+            first = f"chunk / {parts} * {wide * terms} + {AXES[d - 1]}_begin * {wide}"
+            extent = f"({AXES[d - 1]}_end - {AXES[d - 1]}_begin)"
+        head.append(f"{self.type.computed} *panel = {self._workspace(product)} + {first};")
         if columns.extent % wide:
-            head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide * terms} * sizeof *panel);"]
-        name = f"{self.name}_right{product}"
-        chunks = count
-        for dim in outer:
-            chunks *= dim.extent
-        return name, [*head, *lines], chunks
+            head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide} * {extent} * sizeof *panel);"]
+        chunks = math.prod(extent for _, extent in outer_counts) * count * parts
+        return f"{self.name}_right{product}", [*head, *lines], chunks
 
     def _workspace(self, product: int) -> str:
         return f"p{sum(step.in_panels for step in self.blocks.steps[:product])}"
