@@ -37,9 +37,9 @@ def vectors(text: str, folder: Path, *flags: str) -> set[int]:
     file.write_text(text)
     command = [*compiler.command, *compiler.flags, *flags, "-fopt-info-vec", "-c", str(file), "-o", str(folder / "k.o")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    made = [int(line) for line in re.findall(r"kernel\.c:(\d+):\d+: optimized: loop vectorized", said)]
+    lines = [int(line) for line in re.findall(r"kernel\.c:(\d+):\d+: optimized: loop vectorized", said)]
     loops = [i + 2 for i, line in enumerate(text.split("\n")) if "#pragma omp simd" in line]
-    return {max(line for line in loops if line <= m) for m in made if m >= loops[0]} if loops else set()
+    return {max(head for head in loops if head <= m) for m in lines if m >= loops[0]} if loops else set()
 
 
 @pytest.fixture
