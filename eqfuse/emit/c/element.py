@@ -316,7 +316,13 @@ class Elements:
 
     def stored(self, j: int, place: str) -> str:
         """The line that writes an element of the result `j`."""
+        return f"{self.written(j)} = {self.stored_value(j, place)};"
+
+    def stored_value(self, j: int, place: str) -> str:
         o = self.form.body.outputs[j]
         value = self.value(o, place)
-        text = self.bits.get(value) or ops.value_kept(o.dtype, value)
-        return f"w{self.first + j}[{self.index(self.schedule.written[j])}] = {text};"
+        return self.bits.get(value) or ops.value_kept(o.dtype, value)
+
+    def written(self, j: int) -> str:
+        """The element of the result `j`."""
+        return f"w{self.first + j}[{self.index(self.schedule.written[j])}]"

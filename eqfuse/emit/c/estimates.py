@@ -21,6 +21,7 @@ from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, additions, not_full, traffic_of
 from eqfuse.emit.c.schedule import loops_shared
+from eqfuse.emit.c.streaming import exceeds_caches
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds.seams import pieces
 from eqfuse.ops import Role, row
@@ -61,7 +62,7 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
             return Price(math.inf, read, written, work.flops, "memory")
         vector = _vector(state)
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
-    traffic = traffic_of(read, written)
+    traffic = traffic_of(read, written, written if exceeds_caches(read, written, device) else 0)
     shares = loops_shared(traffic, compute, math.prod(state.space), False, device)
     seconds = device.launch_seconds + shares["seconds"] + device.call_seconds * state.template.is_library
     memory = (device if shares["threads"] > 1 else device.single).memory_seconds(traffic)

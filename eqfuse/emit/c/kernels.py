@@ -28,6 +28,7 @@ from eqfuse.emit.c.scatter.writer import scatter_text
 from eqfuse.emit.c.schedule import LoopsSchedule, spread_schedule
 from eqfuse.emit.c.sliding.schedule import WindowsSchedule
 from eqfuse.emit.c.sliding.writer import windows_text
+from eqfuse.emit.c.streaming import STREAM
 from eqfuse.emit.c.totals import TotalsSchedule, totals_text
 from eqfuse.emit.c.writer import Text, loops_text
 from eqfuse.emit.executable import function_name, in_order
@@ -54,7 +55,7 @@ TEXT_LENGTHS = 4000, 12_000  # characters of kernels in a text at least, before 
 BRIEF = 2e-6  # predicted seconds of a kernel, below which its text is compiled in little time: a call takes longer
 PACE, QUICK_PACE = 2.5e-5, 1.5e-5  # seconds of gcc for a character of a kernel, with all optimisations and with fewer
 TEXTS = 8  # from how many on texts are longer: each takes a compiler's start
-TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR}
+TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR, "eqf_stream": STREAM}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from eqfuse.emit.c.nest import AXES, Access
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import Pass, Strip, by_scans, is_gather, is_load, is_scan
 from eqfuse.emit.c.reductions import AHEAD, Reductions
+from eqfuse.emit.c.streaming import STAGE_BYTES
 from eqfuse.emit.c.table import Counts
 from eqfuse.ir.graph import Node
 
@@ -70,7 +71,10 @@ class Lines(Reductions):
         if self.schedule.is_by_rows:
             lines += [*places["mid"], *places["inner"]]
         elif strips:
-            lines += self._by_strips([*strips, *self._over_strip(places["inner"])])
+            last = self._over_strip(places["inner"])
+            if self.schedule.streamed:
+                last = self._staged(p, places["inner"], *self._strip_ends)
+            lines += self._by_strips([*strips, *last])
         elif places["inner"]:
             lines += self._loops(p, places["mid"], places["inner"], number)
         words = set(re.findall(r"\w+", "\n".join(lines)))
@@ -194,14 +198,36 @@ class Lines(Reductions):
         rows: list[str] = []
         for j in p.outputs:
             place = "inner" if self._is_full(j) else "column" if self.nest.by_columns else "unit"
-            {"inner": inner, "column": column, "unit": rows}[place].append(self.stored(j, place))
+            if place == "inner" and j in self.schedule.streamed:
+                inner.append(f"staged{j}[{AXES[self.nest.vector]} - stage] = {self.stored_value(j, place)};")
+            else:
+                {"inner": inner, "column": column, "unit": rows}[place].append(self.stored(j, place))
         return rows
 
     def _loops(self, p: Pass, mid: list[str], inner: list[str], number: int) -> list[str]:
-        lines = [*mid, *self._rows_ahead(p), *self._vector_loop(p, inner, number)]
+        loop = self._vector_loop(p, inner, number)
+        if self.schedule.streamed.intersection(p.outputs):
+            loop = self._staged(p, inner, *self.cell_ends(self.nest.vector))
+        lines = [*mid, *self._rows_ahead(p), *loop]
         for d in reversed(self.nest.inside):
             lines = braced(self.loop_head(d), lines)
         return lines
+
+    def _staged(self, p: Pass, inner: list[str], first: str, last: str) -> list[str]:
+        """The loop of vectors from `first` to `last`, a stage after another: results that pass by the caches are
+        computed into a buffer, and streamed from there."""
+        name, outputs = AXES[self.nest.vector], sorted(self.schedule.streamed.intersection(p.outputs))
+        sizes = {j: self.schedule.body.outputs[j].dtype.itemsize for j in outputs}
+        length = STAGE_BYTES // max(sizes.values())
+        kinds = {j: ops.ctype(self.schedule.body.outputs[j].dtype).stored for j in outputs}
+        streams = [f"eqf_stream(&{self.written(j)}, staged{j}, (behind - stage) * {sizes[j]});" for j in outputs]
+        lines = [
+            f"const long behind = stage + {length} < {last} ? stage + {length} : {last};",
+            *[f"_Alignas(64) {kinds[j]} staged{j}[{length}];" for j in outputs],
+            self.simd([], inner), *braced(f"for (long {name} = stage; {name} < behind; {name}++)", inner),
+            f"const long {name} = stage;", *streams,
+        ]  # fmt: skip
+        return braced(f"for (long stage = {first}; stage < {last}; stage += {length})", lines)
 
     def _rows_ahead(self, p: Pass) -> list[str]:
         """What fetches the lines that later rows of a narrow block of columns read and write: where each row is on a

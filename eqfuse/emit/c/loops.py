@@ -31,7 +31,7 @@ class Loops:
     """`body`: what is computed, with views on leaves alone; `forms`: how, by the cells of the space; `seams`: the
     places along dimensions where cells begin, and where the last one ends; `written`: where the elements of each output
     lie. `split`: a reduced dimension of which units take blocks, whose results are joined at last; `cascade`: how,
-    where later reductions need earlier ones."""
+    where later reductions need earlier ones; `streamed`: the numbers of the outputs that pass by the caches."""
 
     body: Graph
     space: Shape
@@ -41,6 +41,7 @@ class Loops:
     seams: dict[int, tuple[int, ...]] = field(default_factory=dict)
     split: int | None = None
     cascade: Cascade | None = None
+    streamed: frozenset[int] = frozenset()
 
     @property
     def passes(self) -> tuple[Pass, ...]:

@@ -233,9 +233,10 @@ def bytes_of(body: Graph, nest: Nest, forms: Sequence[Form], device: Device) -> 
     return tuple([nbytes * max(1, times[i]) for i, nbytes in zip(body.inputs, once, strict=True)])
 
 
-def traffic_of(read: int, written: int) -> int:
-    """As many bytes of a copy, half read and half written, as take as long."""
-    return round(READ * read + WRITTEN * written)
+def traffic_of(read: int, written: int, streamed: int = 0) -> int:
+    """As many bytes of a copy, half read and half written, as take as long. `streamed`: those of the ones written that
+    pass by the caches."""
+    return round(READ * (read + streamed) + WRITTEN * (written - streamed))
 
 
 def near_bytes(nest: Nest, forms: Sequence[Form]) -> int:

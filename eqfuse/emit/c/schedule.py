@@ -23,6 +23,7 @@ from eqfuse.emit.c.ops import QUICK_FUNCTIONS
 from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
 from eqfuse.emit.c.rates import bytes_of, joining_seconds, traffic_of, work_of
 from eqfuse.emit.c.splits import Split, of_scans, split_of
+from eqfuse.emit.c.streaming import streamed_results
 from eqfuse.emit.c.strips import with_strips
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
@@ -66,6 +67,11 @@ class CompiledSchedule(Schedule):
         return f"{self.chunks} chunks on {self.threads} threads" if self.threads > 1 else "one thread"
 
     @property
+    def streamed_bytes(self) -> int:
+        """Of the results that pass by the caches."""
+        return 0
+
+    @property
     def between(self) -> int:
         """The bytes of workspaces that each call writes, and reads again."""
         return sum(t.nbytes for t in self.workspaces)
@@ -75,7 +81,8 @@ class CompiledSchedule(Schedule):
         if len(self.reads) + len(self.writes) > device.max_arguments:
             return Price(math.inf, read, written, self.flops, "memory")
         seconds = device.launch_seconds + self.seconds
-        memory = (device if self.threads > 1 else device.single).memory_seconds(traffic_of(read, written))
+        traffic = traffic_of(read, written, self.streamed_bytes)
+        memory = (device if self.threads > 1 else device.single).memory_seconds(traffic)
         return Price(seconds, read, written, self.flops, bound(seconds, memory, self.compute))
 
 
@@ -84,6 +91,10 @@ class LoopsSchedule(Loops, CompiledSchedule):
     """Loops over all elements."""
 
     chunks = CompiledSchedule.chunks  # loops inside another kernel have one
+
+    @property
+    def streamed_bytes(self) -> int:
+        return sum(self.writes[j] for j in self.streamed)
 
     @property
     def may_spread(self) -> bool:
@@ -108,6 +119,8 @@ class LoopsSchedule(Loops, CompiledSchedule):
             lines.append(f"what neighbours share is computed once, {ahead} at a time: {len(strips)} values")
         if self.split is not None:
             lines.append(f"each row in {self.parts} parts, joined at last")
+        if self.streamed:
+            lines.append(f"{len(self.streamed)} results pass by the caches")
         return "\n".join(lines)
 
 
@@ -152,10 +165,12 @@ def _loops(body: Graph, device: Device, strides: Sequence[Sequence[int]] = ()) -
     if cascade is not None and split.dimension is not None:
         compute += joining_seconds(cascade, nest.dims[split.dimension].blocks, device)
     units = nest.elements if nest.is_line else nest.units
-    threads = loops_shared(traffic_of(sum(reads), sum(writes)), compute, units, nest.is_line, device)
+    streamed = streamed_results(graph, space, nest, planned, written, sum(reads), device)
+    traffic = traffic_of(sum(reads), sum(writes), sum(writes[j] for j in streamed))
+    threads = loops_shared(traffic, compute, units, nest.is_line, device)
     return LoopsSchedule(
         reads, writes, 1 + (split.dimension is not None), body=graph, space=space, nest=nest, forms=planned,
-        seams=seams, written=written, split=split.dimension, cascade=cascade, flops=flops, **threads,
+        seams=seams, written=written, split=split.dimension, cascade=cascade, streamed=streamed, flops=flops, **threads,
     )  # fmt: skip
 
 

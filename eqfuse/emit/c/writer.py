@@ -18,6 +18,7 @@ from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.schedule import LoopsSchedule
+from eqfuse.emit.c.streaming import FENCE
 from eqfuse.emit.c.table import Counts
 
 LIST_WIDTH = 100  # of lists
@@ -152,7 +153,7 @@ class Writer:
 
     def chunk(self, lines: Sequence[str]) -> list[str]:
         """The inside of the function that runs a chunk of units, of which `lines` are the loops."""
-        lines = [*_units(self.schedule), *lines]
+        lines = [*_units(self.schedule), *lines, *[FENCE] * bool(self.schedule.streamed)]
         if self.misses:
             told = f"if ({MISSED}) *(volatile int *)arrays[{len(self.parameters.names())}] = 1;"
             lines = [f"int {MISSED} = 0;", *lines, told]
