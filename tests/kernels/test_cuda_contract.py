@@ -155,9 +155,17 @@ CASES: dict[str, Build] = {
     "convolution in half precision": lambda: convolution("f2", (2, 6, 8, 8), (4, 3, 3, 3), (1, 1), SAME, (1, 1), 2),
     "convolution in bfloat16": lambda: convolution(BF16, (2, 3, 6, 8), (4, 3, 3, 3), (1, 1), SAME, (1, 1)),
     "convolution of a line": lambda: convolution("f4", (2, 3, 17), (4, 3, 5), (2,), ((2, 2),), (1,)),
+    "terms that blocks share": lambda: both_sides("f4", 40, 1100, 36),
+    "terms that blocks share in double precision": lambda: both_sides("f8", 37, 500, 34),
+    "half precision, terms that blocks share": lambda: both_sides("f2", 40, 1200, 36),
+    "bfloat16, terms that blocks share": lambda: of_bfloat16(34, 1000, 72),
+    "batches, terms that blocks share": lambda: batched((3, 20, 700), (3, 700, 16), 1, 1),
+    "convolution, terms that blocks share": lambda: convolution("f4", (1, 96, 5, 6), (8, 96, 3, 3), (1, 1), SAME,
+                                                                (1, 1)),
     "convolution of a volume": lambda: convolution("f4", (1, 2, 5, 6, 4), (3, 2, 2, 3, 1), ONES, (*SAME, (0, 0)), ONES),
 }  # fmt: skip
 ALL = pytest.mark.parametrize("case", CASES)
+SHARED = [case for case in CASES if "blocks share" in case]
 
 
 def kernel_of(outputs: tuple[Node, ...]) -> Kernel:
@@ -205,8 +213,9 @@ def run_emulated(kernel: Kernel, cuda: CudaKernel, code: str, arrays: list[np.nd
     writes = [np.empty(o.shape, o.dtype) for o in kernel.body.outputs]
     for array in writes:
         array.reshape(-1).view(np.uint8).fill(0xFF)
-    function = cudasim.CpuRawKernel(code, cuda.name)
-    function(cuda.grid, cuda.block, cuda.arguments(writes, arrays, cuda.constants, []), seed=seed)
+    function, workspace = cudasim.CpuRawKernel(code, cuda.name), [np.zeros(n, dtype) for dtype, n in cuda.workspace]
+    function(cuda.grid, cuda.block, cuda.arguments(writes, arrays, cuda.constants, workspace), seed=seed)
+    assert not any(counters.any() for counters in workspace[-1:])  # fit for the next launch
     return writes
 
 
@@ -296,6 +305,12 @@ def test_random_products_equal_the_evaluator() -> None:
         judge(kernel, run_emulated(kernel, cuda, code, arrays, i % 3), arrays)
 
 
+@pytest.mark.parametrize("case", SHARED)
+def test_blocks_share_the_terms_of_a_product_of_few_tiles(case: str) -> None:
+    splits = emitted(case)[1].schedule.tiling.splits  # type: ignore[attr-defined]
+    assert emitted(case)[1].grid[1] == splits > 1
+
+
 LARGE: dict[str, Build] = {
     "float": lambda: both_sides("f4", 8192, 1024, 1024),
     "few columns": lambda: both_sides("f4", 65536, 1024, 64),
@@ -306,6 +321,10 @@ LARGE: dict[str, Build] = {
     "half transposed": lambda: of_transposed("f2", 1024, 1024, 256),
     "bfloat16": lambda: of_bfloat16(8192, 1024, 1024),
     "scores": lambda: scores("f2", 8, 1024, 16, 64),
+    "deep": lambda: both_sides("f4", 128, 65536, 128),
+    "half, deep": lambda: both_sides("f2", 128, 65536, 128),
+    "double, deep": lambda: both_sides("f8", 64, 16384, 64),
+    "half of few rows": lambda: both_sides("f2", 16, 4096, 4096),
     "convolution": lambda: convolution("f4", (64, 32, 56, 56), (64, 32, 3, 3), (1, 1), SAME, (1, 1)),
     "bfloat16 convolution": lambda: convolution(BF16, (64, 32, 56, 56), (64, 32, 3, 3), (1, 1), SAME, (1, 1)),
 }
@@ -347,11 +366,13 @@ def run_on_gpu(cupy: object, kernel: Kernel, cuda: CudaKernel) -> None:
     on_device = [cupy.asarray(a) for a in arrays]  # type: ignore[attr-defined]
     constants = [cupy.asarray(c) if isinstance(c, np.ndarray) else c for c in cuda.constants]  # type: ignore[attr-defined]
     writes = [cupy.full(o.shape, np.nan, o.dtype) for o in kernel.body.outputs]  # type: ignore[attr-defined]
-    function(cuda.grid, cuda.block, cuda.arguments(writes, on_device, constants, []))
+    workspace = [cupy.zeros(n, dtype) for dtype, n in cuda.workspace]  # type: ignore[attr-defined]
+    function(cuda.grid, cuda.block, cuda.arguments(writes, on_device, constants, workspace))
     judge(kernel, [cupy.asnumpy(w) for w in writes], arrays)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("case", ["bias and relu, 16 bytes at a time", "half precision, both sides"])
+@pytest.mark.parametrize("case", ["bias and relu, 16 bytes at a time", "half precision, both sides",
+                                  "bfloat16, terms that blocks share"])  # fmt: skip
 def test_the_text_of_a_product_reads_as_kept(case: str, golden: Callable[[str, str], None]) -> None:
     golden("product_" + case.replace(",", "").replace(" ", "_") + ".cu", emitted(case)[1].source)
 

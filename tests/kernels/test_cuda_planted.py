@@ -70,6 +70,7 @@ KERNELS = {
     "scans of rows side by side": lambda: emission("scan", (130, 70), lambda x: test_cuda_scans.distribution(x, -2)),
     "tiles": tiles,
     "a product": lambda: product("bias and relu"),
+    "a product whose terms blocks share": lambda: product("bfloat16, terms that blocks share"),
 }
 
 
@@ -106,7 +107,8 @@ def is_needed(source: str, start: int) -> bool:
     """Does the barrier there keep threads from one another? Not where memory may be used again that nobody uses, nor
     where one thread alone has written what it marks."""
     after = source[start + len(BARRIER) :]
-    alone = re.match(r"\s*if \(threadIdx.x == 0 && threadIdx.y == 0\)", after) and "Several<" not in source
+    several = "Several<" in source or "left.v[v]" in source  # threads have written
+    alone = re.match(r"\s*if \(threadIdx.x == 0 && threadIdx.y == 0\)", after) and not several
     again = r"\ball\[" if after.startswith(" }") else r"\b(all|every)\["  # `every` lies behind what warps join
     used = re.search(again, source[:start].rpartition(BARRIER)[2])
     ends = re.match(r"\s*}", after) and not re.search(again, after.partition(BARRIER)[0])

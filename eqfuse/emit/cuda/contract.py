@@ -3,16 +3,19 @@ of one CUDA function. Next stop: `cuda.emit_kernel`.
 
 A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands pass through registers
 into one of two buffers in shared memory while the other is multiplied (`multiply.py`); the prologue is computed on the
-way, the epilogue on the finished sums. `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an
+way, the epilogue on the finished sums. Blocks that share the terms of a tile join their sums before it
+(`split_products.py`). `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an
 array; with `_`, the first of several neighbours.
 """
 
 from __future__ import annotations
 
+from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.multiply import Multiply, multiply_on_cores, multiply_on_tensor_cores
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
+from eqfuse.emit.cuda.split_products import SplitProduct
 from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours
 from eqfuse.ir.graph import Graph
 
@@ -43,25 +46,29 @@ class _Writer:
         result, width = places.result(), self.schedule.width
         finish = epilogue(self.elements, result, multiply, width, self.limits, multiply.sums)
         down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")
-        depth, deep = self.product.depth, self.tile.depth
+        deep, (terms, begin, end) = self.tile.depth, self._terms()
+        reached = f"{'begin + ' if terms else ''}step * {deep}"
+        joined = SplitProduct(self.schedule, multiply, ops.computing_type(self.node.dtype)).joined()
         return [
             *self._where(down, across),
+            *terms,
             *multiply.declarations,
             *(f"Vec<{multiply.stored}, {x.neighbours}> next_{name}[{self._turns(x)}];" for name, x, _ in operands),
             *self.elements.outer,
-            f"for ({self.integer} step = -1, ahead = 0; step * {deep} < {depth}; step++, ahead += {deep}) {{",
+            f"for ({self.integer} step = -1, ahead = {begin}; {reached} < {end}; step++, ahead += {deep}) {{",
             "    const int now = step & 1;",
-            f"    if (ahead < {depth}) {{",
+            f"    if (ahead < {end}) {{",
             *(f"        {line}" for line in loads),
             "    }",
             "    if (step >= 0) {",
             *(f"        {line}" for line in multiply.lines),
             "    }",
-            f"    if (ahead < {depth}) {{",
+            f"    if (ahead < {end}) {{",
             *(f"        {line}" for line in keeps),
             "    }",
             "    __syncthreads();",
             "}",
+            *joined,
             *finish,
         ]
 
@@ -71,7 +78,7 @@ class _Writer:
         return multiply_on_cores(self.tile, self.node.dtype, group_of(self.node, self.tensor))
 
     def _where(self, down: int, across: int) -> list[str]:
-        """The entry of the batch, and the first row and column of this block's tile."""
+        """The entry of the batch, the first row and column of this block's tile."""
         lines = [f"const {self.integer} z = blockIdx.x / {down * across};"] if self.product.batch > 1 else []
         wide = "" if self.integer == "int" else f"({self.integer})"
         high = self.schedule.high
@@ -83,6 +90,15 @@ class _Writer:
             f"const {self.integer} row = {wide}(band + within % high) * {self.tile.rows};",
             f"const {self.integer} column = {wide}{across_text} * {self.tile.columns};",
         ]
+
+    def _terms(self) -> tuple[list[str], str, str]:
+        """What says which terms this block takes, the first of them and the end."""
+        depth, part = self.product.depth, self.schedule.tiling.part
+        if self.schedule.tiling.splits == 1:
+            return [], "0", f"{depth}"
+        wide = "" if self.integer == "int" else f"({self.integer})"
+        limits = f"begin = part * {wide}{part}, end = min(begin + {part}, {wide}{depth})"
+        return ["int part = blockIdx.y;", f"const {self.integer} {limits};"], "begin", "end"
 
     def _turns(self, matrix: Matrix) -> int:
         return self.extents[matrix.slow] * self.extents[matrix.fast] // matrix.neighbours // self.threads
