@@ -12,6 +12,7 @@ import pytest
 from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling.contract import product_schedule
+from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.testing import cudasim
 from eqfuse.testing.cudasim import CpuRawKernel, CudaSimError
@@ -70,7 +71,7 @@ KERNELS = {
     "scans of rows side by side": lambda: emission("scan", (130, 70), lambda x: test_cuda_scans.distribution(x, -2)),
     "tiles": tiles,
     "a product": lambda: product("bias and relu"),
-    "a product whose terms blocks share": lambda: product("bfloat16, terms that blocks share"),
+    "a product whose terms blocks share": lambda: product("batches, terms that blocks share"),
 }
 
 
@@ -142,3 +143,15 @@ def test_a_missing_fence_shows(case):
     for name in planted.values():
         with pytest.raises(CudaSimError, match="without a fence"):
             launched(case, code, name, counted=True)
+
+
+def test_a_part_of_the_terms_that_is_not_joined_shows():
+    case = "a product whose terms blocks share"
+    cuda = emitted(case)[1]
+    fewer, changes = re.subn(r"j <= others0", "j < others0", cuda.source)
+    code = module_source([cuda.source, re.sub(rf"\b{cuda.name}\b", "fewer", fewer)])
+    (wanted,) = evaluate(emitted(case)[0], data(emitted(case)[0]))
+    assert changes == 1
+    for seed in SEEDS:
+        np.testing.assert_allclose(launched(case, code, cuda.name, seed)[0], wanted, rtol=1e-5, atol=1e-4)
+        assert np.abs(launched(case, code, "fewer", seed)[0] - wanted).max() > 0.1
