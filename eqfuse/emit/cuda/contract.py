@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Parameters
+from eqfuse.emit.cuda.joining import WARP
 from eqfuse.emit.cuda.multiply import Multiply, multiply_on_cores, multiply_on_tensor_cores
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
@@ -44,7 +45,8 @@ class _Writer:
         keeps = [line for name, matrix, transposed in operands
                  for line in self._keep(name, matrix, transposed, multiply.stored)]  # fmt: skip
         result, width = places.result(), self.schedule.width
-        finish = epilogue(self.elements, result, multiply, width, self.limits, multiply.sums)
+        ragged = {x: self.limits[x] for x in "mn" if self.limits[x] % self.extents[x]}
+        finish = epilogue(self.elements, result, multiply, width, ragged, multiply.sums)
         down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")
         deep, (terms, begin, end) = self.tile.depth, self._terms()
         reached = f"{'begin + ' if terms else ''}step * {deep}"
@@ -104,15 +106,27 @@ class _Writer:
         return self.extents[matrix.slow] * self.extents[matrix.fast] // matrix.neighbours // self.threads
 
     def _each(self, matrix: Matrix, body: list[str]) -> list[str]:
-        """`body` for each run of neighbours that this thread moves: `slow`, `fast` in the tile, number `u`."""
-        width = matrix.neighbours
+        """`body` for each run of neighbours that this thread moves: `slow`, `fast` in the tile, number `u`. Where it
+        moves several of one `slow`, or of one `fast`, the text says so: compilers do not see it in a division."""
+        width, threads, turns = matrix.neighbours, self.threads, self._turns(matrix)
         across = self.extents[matrix.fast] // width
+        each = f" * {width}" if width > 1 else ""
+        if width == 1 and across % WARP == 0:  # of one `slow`, as what it takes to find an element is shared
+            times = across // WARP
+            slow = f"threadIdx.x / {WARP} * {turns // times} + u / {times}"
+            where = [f"const int slow = {slow}, fast = threadIdx.x % {WARP} + u % {times} * {WARP};"]
+        elif threads % across == 0:
+            slow = f"threadIdx.x / {across} + u * {threads // across}"
+            where = [f"const int slow = {slow}, fast = threadIdx.x % {across}{each};"]
+        else:
+            where = [
+                f"const int g = threadIdx.x + u * {threads};",
+                f"const int slow = g / {across}, fast = g % {across}{each};",
+            ]
         return [
             "#pragma unroll",
-            f"for (int u = 0; u < {self._turns(matrix)}; u++) {{",
-            f"    const int g = threadIdx.x + u * {self.threads};",
-            f"    const int slow = g / {across}, fast = g % {across}{f' * {width}' if width > 1 else ''};",
-            *(f"    {line}" for line in body),
+            f"for (int u = 0; u < {turns}; u++) {{",
+            *(f"    {line}" for line in (*where, *body)),
             "}",
         ]
 
@@ -127,10 +141,16 @@ class _Writer:
         return self._each(matrix, [
             f"{into} = {{}};",
             f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;",
-            f"if ({s} < {self.limits[s]} && {first} < {self.limits[f]}) {{",
-            *(f"    {line}" for line in of_neighbours(e, matrix, width, [f"{into}.v[{neighbour(width)}] = {text};"])),
-            "}",
+            *self._where_inside(matrix, of_neighbours(e, matrix, width, [f"{into}.v[{neighbour(width)}] = {text};"])),
         ])  # fmt: skip
+
+    def _where_inside(self, matrix: Matrix, lines: list[str]) -> list[str]:
+        """`lines`, for elements of the matrix alone. All conditions are one, without branches between loads."""
+        first = first_of(matrix.fast, matrix.neighbours)
+        names = ((matrix.slow, matrix.slow), (matrix.fast, first))
+        limits = [f"({x} < {self.limits[n]})" for n, x in names if self.limits[n] % self.extents[n]]
+        limits += [f"({condition})" for condition in matrix.valid]
+        return [f"if ({' & '.join(limits)}) {{", *(f"    {line}" for line in lines), "}"] if limits else lines
 
     def _keep(self, name: str, matrix: Matrix, transposed: bool, stored: str) -> list[str]:
         """`next_…` into the buffer that is not being multiplied."""
@@ -145,3 +165,4 @@ class _Writer:
             "#pragma unroll",
             f"for (int v = 0; v < {width}; v++) {buffer}[fast + v][slow] = next_{name}[u].v[v];",
         ])  # fmt: skip
+

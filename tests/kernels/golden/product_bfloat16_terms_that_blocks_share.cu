@@ -24,11 +24,10 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
         if (ahead < end) {
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 4, fast = g % 4 * 8;
+                const int slow = threadIdx.x / 4 + u * 32, fast = threadIdx.x % 4 * 8;
                 next_a[u] = {};
                 const int m = row + slow, k_ = ahead + fast;
-                if (m < 34 && k_ < 1000) {
+                if ((m < 34) & (k_ < 1000)) {
                     const int i_ = m * 1000 + k_;
                     const Vec<__nv_bfloat16, 8> r0v = *(const Vec<__nv_bfloat16, 8>*)(r0 + i_);
                     #pragma unroll
@@ -41,11 +40,10 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
             }
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 8, fast = g % 8 * 8;
+                const int slow = threadIdx.x / 8 + u * 16, fast = threadIdx.x % 8 * 8;
                 next_b[u] = {};
                 const int k = ahead + slow, n_ = column + fast;
-                if (k < 1000 && n_ < 72) {
+                if ((k < 1000) & (n_ < 72)) {
                     const int i_ = k * 72 + n_;
                     const Vec<__nv_bfloat16, 8> r1v = *(const Vec<__nv_bfloat16, 8>*)(r1 + i_);
                     #pragma unroll
@@ -73,14 +71,12 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
         if (ahead < end) {
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 4, fast = g % 4 * 8;
+                const int slow = threadIdx.x / 4 + u * 32, fast = threadIdx.x % 4 * 8;
                 *(Vec<__nv_bfloat16, 8>*)&a[now ^ 1][slow][fast] = next_a[u];
             }
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 8, fast = g % 8 * 8;
+                const int slow = threadIdx.x / 8 + u * 16, fast = threadIdx.x % 8 * 8;
                 *(Vec<__nv_bfloat16, 8>*)&b[now ^ 1][slow][fast] = next_b[u];
             }
         }

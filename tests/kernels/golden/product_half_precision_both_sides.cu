@@ -25,11 +25,10 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
         if (ahead < 40) {
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 4, fast = g % 4 * 8;
+                const int slow = threadIdx.x / 4 + u * 32, fast = threadIdx.x % 4 * 8;
                 next_a[u] = {};
                 const int m = row + slow, k_ = ahead + fast;
-                if (m < 40 && k_ < 40) {
+                if ((m < 40) & (k_ < 40)) {
                     const int i_ = m * 40 + k_;
                     const Vec<__half, 8> r0v = *(const Vec<__half, 8>*)(r0 + i_);
                     const Vec<__half, 8> r1v = *(const Vec<__half, 8>*)(r1 + k_);
@@ -53,11 +52,10 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
             }
             #pragma unroll
             for (int u = 0; u < 4; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 16, fast = g % 16 * 4;
+                const int slow = threadIdx.x / 16 + u * 8, fast = threadIdx.x % 16 * 4;
                 next_b[u] = {};
                 const int k = ahead + slow, n_ = column + fast;
-                if (k < 40 && n_ < 36) {
+                if ((k < 40) & (n_ < 36)) {
                     const int i_ = k * 36 + n_;
                     const Vec<__half, 4> r2v = *(const Vec<__half, 4>*)(r2 + i_);
                     #pragma unroll
@@ -85,14 +83,12 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
         if (ahead < 40) {
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 4, fast = g % 4 * 8;
+                const int slow = threadIdx.x / 4 + u * 32, fast = threadIdx.x % 4 * 8;
                 *(Vec<__half, 8>*)&a[now ^ 1][slow][fast] = next_a[u];
             }
             #pragma unroll
             for (int u = 0; u < 4; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 16, fast = g % 16 * 4;
+                const int slow = threadIdx.x / 16 + u * 8, fast = threadIdx.x % 16 * 4;
                 *(Vec<__half, 4>*)&b[now ^ 1][slow][fast] = next_b[u];
             }
         }

@@ -103,15 +103,10 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1,
         grid=(max(1, product.tiles(tiling.tile)), tiling.splits), block=(tiling.tile.threads(tensor), 1),
         workspace=_left(product.tiles(tiling.tile), tiling, computed_dtype(node.dtype)),
-        resident=_resident(tiling, tensor, min(left.width, right.width)),
+        resident=tiling.tile.resident(tensor) if tiling.splits > 1 else 2,  # as many as share tiles at a time
         node=node, operands=operands, product=product, tiling=tiling, tensor=tensor, left=left, right=right,
         width=_written_at_once(body, node, product, tensor),
     )  # fmt: skip
-
-
-def _resident(tiling: ProductTiles, tensor: bool, width: int) -> int:
-    """Single elements take more registers; and blocks that share tiles are as many as there is room for."""
-    return 1 if width == 1 else tiling.tile.resident(tensor) if tiling.splits > 1 else 2
 
 
 def _left(tiles: int, tiling: ProductTiles, dtype: np.dtype) -> tuple[tuple[np.dtype, int], ...]:
