@@ -17,8 +17,10 @@ from eqfuse.emit.cuda.multiply import Multiply, multiply_on_cores, multiply_on_t
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
 from eqfuse.emit.cuda.split_products import SplitProduct
-from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours
+from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours, run_as_it_lies
 from eqfuse.ir.graph import Graph
+
+WORDS = {4: "unsigned", 8: "uint2", 16: "uint4"}  # by bytes, of what is only moved: else 16-bit numbers are taken apart
 
 
 def product_lines(schedule: ProductSchedule, parameters: Parameters) -> list[str]:
@@ -33,6 +35,7 @@ class _Writer:
         (self.threads, _) = schedule.block
         self.elements = Sums(parameters, {self.node: "sum"})
         self.integer = parameters.integer
+        self.runs: dict[str, str] = {}  # the C types of what a thread reads of an operand at once
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
 
@@ -42,8 +45,7 @@ class _Writer:
         multiply = self._multiply((left.fast == "k", right.fast == "k"))
         operands = (("a", left, multiply.transposed[0]), ("b", right, multiply.transposed[1]))
         loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
-        keeps = [line for name, matrix, transposed in operands
-                 for line in self._keep(name, matrix, transposed, multiply.stored)]  # fmt: skip
+        keeps = [line for name, matrix, transposed in operands for line in self._keep(name, matrix, transposed)]
         result, width = places.result(), self.schedule.width
         ragged = {x: self.limits[x] for x in "mn" if self.limits[x] % self.extents[x]}
         finish = epilogue(self.elements, result, multiply, width, ragged, multiply.sums)
@@ -55,7 +57,7 @@ class _Writer:
             *self._where(down, across),
             *terms,
             *multiply.declarations,
-            *(f"Vec<{multiply.stored}, {x.neighbours}> next_{name}[{self._turns(x)}];" for name, x, _ in operands),
+            *(f"{self.runs[name]} next_{name}[{self._turns(x)}];" for name, x, _ in operands),
             *self.elements.outer,
             f"for ({self.integer} step = -1, ahead = {begin}; {reached} < {end}; step++, ahead += {deep}) {{",
             "    const int now = step & 1;",
@@ -137,11 +139,17 @@ class _Writer:
         text = e.stored(matrix.node, matrix.index) if self.tensor else e.value(matrix.node, matrix.index)
         start = {"m": "row", "n": "column", "k": "ahead"}
         s, f = matrix.slow, matrix.fast
-        first = first_of(f, width)
+        first, lies = first_of(f, width), run_as_it_lies(e, matrix, text) if self.tensor else ""
+        if lies:
+            self.runs[name] = WORDS[width * matrix.node.dtype.itemsize]
+            lines = [f"{into} = *(const {self.runs[name]}*)({lies});"]
+        else:
+            self.runs[name] = f"Vec<{stored}, {width}>"
+            lines = of_neighbours(e, matrix, width, [f"{into}.v[{neighbour(width)}] = {text};"])
         return self._each(matrix, [
             f"{into} = {{}};",
             f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;",
-            *self._where_inside(matrix, of_neighbours(e, matrix, width, [f"{into}.v[{neighbour(width)}] = {text};"])),
+            *self._where_inside(matrix, lines),
         ])  # fmt: skip
 
     def _where_inside(self, matrix: Matrix, lines: list[str]) -> list[str]:
@@ -152,7 +160,7 @@ class _Writer:
         limits += [f"({condition})" for condition in matrix.valid]
         return [f"if ({' & '.join(limits)}) {{", *(f"    {line}" for line in lines), "}"] if limits else lines
 
-    def _keep(self, name: str, matrix: Matrix, transposed: bool, stored: str) -> list[str]:
+    def _keep(self, name: str, matrix: Matrix, transposed: bool) -> list[str]:
         """`next_…` into the buffer that is not being multiplied."""
         width, buffer = matrix.neighbours, f"{name}[now ^ 1]"
         along = transposed == (matrix.fast == "k")
@@ -160,7 +168,7 @@ class _Writer:
             place = "[slow][fast]" if along else "[fast][slow]"
             return self._each(matrix, [f"{buffer}{place} = next_{name}[u].v[0];"])
         if along:
-            return self._each(matrix, [f"*(Vec<{stored}, {width}>*)&{buffer}[slow][fast] = next_{name}[u];"])
+            return self._each(matrix, [f"*({self.runs[name]}*)&{buffer}[slow][fast] = next_{name}[u];"])
         return self._each(matrix, [
             "#pragma unroll",
             f"for (int v = 0; v < {width}; v++) {buffer}[fast + v][slow] = next_{name}[u].v[v];",

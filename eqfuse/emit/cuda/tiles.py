@@ -55,6 +55,15 @@ def of_neighbours(e: Sums, matrix: Matrix, width: int, last: list[str], placed: 
         "}",
     ]
 
+
+def run_as_it_lies(e: Sums, matrix: Matrix, text: str) -> str:
+    """Where the neighbours start of which `text` is the element `v`, if that is all that this part computes."""
+    if len(e.vectors) != 1 or e.inner or not text.endswith(".v[v]"):
+        return ""
+    ((array, place),) = e.vectors
+    return f"{array} + {matrix.flat_of_first if place == 'i_' else place}"
+
+
 def epilogue(e: Sums, result: Matrix, multiply: Multiply, width: int, limits: dict[str, int], sums: str) -> list[str]:
     """What follows the product `result`, on the `sums` of this thread, and the stores of `width` neighbours at once.
     `limits`: of rows and columns, where tiles reach beyond them."""

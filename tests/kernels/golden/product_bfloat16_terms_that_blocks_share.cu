@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
     const int lane = threadIdx.x % 32, right = threadIdx.x / 32 % 2 * 32, down = threadIdx.x / 64 * 32;
     float sums[2][4][4] = {};
     Vec<__nv_bfloat16, 8> next_a[2];
-    Vec<__nv_bfloat16, 8> next_b[2];
+    uint4 next_b[2];
     for (int step = -1, ahead = begin; begin + step * 32 < end; step++, ahead += 32) {
         const int now = step & 1;
         if (ahead < end) {
@@ -44,13 +44,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
                 next_b[u] = {};
                 const int k = ahead + slow, n_ = column + fast;
                 if ((k < 1000) & (n_ < 72)) {
-                    const int i_ = k * 72 + n_;
-                    const Vec<__nv_bfloat16, 8> r1v = *(const Vec<__nv_bfloat16, 8>*)(r1 + i_);
-                    #pragma unroll
-                    for (int v = 0; v < 8; v++) {
-                        const int n = n_ + v, i = i_ + v;
-                        next_b[u].v[v] = r1v.v[v];
-                    }
+                    next_b[u] = *(const uint4*)(r1 + k * 72 + n_);
                 }
             }
         }
@@ -77,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
             #pragma unroll
             for (int u = 0; u < 2; u++) {
                 const int slow = threadIdx.x / 8 + u * 16, fast = threadIdx.x % 8 * 8;
-                *(Vec<__nv_bfloat16, 8>*)&b[now ^ 1][slow][fast] = next_b[u];
+                *(uint4*)&b[now ^ 1][slow][fast] = next_b[u];
             }
         }
         __syncthreads();
