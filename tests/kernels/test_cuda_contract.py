@@ -241,16 +241,20 @@ def test_the_emulated_product_equals_the_evaluator_bit_for_bit_under_every_sched
 
 @pytest.mark.slow
 @emulated
-def test_every_tile_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("depth, splits", [(40, 1), (330, 2)])
+def test_every_tile_computes_the_same(depth: int, splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = []
     for kind, dtype in (("float32", "f4"), ("float64", "f8"), ("tensor", "f2")):
-        kernel = kernel_of(both_sides(dtype, 132, 40, 136))
+        kernel = kernel_of(both_sides(dtype, 132, depth, 136))
         for tile in product.TILES[kind]:
             with monkeypatch.context() as patch:
                 patch.setitem(product.TILES, kind, (tile,))
+                product.fastest.cache_clear()
                 cuda = tiled(kernel, profile("a100"))
+            assert cuda.schedule.tile == tile and cuda.grid[1] >= splits  # type: ignore[attr-defined]
             name = f"{cuda.name}_{tile.rows}_{tile.columns}"
             pairs.append((kernel, replace(cuda, name=name, source=cuda.source.replace(cuda.name, name))))
+    product.fastest.cache_clear()
     code = module_source([cuda.source for _, cuda in pairs])
     for kernel, cuda in pairs:
         arrays = inputs_of(kernel)
