@@ -1,8 +1,9 @@
 """Tiled products with elementwise work before and after them. In: a contract body and its schedule. Out: the statements
 of one CUDA function. Next stop: `cuda.emit_kernel`.
 
-A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands pass through registers
-into one of two buffers in shared memory while the other is multiplied (`multiply.py`); the prologue is computed on the
+A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands come into one of two
+buffers in shared memory while the other is multiplied (`multiply.py`): by asynchronous copies of 16 bytes where tensor
+cores take them as they lie, else through registers; the prologue is computed on the
 way, the epilogue on the finished sums. Blocks that share the terms of a tile join their sums before it
 (`split_products.py`). `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an
 array; with `_`, the first of several neighbours.
@@ -16,6 +17,7 @@ from eqfuse.emit.cuda.joining import WARP
 from eqfuse.emit.cuda.multiply import Multiply, multiply_on_cores, multiply_on_tensor_cores
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
+from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.split_products import SplitProduct
 from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours, run_as_it_lies
 from eqfuse.ir.graph import Graph
@@ -35,7 +37,7 @@ class _Writer:
         (self.threads, _) = schedule.block
         self.elements = Sums(parameters, {self.node: "sum"})
         self.integer = parameters.integer
-        self.runs: dict[str, str] = {}  # the C types of what a thread reads of an operand at once
+        self.runs: dict[str, str] = {}  # C types of what threads read of operands that pass through registers
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
 
@@ -46,6 +48,7 @@ class _Writer:
         operands = (("a", left, multiply.transposed[0]), ("b", right, multiply.transposed[1]))
         loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
         keeps = [line for name, matrix, transposed in operands for line in self._keep(name, matrix, transposed)]
+        copies = ["eqf_commit();"] if len(self.runs) < len(operands) else []
         result, width = places.result(), self.schedule.width
         ragged = {x: self.limits[x] for x in "mn" if self.limits[x] % self.extents[x]}
         finish = epilogue(self.elements, result, multiply, width, ragged, multiply.sums)
@@ -57,19 +60,18 @@ class _Writer:
             *self._where(down, across),
             *terms,
             *multiply.declarations,
-            *(f"{self.runs[name]} next_{name}[{self._turns(x)}];" for name, x, _ in operands),
+            *(f"{self.runs[name]} next_{name}[{self._turns(x)}];" for name, x, _ in operands if name in self.runs),
             *self.elements.outer,
             f"for ({self.integer} step = -1, ahead = {begin}; {reached} < {end}; step++, ahead += {deep}) {{",
             "    const int now = step & 1;",
             f"    if (ahead < {end}) {{",
-            *(f"        {line}" for line in loads),
+            *(f"        {line}" for line in (*loads, *copies)),
             "    }",
             "    if (step >= 0) {",
             *(f"        {line}" for line in multiply.lines),
             "    }",
-            f"    if (ahead < {end}) {{",
-            *(f"        {line}" for line in keeps),
-            "    }",
+            *([f"    if (ahead < {end}) {{", *(f"        {line}" for line in keeps), "    }"] if keeps else []),
+            *(["    eqf_wait<0>();"] if copies else []),
             "    __syncthreads();",
             "}",
             *joined,
@@ -140,28 +142,30 @@ class _Writer:
         start = {"m": "row", "n": "column", "k": "ahead"}
         s, f = matrix.slow, matrix.fast
         first, lies = first_of(f, width), run_as_it_lies(e, matrix, text) if self.tensor else ""
+        places = f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;"
+        if lies and width * matrix.node.dtype.itemsize == ACCESS:
+            inside = " & ".join(self._limits(matrix)) or "true"
+            return self._each(matrix, [places, f"eqf_copy_async(&{name}[now ^ 1][slow][fast], {lies}, {inside});"])
+        self.runs[name] = WORDS[width * matrix.node.dtype.itemsize] if lies else f"Vec<{stored}, {width}>"
         if lies:
-            self.runs[name] = WORDS[width * matrix.node.dtype.itemsize]
             lines = [f"{into} = *(const {self.runs[name]}*)({lies});"]
         else:
-            self.runs[name] = f"Vec<{stored}, {width}>"
             lines = of_neighbours(e, matrix, width, [f"{into}.v[{neighbour(width)}] = {text};"])
-        return self._each(matrix, [
-            f"{into} = {{}};",
-            f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;",
-            *self._where_inside(matrix, lines),
-        ])  # fmt: skip
+        if limits := self._limits(matrix):
+            lines = [f"if ({' & '.join(limits)}) {{", *(f"    {line}" for line in lines), "}"]
+        return self._each(matrix, [f"{into} = {{}};", places, *lines])
 
-    def _where_inside(self, matrix: Matrix, lines: list[str]) -> list[str]:
-        """`lines`, for elements of the matrix alone. All conditions are one, without branches between loads."""
+    def _limits(self, matrix: Matrix) -> list[str]:
+        """What holds for elements of the matrix alone; a whole condition, without branches between loads."""
         first = first_of(matrix.fast, matrix.neighbours)
         names = ((matrix.slow, matrix.slow), (matrix.fast, first))
         limits = [f"({x} < {self.limits[n]})" for n, x in names if self.limits[n] % self.extents[n]]
-        limits += [f"({condition})" for condition in matrix.valid]
-        return [f"if ({' & '.join(limits)}) {{", *(f"    {line}" for line in lines), "}"] if limits else lines
+        return limits + [f"({condition})" for condition in matrix.valid]
 
     def _keep(self, name: str, matrix: Matrix, transposed: bool) -> list[str]:
         """`next_…` into the buffer that is not being multiplied."""
+        if name not in self.runs:
+            return []
         width, buffer = matrix.neighbours, f"{name}[now ^ 1]"
         along = transposed == (matrix.fast == "k")
         if width == 1:

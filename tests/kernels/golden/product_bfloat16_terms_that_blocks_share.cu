@@ -18,7 +18,6 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
     const int lane = threadIdx.x % 32, right = threadIdx.x / 32 % 2 * 32, down = threadIdx.x / 64 * 32;
     float sums[2][4][4] = {};
     Vec<__nv_bfloat16, 8> next_a[2];
-    uint4 next_b[2];
     for (int step = -1, ahead = begin; begin + step * 32 < end; step++, ahead += 32) {
         const int now = step & 1;
         if (ahead < end) {
@@ -41,12 +40,10 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
             #pragma unroll
             for (int u = 0; u < 2; u++) {
                 const int slow = threadIdx.x / 8 + u * 16, fast = threadIdx.x % 8 * 8;
-                next_b[u] = {};
                 const int k = ahead + slow, n_ = column + fast;
-                if ((k < 1000) & (n_ < 72)) {
-                    next_b[u] = *(const uint4*)(r1 + k * 72 + n_);
-                }
+                eqf_copy_async(&b[now ^ 1][slow][fast], r1 + k * 72 + n_, (k < 1000) & (n_ < 72));
             }
+            eqf_commit();
         }
         if (step >= 0) {
             #pragma unroll
@@ -68,12 +65,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) contract_dff9948cd50d(
                 const int slow = threadIdx.x / 4 + u * 32, fast = threadIdx.x % 4 * 8;
                 *(Vec<__nv_bfloat16, 8>*)&a[now ^ 1][slow][fast] = next_a[u];
             }
-            #pragma unroll
-            for (int u = 0; u < 2; u++) {
-                const int slow = threadIdx.x / 8 + u * 16, fast = threadIdx.x % 8 * 8;
-                *(uint4*)&b[now ^ 1][slow][fast] = next_b[u];
-            }
         }
+        eqf_wait<0>();
         __syncthreads();
     }
     #pragma unroll
