@@ -10,8 +10,8 @@ this one. float32, 8x8 results a thread, 16-byte loads, two buffers: 78 % of cuB
 CUDA matmul kernel", kernel 6; 94 % with warp tiles), 85-90 % (L20, CUDA-Learn-Notes sgemm). Tensor cores through
 `mma.sync`, operands staged in registers: 66-69 % of cuBLAS with one buffer, 92 % with two and asynchronous copies (L20,
 CUDA-Learn-Notes hgemm, 4096x8192x1024); `mma.sync` itself reaches 62-65 % of Hopper's peak. This template, measured on
-an H200: 218 Tflop/s of bfloat16, 0.28 of cuBLAS (4096x4096x4096, without the GELU after it). A library call is priced
-at its full rate whatever its size.
+an H200: 218 Tflop/s of bfloat16, 0.28 of cuBLAS (4096x4096x4096, without the GELU after it), when it still staged
+operands in registers and took twice the instructions. A library call is priced at its full rate whatever its size.
 
 Where a product has fewer tiles than the GPU has multiprocessors, blocks share the terms of a tile. Each leaves the sums
 of its part in memory; of a group of blocks, the one that arrives last joins what the group has left, and of the groups
