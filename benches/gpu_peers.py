@@ -32,8 +32,14 @@ def cupy(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) ->
 def cupy_function(case: GpuCase, gpu: Any) -> Callable[..., Any]:
     """The function of the case, by calls of CuPy, or of NumPy where the device is emulated."""
     if isinstance(gpu, EmulatedGpu):
-        return narrowed(case.function)
-    return narrowed(workload_in(case.function, {"np": _Words(gpu.arrays), "erf": gpu.special.erf}))
+
+        def convolve(x: Any, w: Any) -> Any:  # NumPy's padding gives arrays of the host
+            return gpu.upload(workloads.convolve(gpu.download(x), gpu.download(w)))
+
+        return narrowed(workload_in(case.function, {"convolve": convolve}))
+    windows = gpu.arrays.lib.stride_tricks.sliding_window_view
+    names = {"np": _Words(gpu.arrays), "erf": gpu.special.erf, "sliding_window_view": windows}
+    return narrowed(workload_in(case.function, names))
 
 
 class _Words:
@@ -62,7 +68,9 @@ def jax(case: GpuCase, gpu: Any, arrays: Sequence[Any], wide: Sequence[Any]) -> 
     import jax.numpy as jnp
 
     jax.config.update("jax_default_matmul_precision", "highest")  # float32, and not the TF32 of tensor cores
-    compiled = jax.jit(narrowed(workload_in(case.function, {"np": jnp, "erf": jax.scipy.special.erf})))
+    names = {"np": jnp, "erf": jax.scipy.special.erf,
+             "convolve": lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")}  # fmt: skip
+    compiled = jax.jit(narrowed(workload_in(case.function, names)))
     moved = [jnp.from_dlpack(a).astype(case.dtype) for a in wide]
     last: list[Any] = []
 
@@ -80,7 +88,9 @@ def _torch(case: GpuCase, wide: Sequence[Any], compiled: bool) -> PeerRun:
     def like(x: Any, y: Any) -> Any:
         return x.to(y.dtype)
 
-    run = narrowed(workload_in(case.function, {"np": xp, "erf": torch.special.erf, "like": like}), like)
+    names = {"np": xp, "erf": torch.special.erf, "like": like,
+             "convolve": lambda x, w: torch.nn.functional.conv2d(x, w, padding=1)}  # fmt: skip
+    run = narrowed(workload_in(case.function, names), like)
     if compiled:
         torch._dynamo.reset()  # or what was compiled for the shapes of other cases counts against this one
         run = torch.compile(run, dynamic=False)

@@ -29,21 +29,25 @@ class GpuCase:
 
 @dataclass(frozen=True)
 class CaseSizes:
-    """`elements` of the largest array of a case, `lengths` of rows, `sides` of products, `places` of sequences."""
+    """`elements` of the largest array of a case, `lengths` of rows, `sides` of products, `places` of sequences. `deep`:
+    the terms of a product of few tiles. `images`: how many, their channels and sides."""
 
     elements: int
     lengths: tuple[int, ...]
     sides: tuple[int, ...]
     places: tuple[int, ...]
     width: int
+    deep: int
+    images: tuple[tuple[int, int, int], ...]
 
 
-FULL = CaseSizes(1 << 24, (256, 1024, 4096, 16_384, 32_768, 49_152, 131_072), (64, 512, 4096), (1024, 4096), 1024)
-DRY = CaseSizes(1 << 10, (64,), (32,), (32,), 64)
+FULL = CaseSizes(1 << 24, (256, 1024, 4096, 16_384, 32_768, 49_152, 131_072), (64, 512, 4096), (1024, 4096), 1024,
+                 1 << 16, ((1, 512, 7), (32, 64, 56)))  # fmt: skip
+DRY = CaseSizes(1 << 10, (64,), (32,), (32,), 64, 512, ((1, 64, 5),))
 
 
 def cases(sizes: CaseSizes) -> list[GpuCase]:
-    families = (_maps, _rows, _few_rows, _columns, _turned, _products, _attention, _blocks)
+    families = (_maps, _rows, _few_rows, _columns, _turned, _products, _convolutions, _attention, _blocks)
     return [case for family in families for case in family(sizes)]
 
 
@@ -98,6 +102,18 @@ def _products(sizes: CaseSizes) -> Iterator[GpuCase]:
         for depth in sizes.sides:
             shapes = ((rows, depth), (depth, rows), (rows,))
             yield GpuCase("product + GELU", workloads.product_gelu, shapes, dtype, 2 * rows * rows * depth)
+        few, deep = sizes.sides[0], sizes.deep
+        shapes = ((few, deep), (deep, few), (few,))
+        yield GpuCase("deep product + GELU", workloads.product_gelu, shapes, dtype, 2 * few * few * deep)
+
+
+def _convolutions(sizes: CaseSizes) -> Iterator[GpuCase]:
+    """NumPy has none of bfloat16."""
+    for dtype in ("float16", "float32"):
+        for n, channels, side in sizes.images:
+            shapes = ((n, channels, side, side), (channels, channels, 3, 3), (channels, 1, 1))
+            flops = 2 * 9 * channels * channels * n * side * side
+            yield GpuCase("convolution", workloads.convolution_bias, shapes, dtype, flops)
 
 
 def _attention(sizes: CaseSizes) -> Iterator[GpuCase]:

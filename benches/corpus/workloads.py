@@ -213,6 +213,10 @@ def product_gelu(x: Any, w: Any, b: Any) -> Any:
     return gelu(x @ w + b)
 
 
+def convolution_bias(x: Any, w: Any, b: Any) -> Any:
+    return np.tanh(convolve(x, w) + b)
+
+
 def residual_norm(x: Any, y: Any, gain: Any, shift: Any) -> Any:
     return layer_norm(x + y, gain, shift)
 

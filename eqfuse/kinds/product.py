@@ -10,20 +10,25 @@ this one. float32, 8x8 results a thread, 16-byte loads, two buffers: 78 % of cuB
 CUDA matmul kernel", kernel 6; 94 % with warp tiles), 85-90 % (L20, CUDA-Learn-Notes sgemm). Tensor cores through
 `mma.sync`, operands staged in registers: 66-69 % of cuBLAS with one buffer, 92 % with two and asynchronous copies (L20,
 CUDA-Learn-Notes hgemm, 4096x8192x1024); `mma.sync` itself reaches 62-65 % of Hopper's peak. This template, measured on
-an H200: 218 Tflop/s of bfloat16, 0.28 of cuBLAS (4096x4096x4096, without the GELU after it). A library call is priced
-at its full rate whatever its size, as cuBLAS splits long sums among blocks and the template does not.
+an H200: 218 Tflop/s of bfloat16, 0.28 of cuBLAS (4096x4096x4096, without the GELU after it), when it still staged
+operands in registers and took twice the instructions. A library call is priced at its full rate whatever its size.
+
+Where a product has fewer tiles than the GPU has multiprocessors, blocks share the terms of a tile. Each leaves the sums
+of its part in memory; of a group of blocks, the one that arrives last joins what the group has left, and of the groups
+likewise, until one block has the sums of all terms. More parts multiply faster and take longer to join.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.roofline import work
+from eqfuse.cost.roofline import DRAWN, LATENCY, work
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ops import Role
 from eqfuse.ops.types import TensorType
@@ -43,6 +48,34 @@ class Tile:
     def threads(self, tensor: bool) -> int:
         return self.rows * self.columns // math.prod(self.part) * (32 if tensor else 1)
 
+    def resident(self, tensor: bool) -> int:
+        """Blocks for which a multiprocessor has room."""
+        return MULTIPROCESSOR_REGISTERS // (THREAD_REGISTERS * self.threads(tensor))
+
+    def joined(self, tensor: bool, words: int) -> tuple[int, int]:
+        """How a thread joins parts of its sums, of so many `words` each: so many of its rows at a time, and of these so
+        many parts at a time, as registers hold beside the sums."""
+        rows, width = (self.part[0] // 8, self.part[1] // 4) if tensor else self.part
+        room = JOIN_REGISTERS // words - rows * width
+        at_once = min(rows, 1 << (room // width).bit_length() - 1)
+        return at_once, room // (at_once * width)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductTiles:
+    """How blocks share a product: a `tile` for each `splits` of them, which take `part` terms each. `multiply`, `join`:
+    seconds that take the multiplications, and joining the sums of the parts."""
+
+    tile: Tile
+    splits: int
+    part: int
+    multiply: float
+    join: float
+
+    @property
+    def seconds(self) -> float:
+        return self.multiply + self.join
+
 
 # Smaller tiles load more per operation: 8x8 results a thread read 16 values per 64 multiplications, 4x4 read 8 per 16.
 # Boehm's kernels 4 and 5 (8 and 64 results a thread) reach 36 and 69 % of cuBLAS.
@@ -56,6 +89,9 @@ TILES = {
 PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
 UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
 LAUNCH_BLOCKS = 2**31 - 1  # of one launch
+PARTS_JOINED = 8  # parts of a tile's sums that one block joins, at most
+MULTIPROCESSOR_REGISTERS, THREAD_REGISTERS = 65_536, 128  # of a multiprocessor, and of a thread at most
+JOIN_REGISTERS = 96  # of a thread, for its sums and what it reads of their parts before it adds the first
 WIDEST_ROWS = 128  # elements of the rows that a kernel of two products keeps on chip
 HALF_DTYPES = ("float16", "bfloat16")
 TENSOR_CORES = 80  # the compute capability from which on mma.m16n8k16 takes both 16-bit types
@@ -86,6 +122,10 @@ class Product:
     def again(self, size: int, device: Device) -> float:
         """How often a prologue on an operand of `size` elements is computed for each of them."""
         return self.loads(fastest_tile(self, device)) / max(size, 1)
+
+    def tiles(self, tile: Tile) -> int:
+        """Of the result."""
+        return self.batch * -(-self.rows // tile.rows) * -(-self.columns // tile.columns)
 
     def loads(self, tile: Tile) -> int:
         """Elements loaded of the operand that may have a prologue: the windows, or the left one of two matrices."""
@@ -155,18 +195,25 @@ def has_template(product: Product, device: Device) -> bool:
     """Does the template compute it, in one launch?"""
     if not has_form(product.dtype):
         return False
-    tile = fastest_tile(product, device)
-    return product.batch * -(-product.rows // tile.rows) * -(-product.columns // tile.columns) <= LAUNCH_BLOCKS
+    return product.tiles(fastest_tile(product, device)) <= LAUNCH_BLOCKS
 
 
 def fastest_tile(product: Product, device: Device) -> Tile:
-    """The tile that takes the least time; the largest where all take the same."""
-    return min(_tiles(product, device), key=lambda tile: _seconds(product, tile, device))
+    """The tile that takes the least time."""
+    return fastest(product, device).tile
 
 
 def seconds(product: Product, device: Device) -> float:
-    """The multiplications of the tiled product, without what is fused into it."""
-    return min(_seconds(product, tile, device) for tile in _tiles(product, device))
+    """The tiled product, without what is fused into it."""
+    return fastest(product, device).seconds
+
+
+@lru_cache(maxsize=1024)
+def fastest(product: Product, device: Device) -> ProductTiles:
+    """The tiling that takes the least time; of those that take the same the one that multiplies least beyond the
+    result, with the largest tile."""
+    tilings = [tiling for tile in _tiles(product, device) for tiling in _tilings(product, tile, device)]
+    return min(tilings, key=lambda t: (t.seconds, product.tiles(t.tile) * t.tile.rows * t.tile.columns))
 
 
 def _tiles(product: Product, device: Device) -> tuple[Tile, ...]:
@@ -175,18 +222,58 @@ def _tiles(product: Product, device: Device) -> tuple[Tile, ...]:
     return TILES["float64" if product.dtype == "float64" else "float32"]
 
 
-def _seconds(product: Product, tile: Tile, device: Device) -> float:
-    """Whole tiles, in whole waves over the multiprocessors; a device that has none listed is a plain roofline."""
-    down, across = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
+def _tilings(product: Product, tile: Tile, device: Device) -> Iterator[ProductTiles]:
+    """One block for a tile; and as many for each as there is room for at a time, or a half of them, and so on."""
+    tiles, steps = product.tiles(tile), -(-product.depth // tile.depth)
+    yield ProductTiles(tile, 1, steps * tile.depth, _multiply_seconds(product, tile, steps, 1, device), 0.0)
+    room = device.multiprocessors * tile.resident(has_tensor_cores(product.dtype, device))
+    splits = min(room // max(tiles, 1), steps)
+    while splits > 1:
+        part = -(-steps // splits)
+        used = -(-steps // part)
+        multiply = _multiply_seconds(product, tile, part, used, device)
+        yield ProductTiles(tile, used, part * tile.depth, multiply, _join_seconds(product, tile, used, device))
+        splits //= 2
+
+
+def _multiply_seconds(product: Product, tile: Tile, steps: int, splits: int, device: Device) -> float:
+    """So many `steps` of whole tiles, in whole waves over the multiprocessors. A block waits at each step for what it
+    multiplies in the next one, and so do others of the multiprocessor meanwhile. A device that has no multiprocessors
+    listed is a plain roofline."""
     rate = device.tiled_rate(product.dtype)
     if not device.multiprocessors:
         return 2 * product.batch * product.rows * product.columns * product.depth / rate
+    tensor, blocks = has_tensor_cores(product.dtype, device), product.tiles(tile) * splits
     aligned = math.gcd(product.depth, product.columns) % 4 == 0
-    share = tile.share * (1 if aligned or not has_tensor_cores(product.dtype, device) else UNALIGNED)
+    share = tile.share * (1 if aligned or not tensor else UNALIGNED)
     placing = product.placing * product.loads(tile) / device.scalar_rate("int32")
-    turns = -(-product.batch * down * across // device.multiprocessors)
-    deep = -(-product.depth // tile.depth) * tile.depth
-    return turns * 2 * tile.rows * tile.columns * deep * device.multiprocessors / (rate * share) + placing
+    step = 2 * tile.rows * tile.columns * tile.depth * device.multiprocessors / (rate * share)
+    turns = -(-blocks // device.multiprocessors)
+    waits = -(-blocks // (device.multiprocessors * tile.resident(tensor)))
+    return steps * max(turns * step, waits * LATENCY) + placing
+
+
+def _join_seconds(product: Product, tile: Tile, splits: int, device: Device) -> float:
+    """At each level a block leaves its part and looks whether it is the last of its group, which reads those of all."""
+    levels, words = join_levels(splits), 2 if product.dtype == "float64" else 1
+    tensor, nbytes = has_tensor_cores(product.dtype, device), 4 * words * tile.rows * tile.columns
+    left = product.tiles(tile) * nbytes * sum(count for count, _ in levels)
+    drawn = DRAWN * device.bandwidth(2 * left) / device.multiprocessors
+    rows, parts = tile.joined(tensor, words)
+    turns = tile.part[0] // (8 if tensor else 1) // rows
+    reads = sum(max(turns * -(-group // parts) * LATENCY, group * nbytes / drawn) for _, group in levels)
+    return len(levels) * (2 * LATENCY + nbytes / drawn) + reads
+
+
+def join_levels(splits: int) -> tuple[tuple[int, int], ...]:
+    """How many parts there are, and how many of them are joined to one, level by level until one is left."""
+    depth = next(depth for depth in range(splits) if PARTS_JOINED**depth >= splits)
+    group = next(group for group in range(1, splits + 1) if group**depth >= splits)
+    levels = []
+    while splits > 1:
+        levels.append((splits, group))
+        splits = -(-splits // group)
+    return tuple(levels)
 
 
 def library_seconds(product: Product, device: Device) -> float:

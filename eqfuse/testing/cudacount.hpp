@@ -73,6 +73,7 @@ static void touch(void* address, size_t size, bool writes, bool apart = false) {
     counting = false;
     if (apart) meets();
 }
+static void copies_from(const void* address) { touch((void*)address, 16, false); }
 }  // namespace eqf
 
 #define EQF_HOOK extern "C" __attribute__((visibility("hidden")))

@@ -31,10 +31,12 @@ static std::vector<size_t> chosen;  // the blocks to run, if not all
 static void crosses();
 static void starts();
 static void waits(bool after);  // at a barrier
+static void copies_from(const void* address);
 #else
 static void crosses() {}
 static void starts() {}
 static void waits(bool) {}
+static void copies_from(const void*) {}
 void fences() {}
 void meets_blocks(bool) {}
 #endif
@@ -183,6 +185,7 @@ static std::vector<std::vector<Copy>> copies[MAX_THREADS];  // by group; the las
 void copy_async(void* to, const void* from, bool some, int line) {
     if ((size_t)to % 16 || (size_t)from % 16) fail("asynchronous copy on line %d: not a multiple of 16 bytes", line);
     memset(to, 0xFF, 16);
+    if (some) copies_from(from);
     copies[here()].back().push_back({(unsigned char*)to, some ? (const unsigned char*)from : nullptr});
 }
 void commit() { copies[here()].emplace_back(); }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,21 @@ import pytest
 from eqfuse.benches.corpus.suite import GRAPHS
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES, datasheet
+from eqfuse.cost.work import NOTHING
+from eqfuse.emit.cuda.scheduling.contract import product_schedule
 from eqfuse.extract.kernel_price import priced
 from eqfuse.frontends.numpy.trace import spec, trace
 from eqfuse.functions import conv
-from eqfuse.kinds.product import Product, fastest_tile, is_tiled, product_of, seconds
+from eqfuse.kinds.product import (
+    PARTS_JOINED,
+    Product,
+    fastest,
+    fastest_tile,
+    is_tiled,
+    join_levels,
+    product_of,
+    seconds,
+)
 from eqfuse.ops.types import TensorType
 from tests.plans.test_fusion import kinds, plan
 
@@ -59,6 +72,41 @@ def test_tiles_run_in_whole_waves_over_the_multiprocessors() -> None:
 def test_a_small_result_takes_small_tiles_and_a_large_one_large_tiles(dtype: str) -> None:
     small, large = (fastest_tile(product(n, n, 1024, dtype=dtype), A100) for n in (256, 8192))
     assert (large.rows, large.columns) == (128, 128) and small.rows * small.columns < 128 * 128
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_blocks_share_the_terms_of_long_sums_where_tiles_leave_the_device_idle(dtype: str) -> None:
+    for rows, columns, depth in ((128, 128, 65_536), (64, 64, 16_384)):
+        deep = product(rows, columns, depth, dtype=dtype)
+        tiles = fastest(deep, A100)
+        assert tiles.splits > 16 and (tiles.splits - 1) * tiles.part < depth <= tiles.splits * tiles.part
+        assert tiles.seconds < seconds(replace(deep, batch=A100.multiprocessors), A100) / 4
+    assert fastest(product(8192, 8192, 65_536, dtype=dtype), A100).splits == 1
+    assert fastest(product(64, 64, 32, dtype=dtype), A100).splits == 1
+    assert fastest(product(128, 128, 65_536, dtype=dtype), SHEET).splits == 1
+
+
+def test_what_is_left_of_shared_terms_is_counted_with_the_joining() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        return np.tanh(x @ w)
+
+    graph = trace(layer, spec((128, 8192), "float32"), spec((8192, 128), "float32"))
+    schedule = product_schedule(graph, A100)
+    tile, splits = schedule.tile, schedule.tiling.splits
+    left = [count * 128 * 128 * 4 for count, _ in join_levels(splits)]
+    assert schedule.bytes_written - 128 * 128 * 4 == schedule.read_between > sum(left) >= splits * 128 * 128 * 4
+    assert math.prod(schedule.grid) == splits * (128 // tile.rows) * (128 // tile.columns)
+    price, bare = schedule.price(A100, NOTHING), replace(schedule, tiling=replace(schedule.tiling, join=0.0))
+    assert price.seconds == pytest.approx(bare.price(A100, NOTHING).seconds + schedule.tiling.join)
+
+
+def test_parts_are_joined_in_groups_until_one_is_left() -> None:
+    assert join_levels(1) == () and join_levels(8) == ((8, 8),) and join_levels(9) == ((9, 3), (3, 3))
+    for splits in range(2, 700):
+        levels = join_levels(splits)
+        counts = [count for count, _ in levels]
+        assert counts[0] == splits and all(1 < group <= PARTS_JOINED for _, group in levels)
+        assert [-(-count // group) for count, group in levels] == [*counts[1:], 1]
 
 
 def test_a_right_operand_without_batch_multiplies_one_tall_matrix() -> None:

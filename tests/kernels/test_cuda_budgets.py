@@ -19,6 +19,7 @@ from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.ir.graph import Node
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
+from tests.kernels import test_cuda_contract
 from tests.support.kernels import PRICE, body, layer_norm, read, softmax
 
 FOUND = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/**/bin/nvdisasm"))
@@ -71,3 +72,18 @@ def test_a_multiprocessor_has_room_for_768_threads_of_a_row_kernel_of_float32(co
         threads = kernel.block[0] * kernel.block[1]
         registers = -(-used[kernel.name].registers // 8) * 8  # as they are given out
         assert 65_536 // (registers * threads) * threads >= 768
+
+
+def test_operands_are_loaded_without_branches_or_limits_that_whole_tiles_do_not_need(tmp_path: Path) -> None:
+    """A branch for each element would wait for it before the next one is asked for."""
+    builds = {
+        "product": (test_cuda_contract.linear("f2", 4096, 4096, 4096), 700),
+        "convolution": (test_cuda_contract.LARGE["bfloat16 convolution"](), 950),
+    }
+    kernels = {name: test_cuda_contract.tiled(test_cuda_contract.kernel_of(outputs), profile("h100"))
+               for name, (outputs, _) in builds.items()}  # fmt: skip
+    names_of = instructions(kernels.values(), "sm_90", tmp_path)
+    for name, (_, most) in builds.items():
+        names = names_of[kernels[name].name]
+        assert len(names) <= most and "BSSY" not in names, (name, len(names))
+    assert "k < 4096" not in kernels["product"].source and "k_ < 4096" not in kernels["product"].source

@@ -12,6 +12,7 @@ import pytest
 from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling.contract import product_schedule
+from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.testing import cudasim
 from eqfuse.testing.cudasim import CpuRawKernel, CudaSimError
@@ -70,6 +71,8 @@ KERNELS = {
     "scans of rows side by side": lambda: emission("scan", (130, 70), lambda x: test_cuda_scans.distribution(x, -2)),
     "tiles": tiles,
     "a product": lambda: product("bias and relu"),
+    "a product on tensor cores": lambda: product("half precision"),
+    "a product whose terms blocks share": lambda: product("batches, terms that blocks share"),
 }
 
 
@@ -106,7 +109,8 @@ def is_needed(source: str, start: int) -> bool:
     """Does the barrier there keep threads from one another? Not where memory may be used again that nobody uses, nor
     where one thread alone has written what it marks."""
     after = source[start + len(BARRIER) :]
-    alone = re.match(r"\s*if \(threadIdx.x == 0 && threadIdx.y == 0\)", after) and "Several<" not in source
+    several = "Several<" in source or "left.v[v]" in source  # threads have written
+    alone = re.match(r"\s*if \(threadIdx.x == 0 && threadIdx.y == 0\)", after) and not several
     again = r"\ball\[" if after.startswith(" }") else r"\b(all|every)\["  # `every` lies behind what warps join
     used = re.search(again, source[:start].rpartition(BARRIER)[2])
     ends = re.match(r"\s*}", after) and not re.search(again, after.partition(BARRIER)[0])
@@ -140,3 +144,18 @@ def test_a_missing_fence_shows(case):
     for name in planted.values():
         with pytest.raises(CudaSimError, match="without a fence"):
             launched(case, code, name, counted=True)
+
+
+@pytest.mark.parametrize("case, was, planted", [
+    ("a product whose terms blocks share", "j <= others0", "j < others0"),
+    ("a product on tensor cores", "eqf_wait<0>();", ""),
+])  # fmt: skip
+def test_a_part_that_is_not_joined_and_a_copy_that_is_not_awaited_show(case, was, planted):
+    graph, cuda = emitted(case)
+    assert cuda.source.count(was) == 1
+    changed = re.sub(rf"\b{cuda.name}\b", "changed", cuda.source.replace(was, planted))
+    code = module_source([cuda.source, changed])
+    (wanted,) = evaluate(graph, data(graph))
+    for seed in SEEDS:
+        np.testing.assert_allclose(launched(case, code, cuda.name, seed)[0], wanted, rtol=2e-3, atol=2e-2)
+        assert not np.allclose(launched(case, code, "changed", seed)[0], wanted, rtol=2e-3, atol=0.1)

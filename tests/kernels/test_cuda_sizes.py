@@ -192,7 +192,8 @@ def test_loops_that_are_too_long_to_run_here_count_in_64_bits():
     assert "col_ = first + ((long long)k * 1024 + lane) * 8;" in source
     deep = node("matmul", (read(0, (4, 2**32), F2), read(1, (2**32, 4), F2)))
     source = text("contract", negative(deep))
-    assert "for (long long step = -1, ahead = 0;" in source and "const long long k = ahead + slow" in source
+    assert "begin = part * (long long)" in source and "const long long k = ahead + slow" in source
+    assert "for (long long step = -1, ahead = begin; begin + step * 32 < end;" in source
 
 
 def test_indices_of_smaller_arrays_stay_in_32_bits():

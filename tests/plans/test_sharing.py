@@ -151,8 +151,7 @@ def test_rows_of_one_array_that_meet_one_matrix_are_not_copied_together(steps: i
 
     shapes = (steps, 16, 128), (128, 128), (128, 128)
     plan = plan_of(recurrent, *shapes)
-    assert products(plan).count((16, 128)) == steps  # of the state
-    assert max(math.prod(shape) for shape in products(plan)) == steps * 16 * 128
+    assert sorted(math.prod(shape) for shape in products(plan)) == [16 * 128] * steps + [steps * 16 * 128]
     assert "concat" not in {n.op for k in plan.kernels for n in k.body.operators}
     agrees(recurrent, *shapes, size=0.05)  # larger weights make chaos of it: NumPy in float32 and float64 differ by 2
 

@@ -15,7 +15,8 @@ from eqfuse.emit.cuda.back_to_back_parts import BackToBackParts, parts_on_cores,
 from eqfuse.emit.cuda.element import Parameters
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.back_to_back import BackToBackSchedule
-from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours
+from eqfuse.emit.cuda.scheduling.operands import ACCESS
+from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours, run_as_it_lies
 from eqfuse.ir.graph import Node
 
 AtHand = dict[Node, tuple[str, str]]  # what a value is called, and its text where that is not yet at hand
@@ -105,10 +106,9 @@ class _Writer:
         along = (matrix.fast == natural[1]) != parts.transposed[name]
         first = first_of(matrix.fast, width)
         inside = f"{matrix.slow} < {s_limit} && {first} < {f_limit}"
-        if len(e.vectors) == 1 and not e.inner and along and self._copies(matrix, text):
-            ((array, place),) = e.vectors
-            place = matrix.flat_of_first if place == "i_" else place
-            move = [f"eqf_copy_async(&{buffer}[slow][fast], {array} + {place}, {inside});"]
+        start = run_as_it_lies(e, matrix, text) if along and self._has_access(matrix) else ""
+        if start:
+            move = [f"eqf_copy_async(&{buffer}[slow][fast], {start}, {inside});"]
         else:
             keep = f"*(Vec<{parts.stored}, {width}>*)&{buffer}[slow][fast] = next;"
             if not along or width == 1:
@@ -131,10 +131,9 @@ class _Writer:
             "}",
         ]
 
-    def _copies(self, matrix: Matrix, text: str) -> bool:
-        """Does a run of an operand come as it lies in memory, in 16 bytes?"""
-        as_it_is = self.schedule.tensor and text.endswith(".v[v]")
-        return as_it_is and matrix.neighbours * matrix.node.dtype.itemsize == 16
+    def _has_access(self, matrix: Matrix) -> bool:
+        """Does an asynchronous copy of 16 bytes take a run of the operand?"""
+        return self.schedule.tensor and matrix.neighbours * matrix.node.dtype.itemsize == ACCESS
 
     def _statistics(self) -> list[str]:
         """Of the thread's rows so far: the maximum, and its part of the sum."""

@@ -1,20 +1,28 @@
 """Tiled products with elementwise work before and after them. In: a contract body and its schedule. Out: the statements
 of one CUDA function. Next stop: `cuda.emit_kernel`.
 
-A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands pass through registers
-into one of two buffers in shared memory while the other is multiplied (`multiply.py`); the prologue is computed on the
-way, the epilogue on the finished sums. `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an
+A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands come into one of two
+buffers in shared memory while the other is multiplied (`multiply.py`): by asynchronous copies of 16 bytes where tensor
+cores take them as they lie, else through registers; the prologue is computed on the
+way, the epilogue on the finished sums. Blocks that share the terms of a tile join their sums before it
+(`split_products.py`). `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an
 array; with `_`, the first of several neighbours.
 """
 
 from __future__ import annotations
 
+from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Parameters
+from eqfuse.emit.cuda.joining import WARP
 from eqfuse.emit.cuda.multiply import Multiply, multiply_on_cores, multiply_on_tensor_cores
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
-from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours
+from eqfuse.emit.cuda.scheduling.operands import ACCESS
+from eqfuse.emit.cuda.split_products import SplitProduct
+from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours, run_as_it_lies
 from eqfuse.ir.graph import Graph
+
+WORDS = {4: "unsigned", 8: "uint2", 16: "uint4"}  # by bytes, of what is only moved: else 16-bit numbers are taken apart
 
 
 def product_lines(schedule: ProductSchedule, parameters: Parameters) -> list[str]:
@@ -29,6 +37,7 @@ class _Writer:
         (self.threads, _) = schedule.block
         self.elements = Sums(parameters, {self.node: "sum"})
         self.integer = parameters.integer
+        self.runs: dict[str, str] = {}  # C types of what threads read of operands that pass through registers
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
 
@@ -38,30 +47,34 @@ class _Writer:
         multiply = self._multiply((left.fast == "k", right.fast == "k"))
         operands = (("a", left, multiply.transposed[0]), ("b", right, multiply.transposed[1]))
         loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
-        keeps = [line for name, matrix, transposed in operands
-                 for line in self._keep(name, matrix, transposed, multiply.stored)]  # fmt: skip
+        keeps = [line for name, matrix, transposed in operands for line in self._keep(name, matrix, transposed)]
+        copies = ["eqf_commit();"] if len(self.runs) < len(operands) else []
         result, width = places.result(), self.schedule.width
-        finish = epilogue(self.elements, result, multiply, width, self.limits, multiply.sums)
+        ragged = {x: self.limits[x] for x in "mn" if self.limits[x] % self.extents[x]}
+        finish = epilogue(self.elements, result, multiply, width, ragged, multiply.sums)
         down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")
-        depth, deep = self.product.depth, self.tile.depth
+        deep, (terms, begin, end) = self.tile.depth, self._terms()
+        reached = f"{'begin + ' if terms else ''}step * {deep}"
+        joined = SplitProduct(self.schedule, multiply, ops.computing_type(self.node.dtype)).joined()
         return [
             *self._where(down, across),
+            *terms,
             *multiply.declarations,
-            *(f"Vec<{multiply.stored}, {x.neighbours}> next_{name}[{self._turns(x)}];" for name, x, _ in operands),
+            *(f"{self.runs[name]} next_{name}[{self._turns(x)}];" for name, x, _ in operands if name in self.runs),
             *self.elements.outer,
-            f"for ({self.integer} step = -1, ahead = 0; step * {deep} < {depth}; step++, ahead += {deep}) {{",
+            f"for ({self.integer} step = -1, ahead = {begin}; {reached} < {end}; step++, ahead += {deep}) {{",
             "    const int now = step & 1;",
-            f"    if (ahead < {depth}) {{",
-            *(f"        {line}" for line in loads),
+            f"    if (ahead < {end}) {{",
+            *(f"        {line}" for line in (*loads, *copies)),
             "    }",
             "    if (step >= 0) {",
             *(f"        {line}" for line in multiply.lines),
             "    }",
-            f"    if (ahead < {depth}) {{",
-            *(f"        {line}" for line in keeps),
-            "    }",
+            *([f"    if (ahead < {end}) {{", *(f"        {line}" for line in keeps), "    }"] if keeps else []),
+            *(["    eqf_wait<0>();"] if copies else []),
             "    __syncthreads();",
             "}",
+            *joined,
             *finish,
         ]
 
@@ -71,7 +84,7 @@ class _Writer:
         return multiply_on_cores(self.tile, self.node.dtype, group_of(self.node, self.tensor))
 
     def _where(self, down: int, across: int) -> list[str]:
-        """The entry of the batch, and the first row and column of this block's tile."""
+        """The entry of the batch, the first row and column of this block's tile."""
         lines = [f"const {self.integer} z = blockIdx.x / {down * across};"] if self.product.batch > 1 else []
         wide = "" if self.integer == "int" else f"({self.integer})"
         high = self.schedule.high
@@ -84,19 +97,40 @@ class _Writer:
             f"const {self.integer} column = {wide}{across_text} * {self.tile.columns};",
         ]
 
+    def _terms(self) -> tuple[list[str], str, str]:
+        """What says which terms this block takes, the first of them and the end."""
+        depth, part = self.product.depth, self.schedule.tiling.part
+        if self.schedule.tiling.splits == 1:
+            return [], "0", f"{depth}"
+        wide = "" if self.integer == "int" else f"({self.integer})"
+        limits = f"begin = part * {wide}{part}, end = min(begin + {part}, {wide}{depth})"
+        return ["int part = blockIdx.y;", f"const {self.integer} {limits};"], "begin", "end"
+
     def _turns(self, matrix: Matrix) -> int:
         return self.extents[matrix.slow] * self.extents[matrix.fast] // matrix.neighbours // self.threads
 
     def _each(self, matrix: Matrix, body: list[str]) -> list[str]:
-        """`body` for each run of neighbours that this thread moves: `slow`, `fast` in the tile, number `u`."""
-        width = matrix.neighbours
+        """`body` for each run of neighbours that this thread moves: `slow`, `fast` in the tile, number `u`. Where it
+        moves several of one `slow`, or of one `fast`, the text says so: compilers do not see it in a division."""
+        width, threads, turns = matrix.neighbours, self.threads, self._turns(matrix)
         across = self.extents[matrix.fast] // width
+        each = f" * {width}" if width > 1 else ""
+        if width == 1 and across % WARP == 0:  # of one `slow`, as what it takes to find an element is shared
+            times = across // WARP
+            slow = f"threadIdx.x / {WARP} * {turns // times} + u / {times}"
+            where = [f"const int slow = {slow}, fast = threadIdx.x % {WARP} + u % {times} * {WARP};"]
+        elif threads % across == 0:
+            slow = f"threadIdx.x / {across} + u * {threads // across}"
+            where = [f"const int slow = {slow}, fast = threadIdx.x % {across}{each};"]
+        else:
+            where = [
+                f"const int g = threadIdx.x + u * {threads};",
+                f"const int slow = g / {across}, fast = g % {across}{each};",
+            ]
         return [
             "#pragma unroll",
-            f"for (int u = 0; u < {self._turns(matrix)}; u++) {{",
-            f"    const int g = threadIdx.x + u * {self.threads};",
-            f"    const int slow = g / {across}, fast = g % {across}{f' * {width}' if width > 1 else ''};",
-            *(f"    {line}" for line in body),
+            f"for (int u = 0; u < {turns}; u++) {{",
+            *(f"    {line}" for line in (*where, *body)),
             "}",
         ]
 
@@ -107,25 +141,40 @@ class _Writer:
         text = e.stored(matrix.node, matrix.index) if self.tensor else e.value(matrix.node, matrix.index)
         start = {"m": "row", "n": "column", "k": "ahead"}
         s, f = matrix.slow, matrix.fast
-        first = first_of(f, width)
-        return self._each(matrix, [
-            f"{into} = {{}};",
-            f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;",
-            f"if ({s} < {self.limits[s]} && {first} < {self.limits[f]}) {{",
-            *(f"    {line}" for line in of_neighbours(e, matrix, width, [f"{into}.v[{neighbour(width)}] = {text};"])),
-            "}",
-        ])  # fmt: skip
+        first, lies = first_of(f, width), run_as_it_lies(e, matrix, text) if self.tensor else ""
+        places = f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;"
+        if lies and width * matrix.node.dtype.itemsize == ACCESS:
+            inside = " & ".join(self._limits(matrix)) or "true"
+            return self._each(matrix, [places, f"eqf_copy_async(&{name}[now ^ 1][slow][fast], {lies}, {inside});"])
+        self.runs[name] = WORDS[width * matrix.node.dtype.itemsize] if lies else f"Vec<{stored}, {width}>"
+        if lies:
+            lines = [f"{into} = *(const {self.runs[name]}*)({lies});"]
+        else:
+            lines = of_neighbours(e, matrix, width, [f"{into}.v[{neighbour(width)}] = {text};"])
+        if limits := self._limits(matrix):
+            lines = [f"if ({' & '.join(limits)}) {{", *(f"    {line}" for line in lines), "}"]
+        return self._each(matrix, [f"{into} = {{}};", places, *lines])
 
-    def _keep(self, name: str, matrix: Matrix, transposed: bool, stored: str) -> list[str]:
+    def _limits(self, matrix: Matrix) -> list[str]:
+        """What holds for elements of the matrix alone; a whole condition, without branches between loads."""
+        first = first_of(matrix.fast, matrix.neighbours)
+        names = ((matrix.slow, matrix.slow), (matrix.fast, first))
+        limits = [f"({x} < {self.limits[n]})" for n, x in names if self.limits[n] % self.extents[n]]
+        return limits + [f"({condition})" for condition in matrix.valid]
+
+    def _keep(self, name: str, matrix: Matrix, transposed: bool) -> list[str]:
         """`next_…` into the buffer that is not being multiplied."""
+        if name not in self.runs:
+            return []
         width, buffer = matrix.neighbours, f"{name}[now ^ 1]"
         along = transposed == (matrix.fast == "k")
         if width == 1:
             place = "[slow][fast]" if along else "[fast][slow]"
             return self._each(matrix, [f"{buffer}{place} = next_{name}[u].v[0];"])
         if along:
-            return self._each(matrix, [f"*(Vec<{stored}, {width}>*)&{buffer}[slow][fast] = next_{name}[u];"])
+            return self._each(matrix, [f"*({self.runs[name]}*)&{buffer}[slow][fast] = next_{name}[u];"])
         return self._each(matrix, [
             "#pragma unroll",
             f"for (int v = 0; v < {width}; v++) {buffer}[fast + v][slow] = next_{name}[u].v[v];",
         ])  # fmt: skip
+

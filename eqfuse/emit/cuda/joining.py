@@ -1,5 +1,5 @@
 """How threads of a block join what each has, and how blocks find out which of them is the last. In: the name of what a
-thread has, and its reduction. Out: statements. Next stop: `row.py`, `split_rows.py`, `totals.py`.
+thread has, and its reduction. Out: statements. Next stop: `row.py`, `split_rows.py`, `totals.py`, `split_products.py`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def over_block(name: str, how: ops.Reduction, thread: str, threads: int) -> list
     ]
 
 
-def until_last(last: str, counter: str, blocks: int) -> list[str]:
-    """All of so many blocks that count themselves in `counter` return, but for the one that arrives last, which sees
-    what the others have written."""
+def until_last(last: str, counter: str, others: str) -> list[str]:
+    """All blocks that count themselves in `counter` return, but for the one that arrives last, after so many `others`,
+    which sees what they have written."""
     return [  # the fences of one thread are those of all that have waited for one another with it
         f"__shared__ bool {last};",
         "__syncthreads();",
         "if (threadIdx.x == 0 && threadIdx.y == 0) {",
         "    __threadfence();",
-        f"    {last} = atomicInc(&{counter}, {blocks - 1}u) == {blocks - 1}u;",
+        f"    {last} = atomicInc(&{counter}, {others}) == {others};",
         "    __threadfence();",
         "}",
         "__syncthreads();",

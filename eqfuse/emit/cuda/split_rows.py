@@ -55,7 +55,7 @@ class SplitRows:
         return [*lines, *self.elements.of_rows(anchors)]
 
     def joined(self) -> list[str]:
-        lines = until_last("last", "arrived[blockIdx.x]", self.schedule.splits)
+        lines = until_last("last", "arrived[blockIdx.x]", f"{self.schedule.splits - 1}u")
         for level in self.schedule.reductions:
             lines += self._level(level)
         return lines

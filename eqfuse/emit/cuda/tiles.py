@@ -39,8 +39,6 @@ def of_neighbours(e: Sums, matrix: Matrix, width: int, last: list[str], placed: 
     """The statements of this part for `width` elements, then `last` for each; `placed`: they want to know `i`."""
     fast, integer = matrix.fast, e.parameters.integer
     inner = [*e.inner, *last]
-    if matrix.valid:
-        inner = [f"if ({' && '.join(matrix.valid)}) {{", *(f"    {line}" for line in inner), "}"]
     wanted = [*inner, *(first for _, first in e.vectors)]
     used = placed or any(re.search(r"\bi_?\b", line) for line in wanted)
     flat = re.sub(rf"\b{fast}\b", first_of(fast, width), matrix.flat)
@@ -57,8 +55,18 @@ def of_neighbours(e: Sums, matrix: Matrix, width: int, last: list[str], placed: 
         "}",
     ]
 
+
+def run_as_it_lies(e: Sums, matrix: Matrix, text: str) -> str:
+    """Where the neighbours start of which `text` is the element `v`, if that is all that this part computes."""
+    if len(e.vectors) != 1 or e.inner or not text.endswith(".v[v]"):
+        return ""
+    ((array, place),) = e.vectors
+    return f"{array} + {matrix.flat_of_first if place == 'i_' else place}"
+
+
 def epilogue(e: Sums, result: Matrix, multiply: Multiply, width: int, limits: dict[str, int], sums: str) -> list[str]:
-    """What follows the product `result`, on the `sums` of this thread, and the stores of `width` neighbours at once."""
+    """What follows the product `result`, on the `sums` of this thread, and the stores of `width` neighbours at once.
+    `limits`: of rows and columns, where tiles reach beyond them."""
     outputs, group, integer = e.parameters.body.outputs, multiply.group, e.parameters.integer
     e.start(result, width)
     stores = [e.stored(o, result.index) for o in outputs]
@@ -73,7 +81,9 @@ def epilogue(e: Sums, result: Matrix, multiply: Multiply, width: int, limits: di
             *(f"*({t}*)(w{j} + i_) = w{j}v;" for j, t in enumerate(types)),
         ]
     first = first_of("n", width)
-    inside = [f"if (m < {limits['m']} && {first} < {limits['n']}) {{", *(f"    {x}" for x in inside), "}"]
+    ends = [f"{name} < {limits[x]}" for x, name in (("m", "m"), ("n", first)) if x in limits]
+    if ends:
+        inside = [f"if ({' && '.join(ends)}) {{", *(f"    {x}" for x in inside), "}"]
     inside.insert(0, f"const {integer} {first} = column + {multiply.n}{'' if width > 1 else ' + v'};")
     if width == 1:
         inside = ["#pragma unroll", f"for (int v = 0; v < {group}; v++) {{", *(f"    {x}" for x in inside), "}"]

@@ -64,7 +64,7 @@ class RowTotals:
         lines += [line for n in self.hows for line in self._over_block(n)]
         lines.append(f"if ({THREAD} == 0) {{")
         lines += [f"    *{self._place(n, 'blockIdx.x')} = {self.names[n]};" for n in self.hows]
-        lines += ["}", *until_last("last_of_all", counter, groups)]
+        lines += ["}", *until_last("last_of_all", counter, f"{groups - 1}u")]
         lines += [f"{self.names[n]} = {how.identity};" for n, how in self.hows.items()]
         lines += [f"for (int j = {THREAD}; j < {groups}; j += {self.threads}) {{", *map(self._step, self.hows), "}"]
         lines += [line for n in self.hows for line in self._over_block(n)]

@@ -19,11 +19,10 @@ extern "C" __global__ void __launch_bounds__(64, 2) contract_40a64f26be5f(
         if (ahead < 36) {
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 64;
-                const int slow = g / 4, fast = g % 4 * 4;
+                const int slow = threadIdx.x / 4 + u * 16, fast = threadIdx.x % 4 * 4;
                 next_a[u] = {};
                 const int m = row + slow, k_ = ahead + fast;
-                if (m < 40 && k_ < 36) {
+                if ((m < 40) & (k_ < 36)) {
                     const int i_ = m * 36 + k_;
                     const Vec<float, 4> r0v = *(const Vec<float, 4>*)(r0 + i_);
                     #pragma unroll
@@ -36,11 +35,10 @@ extern "C" __global__ void __launch_bounds__(64, 2) contract_40a64f26be5f(
             }
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 64;
-                const int slow = g / 8, fast = g % 8 * 4;
+                const int slow = threadIdx.x / 8 + u * 8, fast = threadIdx.x % 8 * 4;
                 next_b[u] = {};
                 const int k = ahead + slow, n_ = column + fast;
-                if (k < 36 && n_ < 72) {
+                if ((k < 36) & (n_ < 72)) {
                     const int i_ = k * 72 + n_;
                     const Vec<float, 4> r1v = *(const Vec<float, 4>*)(r1 + i_);
                     #pragma unroll
@@ -69,15 +67,13 @@ extern "C" __global__ void __launch_bounds__(64, 2) contract_40a64f26be5f(
         if (ahead < 36) {
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 64;
-                const int slow = g / 4, fast = g % 4 * 4;
+                const int slow = threadIdx.x / 4 + u * 16, fast = threadIdx.x % 4 * 4;
                 #pragma unroll
                 for (int v = 0; v < 4; v++) a[now ^ 1][fast + v][slow] = next_a[u].v[v];
             }
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 64;
-                const int slow = g / 8, fast = g % 8 * 4;
+                const int slow = threadIdx.x / 8 + u * 8, fast = threadIdx.x % 8 * 4;
                 *(Vec<float, 4>*)&b[now ^ 1][slow][fast] = next_b[u];
             }
         }

@@ -19,17 +19,16 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
     const int lane = threadIdx.x % 32, right = threadIdx.x / 32 % 2 * 32, down = threadIdx.x / 64 * 32;
     float sums[2][4][4] = {};
     Vec<__half, 8> next_a[2];
-    Vec<__half, 4> next_b[4];
+    uint2 next_b[4];
     for (int step = -1, ahead = 0; step * 32 < 40; step++, ahead += 32) {
         const int now = step & 1;
         if (ahead < 40) {
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 4, fast = g % 4 * 8;
+                const int slow = threadIdx.x / 4 + u * 32, fast = threadIdx.x % 4 * 8;
                 next_a[u] = {};
                 const int m = row + slow, k_ = ahead + fast;
-                if (m < 40 && k_ < 40) {
+                if ((m < 40) & (k_ < 40)) {
                     const int i_ = m * 40 + k_;
                     const Vec<__half, 8> r0v = *(const Vec<__half, 8>*)(r0 + i_);
                     const Vec<__half, 8> r1v = *(const Vec<__half, 8>*)(r1 + k_);
@@ -53,18 +52,11 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
             }
             #pragma unroll
             for (int u = 0; u < 4; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 16, fast = g % 16 * 4;
+                const int slow = threadIdx.x / 16 + u * 8, fast = threadIdx.x % 16 * 4;
                 next_b[u] = {};
                 const int k = ahead + slow, n_ = column + fast;
-                if (k < 40 && n_ < 36) {
-                    const int i_ = k * 36 + n_;
-                    const Vec<__half, 4> r2v = *(const Vec<__half, 4>*)(r2 + i_);
-                    #pragma unroll
-                    for (int v = 0; v < 4; v++) {
-                        const int n = n_ + v, i = i_ + v;
-                        next_b[u].v[v] = r2v.v[v];
-                    }
+                if ((k < 40) & (n_ < 36)) {
+                    next_b[u] = *(const uint2*)(r2 + k * 36 + n_);
                 }
             }
         }
@@ -85,15 +77,13 @@ extern "C" __global__ void __launch_bounds__(128, 2) contract_5e7cd1f13717(
         if (ahead < 40) {
             #pragma unroll
             for (int u = 0; u < 2; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 4, fast = g % 4 * 8;
+                const int slow = threadIdx.x / 4 + u * 32, fast = threadIdx.x % 4 * 8;
                 *(Vec<__half, 8>*)&a[now ^ 1][slow][fast] = next_a[u];
             }
             #pragma unroll
             for (int u = 0; u < 4; u++) {
-                const int g = threadIdx.x + u * 128;
-                const int slow = g / 16, fast = g % 16 * 4;
-                *(Vec<__half, 4>*)&b[now ^ 1][slow][fast] = next_b[u];
+                const int slow = threadIdx.x / 16 + u * 8, fast = threadIdx.x % 16 * 4;
+                *(uint2*)&b[now ^ 1][slow][fast] = next_b[u];
             }
         }
         __syncthreads();

@@ -7,9 +7,12 @@ those that share it run together (`emit/cuda/contract.py`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.scheduling.calls import calls_schedule
 from eqfuse.emit.cuda.scheduling.operands import ACCESS, Reading, readings
@@ -19,13 +22,14 @@ from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.product import (
     Product,
+    ProductTiles,
     Tile,
-    fastest_tile,
+    fastest,
     has_tensor_cores,
     is_tiled,
+    join_levels,
     narrowed,
     product_of_node,
-    seconds,
 )
 from eqfuse.ops import Role
 
@@ -34,19 +38,24 @@ TILES_AT_A_TIME = 8  # tiles below one another that run at a time, so that they 
 
 @dataclass(frozen=True, kw_only=True)
 class ProductSchedule(CudaSchedule):
-    """A block computes one `tile` of `product`, the result of `node`, from `operands`: those of `node`, or what both of
-    them are widened from. `tensor`: on tensor cores. It reads the operands as `left` and `right` say, and writes
-    `width` neighbours at once. Blocks run in bands of `high` tiles below one another, column by column."""
+    """A block computes one tile of `product`, the result of `node`, from `operands`: those of `node`, or what both of
+    them are widened from; or blocks share its terms, as `tiling` says. `tensor`: on tensor cores. It reads the operands
+    as `left` and `right` say, and writes `width` neighbours at once. Blocks run in bands of `high` tiles below one
+    another, column by column."""
 
     node: Node
     operands: tuple[Node, Node]
     product: Product
-    tile: Tile
+    tiling: ProductTiles
     tensor: bool
     left: Reading
     right: Reading
     width: int
     high: int = TILES_AT_A_TIME
+
+    @property
+    def tile(self) -> Tile:
+        return self.tiling.tile
 
     @property
     def blocks(self) -> float:
@@ -55,15 +64,23 @@ class ProductSchedule(CudaSchedule):
 
     def compute_seconds(self, work: Work, device: Device) -> float:
         """Its multiplications at the rate of the template."""
-        return work.seconds + seconds(self.product, device) - self.product.library
+        return work.seconds + self.tiling.multiply - self.product.library
+
+    def price(self, device: Device, work: Work | None = None) -> Price | None:
+        price = super().price(device, work)
+        return price and replace(price, seconds=price.seconds + self.tiling.join)
 
     def details(self) -> list[str]:
         t, cores = self.tile, "tensor cores" if self.tensor else "cores"
         at_once = f"{self.left.width} and {self.right.width} neighbours of the operands at once"
-        return [
+        lines = [
             f"tiles of {t.rows} x {t.columns}, {t.depth} terms at a time, on {cores}, in bands of {self.high}",
             f"reads {at_once}, writes {self.width}",
         ]
+        if self.tiling.splits > 1:
+            groups = ", then ".join(str(group) for _, group in join_levels(self.tiling.splits))
+            lines.append(f"{self.tiling.splits} blocks share a tile, {self.tiling.part} terms each, joined by {groups}")
+        return lines
 
 
 @unless_empty
@@ -80,16 +97,25 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
         raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(products)}")
     (node,) = products
     product, operands = product_of_node(node, device), narrowed(node, device)
-    tile, tensor = fastest_tile(product, device), has_tensor_cores(product.dtype, device)
+    tiling, tensor = fastest(product, device), has_tensor_cores(product.dtype, device)
     left, right = readings(operands, product, operands[0].dtype if tensor else computed_dtype(node.dtype))
-    down, across = max(1, -(-product.rows // tile.rows)), max(1, -(-product.columns // tile.columns))
     return ProductSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1,
-        grid=(product.batch * down * across, 1), block=(tile.threads(tensor), 1),
-        node=node, operands=operands, product=product,
-        resident=2 if min(left.width, right.width) > 1 else 1,  # single elements take more registers
-        tile=tile, tensor=tensor, left=left, right=right, width=_written_at_once(body, node, product, tensor),
+        grid=(max(1, product.tiles(tiling.tile)), tiling.splits), block=(tiling.tile.threads(tensor), 1),
+        workspace=_left(product.tiles(tiling.tile), tiling, computed_dtype(node.dtype)),
+        resident=tiling.tile.resident(tensor) if tiling.splits > 1 else 2,  # as many as share tiles at a time
+        node=node, operands=operands, product=product, tiling=tiling, tensor=tensor, left=left, right=right,
+        width=_written_at_once(body, node, product, tensor),
     )  # fmt: skip
+
+
+def _left(tiles: int, tiling: ProductTiles, dtype: np.dtype) -> tuple[tuple[np.dtype, int], ...]:
+    """What blocks that share tiles leave: at each level the sums of all parts, and a counter for each group of them."""
+    levels = join_levels(tiling.splits)
+    size = tiles * tiling.tile.rows * tiling.tile.columns
+    counters = tiles * sum(-(-count // group) for count, group in levels)
+    sums = [(dtype, count * size) for count, _ in levels]
+    return (*sums, (np.dtype(np.uint32), counters)) if levels else ()
 
 
 def group_of(node: Node, tensor: bool) -> int:
