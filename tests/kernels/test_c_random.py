@@ -234,7 +234,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (splits, "LINE", 4), (splits, "ELEMENTS_OF_A_PART", 8), (splits, "SHORT_PART", 8), (splits, "FEW_UNITS", 100),
         (schedule, "SHARED_FROM", 0.0), (schedule, "HANDED", 0.0), (schedule, "CHUNK_SECONDS", 1e-9),
         (reductions, "PAIR_BYTES", 32), (forms, "SMALL_SHARE", 2),
-        (streaming, "LEAST_ROW", 4), (streaming, "LEAST_SHARE", 0), (lines, "STAGE_BYTES", 32),
+        (streaming, "LEAST_ROW", 4), (streaming, "STREAMED_SHARE", 0), (lines, "STAGE_BYTES", 32),
         (streaming, "exceeds_caches", lambda read, written, device: streaming.HAS_STREAM),
         (strips, "LENGTH", 8), (strips, "STRIP_REACH", 8), (strips, "WORTH_A_STRIP", 1.0), (strips, "CHUNK_ROWS", 1),
     ):  # fmt: skip

@@ -22,7 +22,7 @@ from eqfuse.ops.types import Shape
 HAS_STREAM = platform.machine().lower() in ("x86_64", "amd64")
 STAGE_BYTES = 2048  # of the buffer of a result: parts of lines at its ends cost little, and it stays in a level-1 cache
 LEAST_ROW = 1024  # bytes of a row that is streamed
-LEAST_SHARE = 1 / 8  # of the last cache that a result takes up, at least
+STREAMED_SHARE = 1 / 8  # of the last cache that a result takes up, at least
 
 STREAM = """#if defined(__AVX512F__)
 #define EQF_WIDE 64
@@ -71,7 +71,7 @@ def streamed_results(
         return frozenset()
     if nest.by_columns or nest.is_of_short_rows or any(map(is_scan, body.nodes)):
         return frozenset()
-    least = LEAST_SHARE * device.levels[-2][0]
+    least = STREAMED_SHARE * device.levels[-2][0]
     large = {
         j for j, (o, access) in enumerate(zip(body.outputs, written, strict=True))
         if o.shape == space and o.type.nbytes >= least and nest.runs.step(access) == 1
