@@ -232,7 +232,8 @@ def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[
         for names in sources:
             if (each[names[0]].is_quick or names[0] in in_haste) is not is_quick:
                 continue
-            if not groups or sum(len(sources[other]) for other in groups[-1]) >= least:
+            length = sum(len(sources[other]) for other in groups[-1]) if groups else least
+            if least <= max(length, len(sources[names])):
                 groups.append([])
             groups[-1].append(names)
         for group in groups:
