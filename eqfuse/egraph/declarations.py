@@ -40,6 +40,9 @@ _HEADER = """
 (sort Tensors (Vec Tensor))
 (function listed (i64) Tensors :merge old)
 (function range (Tensor) PyObject :merge (py-call (py-eval "{meet}" (py-dict) (py-dict)) (py-from-int {owner}) old new))
+(relation fact (Tensor PyObject))
+(ruleset ranges_known)
+(rule ((fact px pf)) ((set (range px) pf)) :ruleset ranges_known)
 (relation callback (String i64 PyObject PyObject PyObject PyObject PyObject))
 """  # a global of egglog cannot stand in a merge
 
@@ -203,16 +206,16 @@ def range_rules(op: str, arity: int) -> Texts:
     callback = f'(callback "derive" {number} pd pq pn po pm)'
     call = f"(py-call pd pq pn {hidden} {facts})"
     rules = [_callback("derive", number, "mirror")]
-    rules.append(f"(rule ({term} {premises} {callback} (= pf {call})) ((set (range pr) pf)) {ruleset})")
+    rules.append(f"(rule ({term} {premises} {callback} (= pf {call})) ((fact pr pf)) {ruleset})")
     described = row(op)
     if described.commutes and not described.either_zero:  # with its own transpose it is symmetric
         mirrored = f"(= {args[1]} (o_transpose pp pt {args[0]})) {callback} (= pf (py-call pm pq pp))"
-        rules.append(f"(rule ({term} {mirrored} (!= pf po)) ((set (range pr) pf)) {ruleset})")
+        rules.append(f"(rule ({term} {mirrored} (!= pf po)) ((fact pr pf)) {ruleset})")
     if described.twice is not None:
         once = f"(= pr ({name} pt pt px px)) (= pf (range px))"
         number = NUMBERED_OPERATORS.index(described.twice)
         callback = f'(callback "derive" {number} pd pq pn po pm) (= pg (py-call pd pq pn pt pf))'
-        rules += [_callback("derive", number, "mirror"), f"(rule ({once} {callback}) ((set (range pr) pg)) {ruleset})"]
+        rules += [_callback("derive", number, "mirror"), f"(rule ({once} {callback}) ((fact pr pg)) {ruleset})"]
     return (f"(ruleset ranges_{name})", *rules)
 
 

@@ -56,7 +56,7 @@ class Engine:
         self.facts = self.ranges = False
         self.seconds: dict[str, float] = {}  # what the last round spent on each rule
         self._facts: dict[str, str] = {}  # the rulesets that derive them, by constructor
-        self._ranges: dict[str, str] = {}
+        self._ranges: dict[str, str] = {"range": "ranges_known"}
 
     def object(self, value: Any) -> str:
         """The expression that stands for the Python object `value`."""

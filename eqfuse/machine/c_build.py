@@ -74,22 +74,23 @@ class Compiler:
         return data
 
     def build_all(self, texts: Sequence[str], *more: str, quick: Collection[str] = ()) -> Generator[bytes, None, None]:
-        """The shared objects of `texts`, in order, as many of them compiled at once as there are threads; those of
-        `quick` ones in little time."""
+        """The shared objects of `texts`, in order, as many of them compiled at once as there are threads, the longest
+        first, as all wait for it; those of `quick` ones in little time."""
         command = [*self.command, *self.flags, *more]
-        waiting, begun = deque(texts), deque[_Build]()
+        waiting, begun = deque(sorted(range(len(texts)), key=lambda i: -len(texts[i]))), dict[int, _Build]()
         try:
-            while waiting or begun:
-                while waiting and sum(not build.ended for build in begun) < thread_count():
-                    text = waiting.popleft()
-                    begun.append(_Build([*command, *(QUICK_FLAGS if text in quick else ())], text, self.seconds))
-                if waiting and not begun[0].ended:
-                    time.sleep(PAUSE)
-                    continue
-                yield begun[0].result()
-                begun.popleft().end()
+            for number in range(len(texts)):
+                while number not in begun or (waiting and not begun[number].ended):
+                    if sum(not build.ended for build in begun.values()) >= thread_count():
+                        time.sleep(PAUSE)
+                        continue
+                    text = texts[waiting[0]]
+                    flags = [*command, *(QUICK_FLAGS if text in quick else ())]
+                    begun[waiting.popleft()] = _Build(flags, text, self.seconds)
+                yield begun[number].result()
+                begun.pop(number).end()
         finally:
-            for build in begun:
+            for build in begun.values():
                 build.end()
 
 

@@ -39,7 +39,6 @@ def regroup(
                 state.other_cuts(eclass)
                 state.store(eclass)
                 state.inline(eclass)
-                state.apart(eclass)
     cover.groups = state.pool.ordered()
     cover.cost = sum(g.cost for g in cover.groups)
 
@@ -107,17 +106,11 @@ class _Grouping:
             for changed in each if len(readers) > 1 else ():
                 self._attempt(changed)
 
-    def apart(self, eclass: int) -> None:
-        """Take the kernel of `eclass` apart and merge its pieces anew."""
-        number = self.pool.maker.get(eclass)
-        if number is not None and len(self.pool.alive[number].cuts) > 1:
-            self._attempt({}, apart=number)
-
     @property
     def choice(self) -> dict[int, Cut]:
         return self.cover.choice
 
-    def _attempt(self, changed: dict[int, Cut], stored: Cut | None = None, apart: int | None = None) -> bool:
+    def _attempt(self, changed: dict[int, Cut], stored: Cut | None = None) -> bool:
         """Carry the move out if the kernels are cheaper after merging anew those that it touches."""
         if self.left <= 0 or any(cut.about == math.inf for cut in changed.values()):
             return False
@@ -126,7 +119,7 @@ class _Grouping:
         if cover.move(changed, lambda c: stored if stored and c == stored.eclass else self.candidates.cheapest(c)):
             kernels = pool.alive.values()
             is_cheaper = trusted(
-                self.grammar.prices, lambda: self._is_cheaper(apart), lambda is_cheaper: kernels if is_cheaper else ()
+                self.grammar.prices, self._is_cheaper, lambda is_cheaper: kernels if is_cheaper else ()
             )
             if is_cheaper and all(g.runs for g in kernels):
                 cover.keep()
@@ -137,18 +130,18 @@ class _Grouping:
         cover.undo()
         return False
 
-    def _is_cheaper(self, apart: int | None) -> bool:
+    def _is_cheaper(self) -> bool:
         """Are the kernels cheaper when what the move touches is merged anew? What it leaves as it was of a kernel of
-        several outputs stays one kernel, but of that which is taken `apart`, if any."""
+        several outputs stays one kernel."""
         cover, pool = self.cover, self.pool
         pool.undo()
         before, loose = pool.seconds, dict.fromkeys(cover.touched())
-        hit = {pool.maker[c] for c in loose if c in pool.maker} | (set() if apart is None else {apart})
+        hit = {pool.maker[c] for c in loose if c in pool.maker}
         added = []
         for number in sorted(hit):
             left = tuple([cut for cut in pool.alive[number].cuts if cut.eclass not in loose])
             pool.drop(number)
-            kernel = self.grammar.once(group, left) if len(left) > 1 and number != apart else None
+            kernel = self.grammar.once(group, left) if len(left) > 1 else None
             if kernel is None:
                 loose |= dict.fromkeys([cut.eclass for cut in left])
             else:

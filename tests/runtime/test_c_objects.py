@@ -100,6 +100,31 @@ def test_texts_are_compiled_side_by_side_and_equal_ones_once(compiled: list[str]
     assert load_all([]) == []
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_longest_text_is_compiled_first_and_objects_come_in_order(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    class Build:
+        ended = True
+
+        def __init__(self, command: Sequence[str], text: str, seconds: float) -> None:
+            begun.append(text)
+            self.text = text
+
+        def result(self) -> bytes:
+            return self.text.encode()
+
+        def end(self) -> None: ...
+
+    monkeypatch.setattr(c_build, "_Build", Build)
+    monkeypatch.setattr(c_build, "thread_count", lambda: threads)
+    compiler = c_build.Compiler(("cc",), "")
+    assert [*compiler.build_all(["2.", "1", "3..", "4..."])] == [b"2.", b"1", b"3..", b"4..."]
+    assert begun == ["4...", "3..", "2.", "1"]
+
+
 def test_a_function_is_that_of_its_own_text_whatever_names_the_process_has() -> None:
     assert ctypes.pythonapi.Py_IsInitialized() == 1
     text = "int Py_IsInitialized(void) { return 7; } int f(void) { return Py_IsInitialized(); }"

@@ -16,6 +16,7 @@ import numpy as np
 
 from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
+from eqfuse.emit.c.alike import with_alike_joined
 from eqfuse.emit.c.calls import CallsSchedule, numpy_side
 from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.emit.c.convolution.writer import convolution_text
@@ -191,9 +192,18 @@ def emit_spread(kernel: Kernel, device: Device, rounds: bool, strides: Sequence[
 
 def module_text(kernels: Collection[CKernel]) -> str:
     """One C text: what kernels call, then the kernels, each once."""
-    sources = list(dict.fromkeys(k.text.source for k in kernels))
+    return _text([*_sources(kernels).values()])
+
+
+def _text(sources: Sequence[str]) -> str:
     types = "".join(text for name, text in TYPES.items() if any(name in source for source in sources))
     return f"{HEAD}{types}\n{with_functions(sources)}"
+
+
+def _sources(kernels: Collection[CKernel]) -> dict[tuple[str, ...], str]:
+    """The texts of kernels, by name; those that are brief and alike have one."""
+    brief = {k.name for k in kernels if k.schedule.seconds < BRIEF}
+    return with_alike_joined({k.name: k.text.source for k in kernels}, brief)
 
 
 def hurried(kernels: Collection[CKernel], seconds: float) -> set[str]:
@@ -213,19 +223,23 @@ def hurried(kernels: Collection[CKernel], seconds: float) -> set[str]:
 def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[Module]:
     """Texts that together have every kernel once; those named `in_haste` stand with the quick ones. Texts are compiled
     side by side, so each has a few kernels only."""
-    each = {k.name: k for k in kernels}.values()
+    each = {k.name: k for k in kernels}
+    sources = _sources(each.values())
     short, long = TEXT_LENGTHS
-    least = min(max(short, sum(len(k.text.source) for k in each) // TEXTS), long)
+    least = min(max(short, sum(map(len, sources.values())) // TEXTS), long)
     texts: list[Module] = []
     for is_quick in (True, False):
-        groups: list[list[CKernel]] = []
-        for k in each:
-            if (k.is_quick or k.name in in_haste) is not is_quick:
+        groups: list[list[tuple[str, ...]]] = []
+        for names in sources:
+            if (each[names[0]].is_quick or names[0] in in_haste) is not is_quick:
                 continue
-            if not groups or sum(len(other.text.source) for other in groups[-1]) >= least:
+            length = sum(len(sources[other]) for other in groups[-1]) if groups else least
+            if least <= max(length, len(sources[names])):
                 groups.append([])
-            groups[-1].append(k)
-        texts += [Module(module_text(group), group, is_quick) for group in groups]
+            groups[-1].append(names)
+        for group in groups:
+            named = [each[name] for names in group for name in names]
+            texts.append(Module(_text([sources[names] for names in group]), named, is_quick))
     return texts
 
 

@@ -23,6 +23,7 @@ from eqfuse.emit.c.table import Counts
 
 LIST_WIDTH = 100  # of lists
 CHUNK_PARAMETERS = "void *const *arrays, long long chunk"  # the parameters of a function that runs one
+ENTRY_PARAMETERS = "void *self, const Array *const *given, __PTRDIFF_TYPE__ count"  # of a function that Python calls
 RELEASED = 5e-6  # seconds from which a kernel lets other threads of Python work
 
 
@@ -98,7 +99,7 @@ def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float
     pointers = [*parameters.pointers(), *[f"&{MISSED}"] * misses]
     lines = [*[f"int {MISSED} = 0;"] * misses, f"void *const arrays[] = {{{on_lines(pointers)}}};", *run]
     lines += [*[f"if ({MISSED}) return eqf_true(self);"] * misses, "return eqf_none();"]
-    return definition(f"void *{name}(void *self, const Array *const *given, __PTRDIFF_TYPE__ count)", lines)
+    return definition(f"void *{name}({ENTRY_PARAMETERS})", lines)
 
 
 def on_lines(texts: Sequence[object]) -> str:
