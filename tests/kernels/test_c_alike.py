@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -19,9 +21,9 @@ def shifted(n: int, m: int) -> Graph:
     return body([x, y], add(node("exp", (node("slice", (x,), (((0, n, 1), (1, m + 1, 1)),)),)), y))
 
 
-def summed(n: int, m: int) -> Graph:
+def of_rows(op: str, n: int, m: int) -> Graph:
     x = read(0, (n, m))
-    return body([x], reduced("sum", mul(x, x)))
+    return body([x], reduced(op, mul(x, x)))
 
 
 def joined(n: int, m: int) -> Graph:
@@ -33,11 +35,12 @@ def joined(n: int, m: int) -> Graph:
 
 ALIKE = {
     "map": (shifted, [(3, 17), (5, 16), (5, 40)]),
-    "reduce": (summed, [(4, 33), (6, 20), (9, 9)]),
+    "reduce": (partial(of_rows, "max"), [(4, 33), (6, 20), (9, 9)]),
 }
 APART = {
     "long kernels": ("map", [shifted(3000, 500), shifted(3000, 501)]),
     "tables of cells": ("map", [joined(4, 20), joined(5, 30)]),
+    "sums": ("reduce", [of_rows("sum", 4, 33), of_rows("sum", 6, 20)]),
     "other operators": ("map", [body([read(0, (9,))], gelu(read(0, (9,)))), shifted(1, 9)]),
 }
 

@@ -38,9 +38,11 @@ def _parts(name: str, source: str) -> tuple[str, str]:
 
 def _shape(name: str, source: str) -> tuple[object, ...]:
     """What is the same of kernels that one function can run: all but some integers. A kernel of several functions, or
-    of several chunks, is alike to none."""
+    of several chunks, is alike to none. Nor is one that adds or multiplies vectors: their order may depend on whether
+    gcc knows how many there are, and the bits of a kernel do not depend on the others of its program."""
     inside, entry = _parts(name, source)
-    if not source.startswith(_head(name)) or "\nstatic " in inside or f" {name}_chunk(arrays, 0);" not in entry:
+    has_one = source.startswith(_head(name)) and "\nstatic " not in inside and f" {name}_chunk(arrays, 0);" in entry
+    if not has_one or re.search(r"reduction\([+*]", inside):
         return (name,)
     return _INTEGER.sub("0", _FIXED.sub("", inside)), tuple(_FIXED.findall(inside)), entry.replace(name, "")
 
