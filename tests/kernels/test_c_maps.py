@@ -241,3 +241,24 @@ def test_what_meets_in_too_many_ways_is_refused_before_any_cell_is_computed(monk
     monkeypatch.setattr(_CellWalk, "_computed", None)
     with pytest.raises(UnsupportedOp, match="meet in too many ways"):
         cells_of(graph, (70, 130))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_rows_are_reduced_that_are_numbers_alone_in_some_cells(dtype: type) -> None:
+    """A number that pads, or what is computed of it, stands for a part of a row, or for whole ones."""
+
+    def padded(x: np.ndarray) -> tuple[np.ndarray, ...]:
+        y = np.pad(x, ((1, 1), (2, 1)), constant_values=3)
+        y = y + np.square(y)
+        return y * 2, y.sum(1, keepdims=True), (y > 5).any(1, keepdims=True)
+
+    def below_a_constant(x: np.ndarray) -> np.ndarray:
+        y = np.concatenate([np.full((4, 9), 2, dtype), x], 0)
+        return y - y.max(0, keepdims=True)
+
+    graphs = [ef.trace(f, ef.spec((100, 9), dtype)) for f in (padded, below_a_constant)]
+    arrays = [data(graph) for graph in graphs]
+    for graph, given, got in zip(graphs, arrays, run_all([emitted("row", g) for g in graphs], arrays), strict=True):
+        for result, want in zip(got, evaluate(graph, given), strict=True):
+            np.testing.assert_allclose(result, want, rtol=1e-6)

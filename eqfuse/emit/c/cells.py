@@ -15,7 +15,7 @@ from typing import NamedTuple
 from eqfuse.emit.c.nest import Access, aligned, leaf_access
 from eqfuse.emit.c.passes import is_known_number, is_load, is_reduction
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node, input_node, node, topological
+from eqfuse.ir.graph import Graph, Node, input_node, node, substitute, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops import Role
 from eqfuse.ops.types import Shape, TensorType
@@ -296,7 +296,8 @@ class _CellWalk:
             read, _ = self._read(spot)
             return _CellNode(node("take", (read, *args), (-1,)), {**readers, read: spot})
         if is_reduction(n) and args[0].shape != self.space:
-            raise UnsupportedOp("a c kernel reduces no array that is joined of numbers alone")
+            number = next(m for m in topological(args) if is_known_number(m))  # views are on leaves alone
+            args = [*substitute(args, {number: node("broadcast_to", (number,), (self.space,))})]
         return _CellNode(n.over(args), readers)
 
     def _read(self, spot: _Spot) -> tuple[Node, Read]:
