@@ -257,7 +257,12 @@ def test_rows_are_reduced_that_are_numbers_alone_in_some_cells(dtype: type) -> N
         y = np.concatenate([np.full((4, 9), 2, dtype), x], 0)
         return y - y.max(0, keepdims=True)
 
-    graphs = [ef.trace(f, ef.spec((100, 9), dtype)) for f in (padded, below_a_constant)]
+    def reduced_twice(x: np.ndarray) -> tuple[np.ndarray, ...]:
+        y = np.pad(x, ((1, 1), (2, 1)), constant_values=3)
+        above = y - y.min(1, keepdims=True) * 3
+        return above, (above * 3).sum(1, keepdims=True)
+
+    graphs = [ef.trace(f, ef.spec((100, 9), dtype)) for f in (padded, below_a_constant, reduced_twice)]
     arrays = [data(graph) for graph in graphs]
     for graph, given, got in zip(graphs, arrays, run_all([emitted("row", g) for g in graphs], arrays), strict=True):
         for result, want in zip(got, evaluate(graph, given), strict=True):

@@ -296,9 +296,27 @@ class _CellWalk:
             read, _ = self._read(spot)
             return _CellNode(node("take", (read, *args), (-1,)), {**readers, read: spot})
         if is_reduction(n) and args[0].shape != self.space:
-            number = next(m for m in topological(args) if is_known_number(m))  # views are on leaves alone
-            args = [*substitute(args, {number: node("broadcast_to", (number,), (self.space,))})]
+            args = [self._spread(args[0])]
         return _CellNode(n.over(args), readers)
+
+    def _spread(self, value: Node) -> Node:
+        """What is made of numbers, and of values of rows, with an element for each of the space: a number outside of
+        reductions is broadcast, as views are on leaves alone."""
+        stack, met, new = [value], {value}, dict[Node, Node]()
+        number = None
+        while stack:
+            n = stack.pop()
+            if is_reduction(n):
+                new[n] = n  # as it is
+            elif is_known_number(n):
+                number = n
+            else:
+                stack += [a for a in n.args if a not in met]
+                met.update(n.args)
+        if number is None:
+            raise UnsupportedOp("a c kernel reduces no value of rows alone")
+        (spread,) = substitute([value], {**new, number: node("broadcast_to", (number,), (self.space,))})
+        return spread
 
     def _read(self, spot: _Spot) -> tuple[Node, Read]:
         """An input for the elements of an array, or for that which `spot` is gathered from, and where they lie."""

@@ -71,9 +71,9 @@ class Lines(Reductions):
         if self.schedule.is_by_rows:
             lines += [*places["mid"], *places["inner"]]
         elif strips:
-            last = self._over_strip(places["inner"])
-            if self.schedule.streamed:
-                last = self._staged(p, places["inner"], *self._strip_ends)
+            inner = places["inner"]
+            is_staged = self.schedule.streamed.intersection(p.outputs)
+            last = self._staged(p, inner, *self._strip_ends) if is_staged else self._over_strip(inner)
             lines += self._by_strips([*strips, *last])
         elif places["inner"]:
             lines += self._loops(p, places["mid"], places["inner"], number)
@@ -205,9 +205,10 @@ class Lines(Reductions):
         return rows
 
     def _loops(self, p: Pass, mid: list[str], inner: list[str], number: int) -> list[str]:
-        loop = self._vector_loop(p, inner, number)
         if self.schedule.streamed.intersection(p.outputs):
             loop = self._staged(p, inner, *self.cell_ends(self.nest.vector))
+        else:
+            loop = self._vector_loop(p, inner, number)
         lines = [*mid, *self._rows_ahead(p), *loop]
         for d in reversed(self.nest.inside):
             lines = braced(self.loop_head(d), lines)

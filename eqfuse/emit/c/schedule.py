@@ -120,7 +120,7 @@ class LoopsSchedule(Loops, CompiledSchedule):
         if self.split is not None:
             lines.append(f"each row in {self.parts} parts, joined at last")
         if self.streamed:
-            lines.append(f"{len(self.streamed)} results pass by the caches")
+            lines.append(f"results that pass by the caches: {len(self.streamed)}")
         return "\n".join(lines)
 
 

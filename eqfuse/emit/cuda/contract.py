@@ -3,10 +3,9 @@ of one CUDA function. Next stop: `cuda.emit_kernel`.
 
 A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands come into one of two
 buffers in shared memory while the other is multiplied (`multiply.py`): by asynchronous copies of 16 bytes where tensor
-cores take them as they lie, else through registers; the prologue is computed on the
-way, the epilogue on the finished sums. Blocks that share the terms of a tile join their sums before it
-(`split_products.py`). `m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an
-array; with `_`, the first of several neighbours.
+cores take them as they lie, else through registers; the prologue is computed on the way, the epilogue on the finished
+sums. Blocks that share the terms of a tile join their sums before it (`split_products.py`). `m`, `n`: row and column of
+the result; `k`: term of a sum; `i`: place in an array; with `_`, the first of several neighbours.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class ProductStep:
     stride: int
     width: int
     apart: bool
-    right_stride: int = 0
+    right_stride: int
 
     @property
     def in_panels(self) -> bool:
