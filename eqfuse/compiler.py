@@ -6,7 +6,7 @@ Each stage is timed, printed at its EQFUSE_DEBUG level, and skipped where the ca
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,11 +22,13 @@ from eqfuse.extract import Limit, chosen_plan
 from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.chunking.chunks import chunked, in_blocks
+from eqfuse.frontends.rolling.loop_constants import constants_within
 from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.frontends.rolling.view_chains import views_met
 from eqfuse.ir.graph import Graph, checked_graph
 from eqfuse.ir.places import carried_over
 from eqfuse.ops.loops import LOOPS
+from eqfuse.plan.constants import with_constants, without_constants
 from eqfuse.plan.loops import completed, inner_graphs, step_seconds, turn_seconds, with_inner
 from eqfuse.plan.memory import Needs, limit_of
 from eqfuse.plan.plan import Kernel, Plan
@@ -163,10 +165,11 @@ def _predicted(program: Program) -> float:
 
 
 def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[Law]) -> Graph:
-    """`graph` as it is searched: its alike steps are loops, long chains of constants one constant, those of views a few
-    views."""
+    """`graph` as it is searched: its alike steps are loops, which hold their constants, long chains of constants one
+    constant, those of views a few views."""
     costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes), device.l2_bytes)
-    return carried_over(constants_met(views_met(rolled(graph, costs, numerics == "strict")), laws), graph)
+    met = constants_met(views_met(rolled(graph, costs, numerics == "strict")), laws)
+    return constants_within(carried_over(met, graph))
 
 
 def _compiled(
@@ -207,21 +210,24 @@ def extract(
 
 
 class _StepPlanner:
-    """Makes the plans of what the steps of loops compute, each once."""
+    """Makes the plans of what the steps of loops compute, each once; of steps that differ in constants alone, one."""
 
     def __init__(
         self, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, meter: Meter
     ) -> None:
         self._device = device
-        self._compile = lambda graph: _compiled(
+        self._planned: Callable[[Graph], Plan] = lambda graph: _compiled(
             constants_met(graph, laws), device, numerics, laws, extractor, meter, None, part=True
-        )
-        self._programs: dict[Graph, Program] = {}
+        ).plan
+        self._plans: dict[Graph, Plan] = {}
+        self._alike: dict[Hashable, Graph] = {}
 
     def __call__(self, graph: Graph) -> Plan:
-        if graph not in self._programs:
-            self._programs[graph] = self._compile(graph)
-        return self._programs[graph].plan
+        if graph not in self._plans:
+            first = self._alike.setdefault(without_constants(graph), graph)
+            plan = None if first is graph else with_constants(self._plans[first], first, graph)
+            self._plans[graph] = plan or self._planned(graph)
+        return self._plans[graph]
 
     def unfused(self, graph: Graph) -> Plan:
         return with_inner(unfused_plan(graph, self._device), self.unfused)

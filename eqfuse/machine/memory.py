@@ -1,6 +1,6 @@
-"""How much memory this process holds now.
+"""Memory: how much of it this process holds now, and new one that begins at a cache line.
 
-In: nothing. Out: bytes. Used by `eqfuse/budget.py`.
+Used by `eqfuse/budget.py`, and by what lends memory to kernels.
 """
 
 from __future__ import annotations
@@ -9,7 +9,16 @@ import os
 import sys
 from functools import cache
 
+import numpy as np
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector; one that lies across two lines takes twice as long
 _STATM = "/proc/self/statm"
+
+
+def aligned_memory(nbytes: int) -> np.ndarray:
+    """At least `nbytes` bytes, whatever they hold, from the begin of a cache line on."""
+    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    return memory[-memory.ctypes.data % ALIGNMENT :]
 
 
 def resident_bytes() -> int:

@@ -25,6 +25,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from eqfuse.errors import EqfuseError
+from eqfuse.machine.memory import aligned_memory
 from eqfuse.machine.thread_limit import limit, thread_count
 
 TileLoop = Callable[[Iterator[int]], None]
@@ -234,8 +235,7 @@ class Scratch:
         memory = self._largest()
         if memory is None or memory.size < nbytes:
             memory = None  # else the old and the new would lie side by side
-            memory = np.empty(nbytes + 64, np.uint8)
-            memory = memory[-memory.ctypes.data % 64 :]
+            memory = aligned_memory(nbytes)
         return memory
 
     def give(self, memory: np.ndarray) -> None:

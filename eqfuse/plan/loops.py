@@ -15,7 +15,7 @@ from eqfuse.cost.targets import offloads, writes_in_place
 from eqfuse.cost.work import element_work, touches
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
-from eqfuse.ir.loops import result_number
+from eqfuse.ir.loops import FIRST_CARRY, inputs_before, result_number
 from eqfuse.ir.views import leaf_chain
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops import Role
@@ -60,15 +60,11 @@ def is_indexed(n: Node) -> bool:
     return step.graph.inputs[0] in step.graph.nodes
 
 
-_FIRST_CARRY = {"fori_loop": 2, "while_loop": 0, "scan": 0}  # among the arguments; results begin by the carries
-_INPUTS_BEFORE = {"fori_loop": -1, "while_loop": 0, "scan": 1, "if_else": -1}  # of inner plans, less arguments before
-
-
 def first_carries(n: Node) -> dict[int, int]:
     """The results of the loop `n` that are carries, and which argument each begins with. Of a choice: those for which
     both branches change one argument."""
     if n.op != "if_else":
-        return {result: result + _FIRST_CARRY[n.op] for result in range(n.attr("carries"))}
+        return {result: result + FIRST_CARRY[n.op] for result in range(n.attr("carries"))}
     arguments: dict[int, int] = {}
     for result, outputs in enumerate(zip(*(g.outputs for g in inner_graphs(n)), strict=True)):
         changed = {_changed(g, o) for g, o in zip(inner_graphs(n), outputs, strict=True)}
@@ -99,7 +95,7 @@ def carried(n: Node, plan: Plan, first: Mapping[int, int] | None = None) -> dict
     if n.op != "if_else" and plan.graph != inner_graphs(n)[-1]:
         return {}
     first = first_carries(n) if first is None else first
-    return {plan.inputs[argument + _INPUTS_BEFORE[n.op]]: result for result, argument in first.items()}
+    return {plan.inputs[argument + inputs_before(n)]: result for result, argument in first.items()}
 
 
 def readers_first(plan: Plan, carries: Collection[int]) -> Plan:

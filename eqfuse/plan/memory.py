@@ -18,8 +18,8 @@ import numpy as np
 
 from eqfuse.errors import OptionError
 from eqfuse.machine import threads
+from eqfuse.machine.memory import ALIGNMENT, aligned_memory
 
-ALIGNMENT = 64  # bytes, of each value in the arena: a cache line
 OWN_PLACE = 1 << 10  # values up to this size have a place of their own: sharing saves less than finding it costs
 LEAST_RESULT = 32 << 10  # smaller results are made anew
 KEPT_RESULTS = 128 << 20  # bytes of results that are looked at again, whether or not somebody holds them
@@ -96,8 +96,7 @@ class Arena:
     """Memory for intermediate values, and what programs have bound to it."""
 
     def __init__(self, nbytes: int) -> None:
-        memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-        self.memory = memory[-memory.ctypes.data % ALIGNMENT :]
+        self.memory = aligned_memory(nbytes)
         self.laid: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 

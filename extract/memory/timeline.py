@@ -15,7 +15,8 @@ from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.cover import Group, alone
 from eqfuse.extract.moves.merge import group
-from eqfuse.plan.memory import ALIGNMENT, OWN_PLACE, Needs, outside_bytes
+from eqfuse.machine.memory import ALIGNMENT
+from eqfuse.plan.memory import OWN_PLACE, Needs, outside_bytes
 
 
 @dataclass(eq=False, slots=True)

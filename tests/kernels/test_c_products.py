@@ -245,6 +245,16 @@ def test_of_two_operands_the_larger_is_cut_for_threads_and_the_smaller_read_agai
     assert high.rows < 512 and high.columns == 64
 
 
+@pytest.mark.parametrize("rows", [1, 2, 8, 24, 300])
+@pytest.mark.parametrize("across", [64, 2000])
+def test_a_constant_lies_in_panels_unless_one_row_reads_it(rows: int, across: int) -> None:
+    given = lone(rows, 256, across)
+    x, y = given.inputs
+    fixed = input_node("fixed", y.type, True)
+    schedule = product(Graph((x, fixed), substitute(given.outputs, {y: fixed}))).schedule
+    assert bool(schedule.workspaces) == (rows > 1)
+
+
 def test_constants_are_priced_as_copied_once() -> None:
     given = lone(700, 600, 1300)
     x, y = given.inputs
@@ -293,7 +303,7 @@ def test_a_tile_fits_the_registers_and_the_extents(vector_bytes: int, rows: int,
         tile = register_tile(rows, ((rows, 1),), columns, vector_bytes, 4, within)
         assert tile.rows <= rows and tile.rows * tile.vectors + tile.vectors <= 30
         assert tile.columns <= columns or not within
-    assert register_tile(96, ((96, 12),), 1024, 64, 4, False) == RegisterTile(12, 2, 16)
+    assert register_tile(96, ((96, 12),), 1024, 64, 4, False) == RegisterTile(12, 2, 16, lines=True)
     assert register_tile(96, ((96, 12),), 1024, 32, 4, False) == RegisterTile(6, 2, 8)
 
 

@@ -201,6 +201,9 @@ def test_constants_that_a_product_copies_are_copied_once() -> None:
     once, each = ef.compile(f, x, target=C), ef.compile(g, x, first, target=C)
     assert "panels" in once.source().split("// def program")[1]
     assert once.peak_bytes < first.nbytes
+    bound: Any = once.executable.take()[0]
+    panels = [array for name, array in bound.__globals__.items() if name.startswith("panels")]
+    assert panels and all(array.ctypes.data % 64 == 0 for array in panels)
     for sign in (1, -1, 1):
         y, w = sign * x, sign * first
         np.testing.assert_allclose(once(y), f(y), rtol=1e-4, atol=1e-5)

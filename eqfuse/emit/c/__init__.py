@@ -13,7 +13,8 @@ from eqfuse.emit.c.device import device
 from eqfuse.emit.c.executable import CExecutable
 from eqfuse.emit.c.kernels import CKernel, emit_kernel
 from eqfuse.emit.c.ops import emits
-from eqfuse.plan.memory import ALIGNMENT, Needs
+from eqfuse.machine.memory import ALIGNMENT
+from eqfuse.plan.memory import Needs
 from eqfuse.plan.plan import Kernel, Plan
 
 

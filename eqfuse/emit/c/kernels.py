@@ -43,6 +43,7 @@ from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine import c_calls
 from eqfuse.machine.c_objects import load_all
 from eqfuse.machine.c_threads import compiling, runner
+from eqfuse.machine.memory import aligned_memory
 from eqfuse.machine.thread_limit import thread_count
 from eqfuse.plan.plan import Kernel
 
@@ -94,7 +95,7 @@ class CKernel:
 
     def copied(self, function: Any, constants: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """What `function`, that of `panels`, makes of `constants`, by number of input."""
-        copies = [np.empty(t.shape, t.dtype) for t in self.schedule.workspaces]
+        copies = [np.ndarray(t.shape, t.dtype, aligned_memory(t.nbytes)) for t in self.schedule.workspaces]
         parameters, absent = self.text.parameters, np.empty(0)
         reads = [constants.get(i, absent) for i in parameters.read_numbers()]
         literals = [literal.array for literal in parameters.constants]

@@ -39,9 +39,10 @@ from eqfuse.emit.numpy.window import window_kernel
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
+from eqfuse.machine.memory import ALIGNMENT
 from eqfuse.machine.threads import pool, scratch
 from eqfuse.plan.loops import loop_schedule
-from eqfuse.plan.memory import ALIGNMENT, Needs
+from eqfuse.plan.memory import Needs
 from eqfuse.plan.plan import Kernel
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.spans import Span
-from eqfuse.plan.memory import ALIGNMENT
+from eqfuse.machine.memory import ALIGNMENT
 
 TileShape = tuple[int | Span | None, ...]  # None: the block, which is shorter in the last tile
 

@@ -270,22 +270,28 @@ def _columns(across: int, most: int, tile: RegisterTile) -> tuple[int, int]:
 
 
 def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Access | None:
-    """Where the right operand is read in place: it lies along its rows, and is near, or read once or twice."""
+    """Where the right operand is read in place: it lies along its rows, and is near, or read once or twice; a constant,
+    which is copied when the program is built, for one row alone."""
     access = right.array_access(parts.dtype)
     terms, across = right.space[-2:]
     if access is None or (across > 1 and access.strides[-1] != 1):
         return None
+    if _is_constant(right):
+        return access if parts.height == 1 else None
     near = terms * across * parts.dtype.itemsize <= device.l2_bytes // 4
     return access if near or parts.height <= FEW_ROWS else None
+
+
+def _is_constant(right: BlockPart) -> bool:
+    return all(leaf.is_constant_leaf for leaf in right.body.inputs)
 
 
 def _by_units(parts: ProductParts, rows: int) -> bool:
     """Do units copy the right operand? One or two of them read a part of it; panels would cross memory twice more."""
     right = parts.rights[0]
     alone = len(parts.products) == 1 and outer_of(parts, 0) == parts.outer
-    is_constant = all(leaf.is_constant_leaf for leaf in right.body.inputs)
     units = COPYING_UNITS if right.array_access(parts.dtype) else 1
-    return alone and not is_constant and parts.height <= units * rows
+    return alone and not _is_constant(right) and parts.height <= units * rows
 
 
 def outer_of(parts: ProductParts, number: int) -> tuple[Dim, ...]:

@@ -259,11 +259,13 @@ def _rescaled(s: ProductSchedule, device: Device) -> float:
 
 def _streamed(s: ProductSchedule, device: Device) -> float:
     """Seconds of one thread to wait for right operands, once for each unit. Tiles hide as much of it again, and those
-    by which they stream hide all."""
+    by which they stream hide all; so do products of panels that lie ready, unless they are faster than these come."""
     high = math.prod(dim.extent for dim in s.parts.outer) * -(-s.parts.height // s.blocks.rows)
     size, parts = s.parts.dtype.itemsize, zip(s.parts.rights, s.blocks.steps, strict=True)
     sizes = [math.prod(part.space[-2:]) * size for part, step in parts if not step.tile.streams]
-    return sum(high * n / 2 / device.single.bandwidth(n) for n in sizes if n > device.l2_bytes)
+    seconds = sum(high * n / 2 / device.single.bandwidth(n) for n in sizes if n > device.l2_bytes)
+    lies_ready = s.copies_once and s.workspaces
+    return max(0.0, 2 * seconds - _multiplied(s, device)) if lies_ready else seconds
 
 
 def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:

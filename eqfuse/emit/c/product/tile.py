@@ -18,12 +18,14 @@ from itertools import product
 
 import numpy as np
 
+from eqfuse.cost.work import LINE
+
 MOST_ROWS, MOST_VECTORS = 12, 8  # of a tile
 INDEPENDENT_SUMS = 12  # that keep the multipliers busy: 4 cycles of latency on two of them, and some more
 CALLED = 20  # cycles to call the function of a tile
 FETCH = 2  # cycles of a vector of the right operand
-# The same, and columns from which on, where the panel of a tile is beyond a level-1 cache: on a Zen 4 with 256-bit
-# vectors 32 rows of 1280 by 1280 x 1000 take 1.35 ms by 4 x 24, and 1.09 by 6 x 16, as BLAS does.
+# The same of a part of a cache line, and columns from which on, where the panel of a tile is beyond a level-1 cache: on
+# a Zen 4 with 256-bit vectors 32 rows of 1280 by 1280 x 1000 take 1.04 ms by 4 x 24, and 0.86 by 6 x 16.
 FAR_TERMS, NEAR_TERMS = 4, 16
 HINDERED = 0.125  # of the cycles of loads: never hidden under multiplications
 # Sums, and vectors beside them, for which there are registers: 32 of 512 bits, and on ARM, else 16.
@@ -48,7 +50,7 @@ _SUMS = {
 class RegisterTile:
     """`lanes`: elements of a vector. `dots`: vectors lie along the terms; `taps`: terms of the right operand lie where
     a table says, those of the left one after another; `streams`: terms that are taken at once, over all columns of a
-    block, whose sums are in memory."""
+    block, whose sums are in memory; `lines`: each vector is a whole cache line."""
 
     rows: int
     vectors: int
@@ -56,6 +58,7 @@ class RegisterTile:
     dots: bool = False
     taps: bool = False
     streams: int = 0
+    lines: bool = False
 
     @property
     def columns(self) -> int:
@@ -68,7 +71,8 @@ class RegisterTile:
         far, near = (self.rows, self.vectors) if self.dots else (self.vectors, self.rows / 2)
         if self.streams:
             near = 2 * self.rows / self.streams
-        fetch = FAR_TERMS if self.columns > NEAR_TERMS and not (self.dots or self.taps) else FETCH
+        far_apart = self.columns > NEAR_TERMS and not (self.dots or self.taps or self.lines)
+        fetch = FAR_TERMS if far_apart else FETCH
         loads = fetch * far + near
         if self.streams:
             return max(STREAMED * self.rows, loads) + HINDERED * loads
@@ -109,7 +113,7 @@ def register_tile(
     while lanes > columns:
         lanes //= 2
     tiles = [
-        RegisterTile(high, wide, lanes)
+        RegisterTile(high, wide, lanes, lines=lanes * itemsize >= LINE)
         for high, wide in tile_forms(rows, vector_bytes)
         if wide == 1 or (wide - (not within)) * lanes < columns + within
     ]
