@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     laws.set_defaults(run=_laws)
 
     calibrate = commands.add_parser("calibrate", help="measure this CPU, so that predictions fit it")
-    calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in half a second, not 20 s")
+    calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in less than a second, not 20 s")
     calibrate.set_defaults(run=_calibrate)
 
     bench = commands.add_parser("bench", help="the benchmarks, by name")

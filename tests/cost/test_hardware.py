@@ -206,6 +206,29 @@ def test_parts_of_a_large_cache_have_their_own_bandwidth() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("threads", [2, 16])
+def test_what_it_takes_to_hand_work_to_threads_is_no_part_of_their_bandwidth(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate, handed = 1e11, {0: 1e-5, 1: 8e-5}  # bytes a second of each thread; seconds: of nothing at all, of a copy
+
+    def of_copies(copy: Any, part: slice) -> float:
+        target, _, repeats = copy.args
+        return 2 * target[part].nbytes * repeats / rate
+
+    def taken(call: Any, _stop_after: float) -> float:
+        if call.func is not concurrency._everywhere:
+            return of_copies(call, call.args[-1])
+        _, work, parts = call.args
+        return handed[work is not int] + (0 if work is int else max(of_copies(work, part) for part in parts))
+
+    monkeypatch.setattr(concurrency, "seconds_of", taken)
+    sizes = concurrency.Caches(32 << 10, 1 << 20, 32 << 20)
+    one, every, _ = concurrency.memory_of(sizes, threads, quick=True)
+    for (_, alone), (_, together) in zip(one, every, strict=True):
+        assert together == pytest.approx(threads * alone, rel=0.1)
+
+
 def test_what_threads_cost_each_other_is_measured_within_reason() -> None:
     assert 2e-6 <= concurrency.lasting_of(2) <= 1e-4
     assert 1 <= concurrency.lock_of(2, 5e-7) <= concurrency.MOST_LOCKED

@@ -43,7 +43,7 @@ DTYPES = (*REAL, "complex64", "complex128")
 TURNED = 512  # rows and columns of the array that is transposed
 MEASUREMENTS = 2  # at a quick measurement, where the machine is busy
 AGAIN = 3600.0  # seconds after which what was measured on a busy machine is measured again
-VALUES = 4  # to be raised where what a figure means changes: profiles kept before are measured again
+VALUES = 5  # to be raised where what a figure means changes: profiles kept before are measured again
 ELEMENTS = 16384  # per measured call: three float32 arrays fill 192 KiB, a usual tile
 COMPLEX_ELEMENTS = 2048  # the same of complex numbers, whose functions take up to a hundred times as long
 FEW_TERMS = 8  # terms of a sum of a short product
@@ -76,7 +76,7 @@ _FREE = frozenset(name for name, op in TABLE.items() if op.price is PriceClass.F
 
 
 def calibrate(quick: bool = False) -> Device:
-    """Measure this CPU and keep the profile, in place of an earlier one. Half a second when quick, else 20 s.
+    """Measure this CPU and keep the profile, in place of an earlier one. Less than a second when quick, else 20 s.
 
     On a busy machine, of which there is a warning, an earlier profile stays; where there is none, `this_cpu` says what
     is used.

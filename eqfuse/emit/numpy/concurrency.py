@@ -19,6 +19,9 @@ import numpy as np
 from eqfuse.cost.device import Levels
 from eqfuse.cost.profiles import DEVICES
 
+# Seconds of a figure, and of one of all threads: a guest's kernel may leave two of them on one CPU for tens of ms.
+QUICK, QUICK_TOGETHER, FULL = 1e-3, 0.06, 0.3
+REPEATED = 256 << 20  # bytes at least that one run copies, beside which it takes little to hand it to threads
 DISPATCHED = 0.01  # seconds, at least, in which work is handed to threads: the first times take twice as long
 # elements of an exponential that takes some ten microseconds, and such calls in a row
 LASTS, CALLS_IN_A_ROW = 16384, 30
@@ -58,22 +61,23 @@ def memory_of(caches: Caches, threads: int, quick: bool) -> tuple[Levels, Levels
     capacities = [caches.l2] + ([caches.l3] if caches.l3 > caches.l2 * threads else []) + [memory]
     while not quick and len(capacities) > 2 and 16 * capacities[0] * threads < capacities[1]:
         capacities.insert(1, capacities[1] // 4)
-    far = min(2 * caches.l3, 256 << 20) if quick else min(4 * caches.l3, 1 << 30)
+    far = min(4 * caches.l3, (256 << 20) if quick else 1 << 30)  # of smaller ones a part stays in the cache
     far = max(far, 64 << 20)
     sizes = [min(capacity, far) // 2 for capacity in capacities[:-1]] + [far]
     arrays = np.ones(far // 2, np.uint8), np.ones(far // 2, np.uint8)
-    stop_after = 1e-3 if quick else 0.3
+    stop_after, long = (QUICK, QUICK_TOGETHER) if quick else (FULL, FULL)
     one, every = [], []
     with ThreadPoolExecutor(threads) as pool:
         dispatch = seconds_of(partial(_everywhere, pool, int, range(threads)), max(stop_after, DISPATCHED))
-        for size in sizes:
-            half, repeats = size // 2, max(1, (8 << 20) // size)
-            copy = partial(_copy, *arrays, repeats)
+        for number, size in enumerate(sizes):
+            half, repeats = size // 2, max(1, REPEATED // size)
             parts = [slice(half * i // threads, half * (i + 1) // threads) for i in range(threads)]
-            one.append(size * repeats / seconds_of(partial(copy, slice(0, half)), stop_after))
-            together = seconds_of(partial(_everywhere, pool, copy, parts), stop_after)
-            every.append(size * repeats / max(together - dispatch, 1e-9))
-    every[0] = one[0] * threads
+            one.append(size * repeats / seconds_of(partial(_copy, *arrays, repeats, slice(0, half)), stop_after))
+            if number:
+                copy = partial(_copy, *arrays, repeats * threads)
+                together = seconds_of(partial(_everywhere, pool, copy, parts), long) - dispatch
+                every.append(size * repeats * threads / max(together, 1e-9))
+    every.insert(0, one[0] * threads)
     one = list(accumulate(one, min))
     every = list(accumulate(map(max, one, every), min))
     return (
