@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from eqfuse.ir.graph import Graph, node
 from eqfuse.kinds import kind_named
 from eqfuse.machine.c_objects import load_all
 from tests.support.c_kernels import needs_compiler
-from tests.support.c_target import C, emitted, run_all
+from tests.support.c_target import C, emitted, judge, run_all
 from tests.support.kernels import add, body, data, gelu, layer_norm, mul, number, read, reduced, softmax
 
 X = read(0, (300, 1000))
@@ -238,6 +239,22 @@ def test_vectors_run_along_the_dimension_that_most_bytes_lie_along_however_wide_
     x = read(0, (64, 1024), np.int8)
     nest = emitted("reduce", body([x], reduced("sum", x))).schedule.nest
     assert nest.runs.reduced
+
+
+@pytest.mark.parametrize("columns", [16, 20, 48, 64, 300])
+@pytest.mark.parametrize("operands", [1, 3])
+def test_vectors_of_a_map_lie_along_its_result_and_operands_that_lie_across_are_copied_by_blocks(
+    columns: int, operands: int
+) -> None:
+    arrays = [read(i, (4096, columns)) for i in range(operands)]
+    first, *others = [node("transpose", (x,), ((1, 0),)) for x in arrays]
+    graph = body(arrays, reduce(add, others, mul(first, first)))
+    kernel = emitted("map", graph)
+    nest, (written,) = kernel.schedule.nest, kernel.schedule.written
+    assert nest.runs.step(written) == 1
+    pitches = {int(pitch) for pitch in re.findall(r"b\d+\[(\d+) \* \(j - j_begin\)", kernel.text.source)}
+    assert pitches and all(4 * pitch % 128 == 64 for pitch in pitches)  # an odd number of cache lines
+    judge([kernel], [graph], [data(graph)])
 
 
 def test_kernels_that_take_long_let_other_threads_of_python_work() -> None:

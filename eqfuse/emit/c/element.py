@@ -16,7 +16,7 @@ import numpy as np
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.loops import Loops, partial_dtype
-from eqfuse.emit.c.nest import AXES, Access, aligned
+from eqfuse.emit.c.nest import AXES, Access, aligned, stride_of
 from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.passes import is_gather, is_known_number, is_load, is_reduction
 from eqfuse.emit.c.places import Places
@@ -26,7 +26,6 @@ from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.row import Rounding
 
-PADDING_OF_ROWS = 16  # elements between the rows of a block that is copied
 GROUP = 64  # elements from one that is read to the next, up to which gcc may know it
 MISSED = "missed"  # the variable that tells whether a place lies beyond its array
 FAR_FLAG = "far"  # that tells whether an argument is too far for a quick function
@@ -165,7 +164,7 @@ class Elements:
         """The same element in a copy of the unit's block: lines a power of two apart would drive one another out of
         the cache."""
         vector, (along,) = self.nest.vector, self.nest.inside
-        pitch = self.nest.dims[along].block + PADDING_OF_ROWS
+        pitch = stride_of(self.nest.dims[along].block, n.dtype.itemsize)
         place = f"{pitch} * {self._in_unit(vector)} + {self._in_unit(along)}"
         if text not in self.blocks:
             name = self.counts.name("b")

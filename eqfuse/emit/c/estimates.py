@@ -19,7 +19,7 @@ from eqfuse.emit.c.loops import pushed
 from eqfuse.emit.c.nest import SHORT_DIMENSION
 from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
-from eqfuse.emit.c.rates import CELL, additions, not_full, traffic_of
+from eqfuse.emit.c.rates import CELL, across, additions, apart, not_full, traffic_of
 from eqfuse.emit.c.schedule import loops_shared
 from eqfuse.emit.c.streaming import exceeds_caches
 from eqfuse.ir.graph import Graph
@@ -52,10 +52,9 @@ def operator_work(
 def kernel_price(state: State, read: int, written: int, work: Work, device: Device, itemsize: int) -> Price:
     """What a kernel of `state` costs that does `work`, on values of `itemsize` bytes."""
     compute = work.seconds * device.threads * _not_full(state)
-    across = [a for a in state.runs if a != _vector(state)]
-    if across:
-        wide = {2: "float16", 4: "float32"}.get(itemsize, "float64")
-        compute += len(across) * math.prod(state.space) * device.element_seconds("transpose", wide) * device.threads
+    turned = [a for a in state.runs if a != _vector(state)]
+    load = across if state.template.pointwise else apart
+    compute += len(turned) * math.prod(state.space) * load(itemsize, device)
     if state.seams:
         cells = pieces(state.space, state.seams)
         if math.prod(map(len, cells)) > KERNEL_CELLS:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from eqfuse.cost.work import LINE
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node
 from eqfuse.ir.view_strides import strided
@@ -228,3 +229,9 @@ def _across(dims: tuple[Dim, ...], vector: int, arrays: Sequence[tuple[Access, i
 
 def _blocked(dims: tuple[Dim, ...], blocks: dict[int, int]) -> tuple[Dim, ...]:
     return tuple(Dim(x.axes, x.extent, x.reduced, min(x.extent, blocks.get(d, x.extent))) for d, x in enumerate(dims))
+
+
+def stride_of(elements: int, size: int) -> int:
+    """Of rows in a buffer: an odd number of cache lines, so that rows do not meet in the same sets of a cache."""
+    lines = -(-elements * size // LINE)
+    return (lines | 1) * LINE // size

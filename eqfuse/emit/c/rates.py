@@ -14,7 +14,7 @@ import numpy as np
 from eqfuse.cost.device import PRICED_AS, Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.forms import Form
-from eqfuse.emit.c.nest import PERMUTED_STEPS, Nest
+from eqfuse.emit.c.nest import PERMUTED_STEPS, Access, Nest
 from eqfuse.emit.c.ops import PLACES, is_prepared
 from eqfuse.emit.c.passes import GATHERING, REDUCING, is_load, is_scan
 from eqfuse.ir.graph import Graph, Node, topological
@@ -52,6 +52,7 @@ SCAN_STEP = 60  # of a scan along a row, each of which waits for the one before
 SCAN_LANES = 16  # in whose time a scan along a row takes one step of a dear operator
 COLUMN = 3  # of a scan of columns side by side
 MOVED = 1  # of an element of a strip, which is stored, or loaded
+ACROSS, BYTE_ACROSS = 8, 32  # of float32: an element of four bytes, and of one, that is read by blocks; see `across`
 PERMUTED = 2  # of an element that lies some steps from the next, for each step: vectors of all are loaded and permuted
 REST = 16  # elements that take a turn more, of those that no vector and no half of one holds
 LOOP_BEGIN = 2e-9  # seconds until a loop of vectors runs
@@ -153,8 +154,8 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
                 if is_scan(n):
                     times = _of_scan(n, nest)
                 seconds += turns * count * times * threads / device.scalar_rate(base)
-            elif n in arrays and (step := abs(nest.runs.step(arrays[n].access))) > 1:
-                seconds += turns * count * _apart(n, step, device) * threads
+            elif n in arrays and abs(nest.runs.step(arrays[n].access)) > 1:
+                seconds += turns * count * _loaded(n, arrays[n].access, nest, device)
         if waits:
             _, base = additions("add", worked_on(waits[0]))
             seconds = max(seconds, before + nest.elements * SUM_WAIT * threads / device.scalar_rate(base))
@@ -162,10 +163,25 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
     return seconds, flops
 
 
-def _apart(n: Node, step: int, device: Device) -> float:
-    """Seconds to load an element of `n` where the next lies `step` elements on."""
-    alone = device.element_seconds("transpose", {2: "float16", 4: "float32"}.get(n.dtype.itemsize, "float64"))
-    return min(alone, PERMUTED * step * _addition(n.dtype, device)) if step <= PERMUTED_STEPS else alone
+def across(itemsize: int, device: Device) -> float:
+    """Seconds of one thread to read an element by blocks, across the axis that its array lies along."""
+    times = BYTE_ACROSS if itemsize == 1 else ACROSS * max(4, itemsize) / 4
+    return times * device.threads / device.scalar_rate("float32")
+
+
+def apart(itemsize: int, device: Device) -> float:
+    """Seconds of one thread to load an element of many, each of which lies far from the next."""
+    name = {2: "float16", 4: "float32"}.get(itemsize, "float64")
+    return device.threads * device.element_seconds("transpose", name)
+
+
+def _loaded(n: Node, access: Access, nest: Nest, device: Device) -> float:
+    """Seconds of one thread to load an element of `n`, some steps from the next."""
+    if nest.reads_across(access):
+        return across(n.dtype.itemsize, device)
+    seconds, step = apart(n.dtype.itemsize, device), abs(nest.runs.step(access))
+    permuted = PERMUTED * step * _addition(n.dtype, device) * device.threads
+    return min(seconds, permuted) if step <= PERMUTED_STEPS else seconds
 
 
 def worked_on(n: Node) -> np.dtype:

@@ -34,6 +34,9 @@ SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth wakin
 HANDED = 5e-6  # seconds until another thread is at work
 CHUNK_SECONDS = 2e-5  # seconds of one thread that a chunk of units takes about
 CHUNKS = 64  # of a kernel, at most
+# Arrays that may lie across the vectors, so that a result of a map need not: these are copied by blocks, but its
+# elements would be stored one by one. 16,384 x 64 float32, transposed and scaled: 3.3 ms so, and 0.4 across.
+STORED_APART = 8
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,7 +183,8 @@ def _split(
     """The loops of `body`, and how its rows are split."""
     touched = forms[0].touched if axes else {n: read.access for n, read in forms[0].arrays.items()}
     sizes = [(a, forms[0].arrays[n].leaf.dtype.itemsize) for n, a in touched.items()]
-    sizes += [(a, o.dtype.itemsize) for a, o in zip(written, body.outputs, strict=True)]
+    weight = 1 if axes else STORED_APART
+    sizes += [(a, weight * o.dtype.itemsize) for a, o in zip(written, body.outputs, strict=True)]
     others = {read.access for form in forms for reads in form.reads for read in reads.values()}
     seams = {axis for form in forms for box in form.boxes for axis, n in enumerate(space) if box[axis] != (0, n)}
     nest = nest_of(space, axes, sizes, [*others], seams)

@@ -14,7 +14,8 @@ from functools import lru_cache
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.convolution.parts import Convolution
 from eqfuse.emit.c.device import vector_bytes
-from eqfuse.emit.c.product.blocks import LEVEL_2_SHARE, STACK_BYTES, TERM_BYTES, UNIT_ROWS, stride_of
+from eqfuse.emit.c.nest import stride_of
+from eqfuse.emit.c.product.blocks import LEVEL_2_SHARE, STACK_BYTES, TERM_BYTES, UNIT_ROWS
 from eqfuse.emit.c.product.tile import CALLED, RegisterTile, tile_forms
 from eqfuse.errors import UnsupportedOp
 

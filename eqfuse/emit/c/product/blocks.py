@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.emit.c.device import vector_bytes
-from eqfuse.emit.c.nest import Access, Dim
+from eqfuse.emit.c.nest import Access, Dim, stride_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts
 from eqfuse.emit.c.product.tile import (
     DOT_ROWS,
@@ -311,9 +311,3 @@ def _even(extent: int, most: int, multiple: int) -> int:
     count = -(-extent // max(1, most))
     each = -(-extent // count)
     return each if count == 1 else -(-each // multiple) * multiple
-
-
-def stride_of(elements: int, size: int) -> int:
-    """Of rows in a buffer: an odd number of cache lines, so that rows do not meet in the same sets of a cache."""
-    lines = -(-elements * size // LINE)
-    return (lines | 1) * LINE // size
