@@ -154,13 +154,13 @@ def test_a_histogram_of_what_is_computed_stores_neither_that_nor_its_places() ->
     def counted_bins(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.histogram(np.sqrt(x * x + 1) - 2, 40, (-1.0, 1.5))
 
-    x = RNG.normal(size=20_000)
+    x = RNG.normal(size=100_000)
     program = ef.compile(counted_bins, x, target=C)
     for got, want in zip(program(x), counted_bins(x), strict=True):
         np.testing.assert_array_equal(got, want)
         assert got.dtype == want.dtype
     assert [k.ops[-1] for k in program.report.kernels if k.kind == "scatter"] == ["histogram"]
-    assert program.peak_bytes < 4000
+    assert program.peak_bytes < x.nbytes / 50
 
 
 def test_histograms_of_bins_that_are_not_of_one_known_width_are_library_calls() -> None:

@@ -19,7 +19,7 @@ from eqfuse.emit.c.loops import pushed
 from eqfuse.emit.c.nest import SHORT_DIMENSION
 from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
-from eqfuse.emit.c.rates import CELL, across, additions, apart, not_full, traffic_of
+from eqfuse.emit.c.rates import CELL, across, additions, far_load, not_full, traffic_of
 from eqfuse.emit.c.schedule import loops_shared
 from eqfuse.emit.c.streaming import exceeds_caches
 from eqfuse.ir.graph import Graph
@@ -53,7 +53,7 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
     """What a kernel of `state` costs that does `work`, on values of `itemsize` bytes."""
     compute = work.seconds * device.threads * _not_full(state)
     turned = [a for a in state.runs if a != _vector(state)]
-    load = across if state.template.pointwise else apart
+    load = across if state.template.pointwise else far_load
     compute += len(turned) * math.prod(state.space) * load(itemsize, device)
     if state.seams:
         cells = pieces(state.space, state.seams)

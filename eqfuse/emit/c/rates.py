@@ -169,7 +169,7 @@ def across(itemsize: int, device: Device) -> float:
     return times * device.threads / device.scalar_rate("float32")
 
 
-def apart(itemsize: int, device: Device) -> float:
+def far_load(itemsize: int, device: Device) -> float:
     """Seconds of one thread to load an element of many, each of which lies far from the next."""
     name = {2: "float16", 4: "float32"}.get(itemsize, "float64")
     return device.threads * device.element_seconds("transpose", name)
@@ -179,7 +179,7 @@ def _loaded(n: Node, access: Access, nest: Nest, device: Device) -> float:
     """Seconds of one thread to load an element of `n`, some steps from the next."""
     if nest.reads_across(access):
         return across(n.dtype.itemsize, device)
-    seconds, step = apart(n.dtype.itemsize, device), abs(nest.runs.step(access))
+    seconds, step = far_load(n.dtype.itemsize, device), abs(nest.runs.step(access))
     permuted = PERMUTED * step * _addition(n.dtype, device) * device.threads
     return min(seconds, permuted) if step <= PERMUTED_STEPS else seconds
 

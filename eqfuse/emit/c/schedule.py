@@ -30,7 +30,7 @@ from eqfuse.ir.graph import Graph
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import Shape, TensorType
 
-SHARED_FROM = 2e-5  # seconds of one thread: shorter kernels are not worth waking another
+SHARED_FROM = 1e-5  # seconds of one thread, as priced: shorter kernels are not worth waking another
 HANDED = 5e-6  # seconds until another thread is at work
 CHUNK_SECONDS = 2e-5  # seconds of one thread that a chunk of units takes about
 CHUNKS = 64  # of a kernel, at most

@@ -20,7 +20,7 @@ from eqfuse.cost.device import Levels
 from eqfuse.cost.profiles import DEVICES
 
 # Seconds of a figure, and of one of all threads: a guest's kernel may leave two of them on one CPU for tens of ms.
-QUICK, QUICK_TOGETHER, FULL = 1e-3, 0.06, 0.3
+QUICK, QUICK_TOGETHER, THOROUGH = 1e-3, 0.06, 0.3
 REPEATED = 256 << 20  # bytes at least that one run copies, beside which it takes little to hand it to threads
 DISPATCHED = 0.01  # seconds, at least, in which work is handed to threads: the first times take twice as long
 # elements of an exponential that takes some ten microseconds, and such calls in a row
@@ -65,7 +65,7 @@ def memory_of(caches: Caches, threads: int, quick: bool) -> tuple[Levels, Levels
     far = max(far, 64 << 20)
     sizes = [min(capacity, far) // 2 for capacity in capacities[:-1]] + [far]
     arrays = np.ones(far // 2, np.uint8), np.ones(far // 2, np.uint8)
-    stop_after, long = (QUICK, QUICK_TOGETHER) if quick else (FULL, FULL)
+    stop_after, long = (QUICK, QUICK_TOGETHER) if quick else (THOROUGH, THOROUGH)
     one, every = [], []
     with ThreadPoolExecutor(threads) as pool:
         dispatch = seconds_of(partial(_everywhere, pool, int, range(threads)), max(stop_after, DISPATCHED))
