@@ -199,6 +199,17 @@ def test_small_kernels_stay_on_one_thread_and_large_ones_do_not() -> None:
         assert emitted("map", body([x], gelu(x)), many).schedule.threads == threads
 
 
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_the_price_counts_the_units_of_the_thread_that_has_the_most(threads: int) -> None:
+    for units, chunk in itertools.product(range(1, 40), range(1, 9)):
+        left = [0] * threads
+        sizes = [min(chunk, units - first) for first in range(0, units, chunk)]
+        for size in [sizes[-1], *sizes[:-1]]:  # a worker takes the last one first
+            left[left.index(min(left))] += size
+        counted = scheduling._most_units(units, chunk, threads)
+        assert counted == max(left) if len(sizes) > 1 else counted in (chunk, units)
+
+
 def test_equal_bodies_have_equal_text_and_numbers_of_the_program_are_not_in_it() -> None:
     x = read(0, (10, 20))
     texts = [emitted("map", body([x], mul(x, number(value)))).text.source for value in (0.12345, 0.12345, 7.0)]

@@ -214,7 +214,15 @@ def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device
     chunks = max(1, min(turns * device.threads, int(4 * alone / CHUNK_SECONDS), units))
     chunk = -(-units // chunks)
     chunk = -(-chunk // LINE) * LINE if is_line else chunk
-    return _sooner(traffic, compute, compute * turns / chunks, chunk, units, device)
+    each = compute * _most_units(units, chunk, device.threads) / max(1, units)
+    return _sooner(traffic, compute, each, chunk, units, device)
+
+
+def _most_units(units: int, chunk: int, threads: int) -> int:
+    """The units of the thread that has the most, where each takes the next chunk when it is done with one."""
+    chunks = -(-units // max(1, chunk))
+    missing = chunks * chunk - units  # from the last one, which a worker takes first
+    return -(-chunks // threads) * chunk - missing * (chunks % threads == 1)
 
 
 def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, Any]:
