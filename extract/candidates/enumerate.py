@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heappop, heappush, nsmallest
-from itertools import product
+from heapq import heappop, heappush
+from itertools import islice, product
 
 from eqfuse.egraph.space import ENode
 from eqfuse.extract.candidates.cuts import Cut
@@ -20,7 +20,7 @@ from eqfuse.extract.candidates.grammar import Grammar
 
 MOST_JOINS = 625  # combinations of arguments' cuts that one node tries: all of four arguments
 MOST_JOINS_OF_PIECES = 64  # the same where each element is an argument's: most are of small pieces, as borders are
-PROMISING = 5  # of a kind and a class, by each of two rankings, whose schedules are made
+PROMISING = 5  # of a kind and a class, by each of two rankings, whose schedules are made, and exist
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,10 @@ class Candidates:
                 by_kind.setdefault(cut.state.kind, []).append((total, cut.rough, i))
         dropped: set[int] = set()
         for ranked in by_kind.values():
-            best = {*nsmallest(PROMISING, ranked), *nsmallest(PROMISING, ranked, key=lambda each: each[1:])}
-            dropped.update([i for each in ranked if each not in best for i in each[2:]])
+            orders = sorted(ranked), sorted(ranked, key=lambda each: each[1:])
+            running = [(i for *_, i in order if cuts[i].estimate < math.inf) for order in orders]
+            best = {i for numbers in running for i in islice(numbers, PROMISING)}
+            dropped.update([i for *_, i in ranked if i not in best])
         return [cut for i, cut in enumerate(cuts) if i not in dropped or cut.is_priced]
 
     def _offers(self, eclass: int) -> list[Cut]:

@@ -21,7 +21,8 @@ SLIDING = 30  # times as long as by panels: NumPy reduces windows one by one (2x
 UNPACKED = ("take", "take_along_axis", "cumsum", "searchsorted", "digitize")  # one element after another
 GATHERED = 1.4  # times as long as alone do threads take that gather at once (two of an EPYC)
 ALONE = 8  # times as long as by blocks: an array copied across the axis it lies along, beyond level 2 (2 within it)
-WIDTHS = {1: "int8", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}  # priced as, by bytes of an element
+# What an element is priced as that is moved by itself, by its bytes: fewer than two take as long as these.
+WIDTHS = {1: "float16", 2: "float16", 4: "float32", 8: "float64", 16: "complex128"}
 
 # Matrix products
 BLAS = ("float32", "float64")  # dtypes that BLAS multiplies; the others go through NumPy's own loop
