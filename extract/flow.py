@@ -106,7 +106,7 @@ def _settled(covers: list[Cover], candidates: Candidates, allowance: Allowance, 
     grammar.prices.stage.by_estimates = False
     for cover in covers:
         cover.settle()
-    settled = []
+    settled: list[Cover] = []
     for best in [c for c in _distinct(covers) if c.grammar is grammar][:most]:
         is_far = bool(settled) and best.cost > GIVEN_UP_ABOVE * settled[0].cost
         if not is_far and not allowance.spent():
