@@ -85,7 +85,7 @@ def search(
     finished += [_merged(cover) for cover in (unfused[0], *by_saving)]
     if not allowance.spent():
         finished += greedy.one_level(unfused)
-    for cover in (unfused[0], *transplants(unfused[:1], grammar)):
+    for cover in transplants(unfused[:1], grammar) or unfused[:1]:
         if not allowance.spent():
             finished.append(_merged(greedy.pointwise_inlined(cover)))
     finished = _within_reach(finished, len(segment.classes))
