@@ -30,7 +30,9 @@ from eqfuse.extract.unfused import unfused_cover
 
 REGROUPED = 2  # of the cheapest covers
 MISJUDGED = 0.05  # of an estimate: moves are tried again near a kernel whose price differs from it by more
-GIVEN_UP_ABOVE = 1.25  # times the cheapest, above which a cover of many classes is given up: few become a fifth cheaper
+# times the cheapest, above which a cover of many classes is given up, and none is regrouped by prices: few become a
+# fifth cheaper
+GIVEN_UP_ABOVE = 1.25
 # operators, from which on not every greedy plan is a start, and one cover alone is regrouped by prices
 LARGE_SPACE = 150
 # classes, up to which the program whose operators cost least is a start as well, and no cover is given up
@@ -83,7 +85,7 @@ def search(
     finished += [_merged(cover) for cover in (unfused[0], *by_saving)]
     if not allowance.spent():
         finished += greedy.one_level(unfused)
-    for cover in (unfused[0], *transplants(unfused[:1], grammar)):
+    for cover in transplants(unfused[:1], grammar) or unfused[:1]:
         if not allowance.spent():
             finished.append(_merged(greedy.pointwise_inlined(cover)))
     finished = _within_reach(finished, len(segment.classes))
@@ -99,14 +101,15 @@ def search(
 
 def _settled(covers: list[Cover], candidates: Candidates, allowance: Allowance, most: int) -> list[Cover]:
     """What becomes of the best of `covers`, `most` of them, which were found by estimates, when kernels are judged by
-    their schedules."""
+    their schedules. One that is far above what became of the first is left as it is."""
     grammar = candidates.grammar
     grammar.prices.stage.by_estimates = False
     for cover in covers:
         cover.settle()
-    settled = []
+    settled: list[Cover] = []
     for best in [c for c in _distinct(covers) if c.grammar is grammar][:most]:
-        if not allowance.spent():
+        is_far = bool(settled) and best.cost > GIVEN_UP_ABOVE * settled[0].cost
+        if not is_far and not allowance.spent():
             again = best.copy()
             again.groups = best.groups
             misjudged = [g for g in best.groups if abs(g.price.seconds - g.estimate) > MISJUDGED * g.estimate]

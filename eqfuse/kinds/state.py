@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from eqfuse.cost.device import Device
@@ -96,10 +96,10 @@ class Call:
     states: tuple[State, ...]
     device: Device
     name: object  # identifies a product
+    anchors: tuple[State, ...] = field(init=False)  # the states that are not pointwise
 
-    @property
-    def anchors(self) -> list[State]:
-        return [s for s in self.states if not s.pointwise]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "anchors", tuple([s for s in self.states if not s.pointwise]))
 
     def attr(self, name: str) -> Any:
         """The attribute that the operator's row calls `name`."""

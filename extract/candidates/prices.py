@@ -51,7 +51,8 @@ class Prices:
     ) -> None:
         """`kept`: the classes that are read from memory, or written there, whatever is chosen."""
         self._classes, self._device = classes, device
-        self._work_table = WorkTable(is_compiled(device))
+        self._compiled = is_compiled(device)
+        self._work_table = WorkTable(self._compiled)
         self._behind: dict[tuple[object, float], dict[int, int]] = {}  # of each view, operators as they run behind it
         self._masks_behind: dict[tuple[object, float], dict[int, int]] = {}  # the same of sets, in compiled kernels
         self._numbers: dict[tuple[int, ENode, Jumps], int] = {}
@@ -225,10 +226,7 @@ class Prices:
         for c in cuts:
             inside |= c.inside
         works = cuts[0].works if len(cuts) == 1 else union(c.works for c in cuts)
-        kind = state.template
-        once = kind.only_reduces or (kind.reduces and state.shape == state.reduced)
-        few = math.prod(state.reduced) if once else -1
-        done = self._work_table.total(works, few)
+        done = self._work_table.total(works, -1 if self._compiled else _few(state))
         return self._read(leaves, inside), sum([self.sizes[c.eclass] for c in cuts]), done
 
     def of_schedule(self, kind: str, body: Graph) -> Price | None:
@@ -264,10 +262,17 @@ class Prices:
     def _read(self, leaves: dict[int, int], inside: int) -> int:
         """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
         read = sum(leaves.values())
-        for c in self._views.keys() & leaves:
+        for c in self._views.keys() & leaves if self._views else ():
             views = sum([self._viewed[c, eclass] for eclass in set_bits(self._views[c] & inside)])
             read += max(0, min(views, self.sizes[c]) - leaves[c])
         return read
+
+
+def _few(state: State) -> int:
+    """The elements of the result of a kernel that reduces, and does no more than that; -1 of others."""
+    kind = state.template
+    once = kind.only_reduces or (kind.reduces and state.shape == state.reduced)
+    return math.prod(state.reduced) if once else -1
 
 
 def _structure(body: Graph) -> tuple:

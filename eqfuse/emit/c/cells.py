@@ -62,7 +62,11 @@ def cells_of(body: Graph, space: Shape) -> list[Cell]:
     walk = _CellWalk(body, space)
     if math.prod(len(places) - 1 for places in walk.seams) > KERNEL_CELLS:
         raise UnsupportedOp(f"the arrays that it joins have more than {KERNEL_CELLS} seams: store one of them first")
-    return list(walk.cells())
+    try:
+        return list(walk.cells())
+    finally:
+        for spot in walk.spots.values():
+            spot.nodes.clear()  # which hold spots: they would stay until the garbage collector finds the circle
 
 
 def check_few(sizes: Collection[int]) -> None:
@@ -251,13 +255,14 @@ class _CellWalk:
 
     def _over(self, root: _Spot, chosen: dict[_Spot, _Spot], code: int) -> _CellNode:
         """What `root` is in a cell. Cells that have the same pieces below a spot share what it is."""
+        self._mask(root)  # and those of what it is computed from, but for pieces that are loads
         stack = [root]
         while stack:
             spot = stack[-1]
-            key = code & self._mask(spot)
+            key = code & spot.mask
             if key not in spot.nodes:
                 below = [chosen[spot]] if spot.pieces else self._below(spot)
-                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & self._mask(s) in s.nodes)]
+                missing = [s for s in below if not ((s.is_load and spot.pieces) or code & s.mask in s.nodes)]
                 if missing:
                     stack += missing
                     continue

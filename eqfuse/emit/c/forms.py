@@ -76,8 +76,9 @@ class Form:
 
     def varies(self, n: Node, nest: Nest) -> frozenset[int]:
         """The dimensions along which what is read as `n` differs."""
-        seams = frozenset(d for d, dim in enumerate(nest.dims) if self.arrays[n].seams.intersection(dim.axes))
-        return seams.union(*[nest.varies(a) for a in {*self.by_cell(n, lambda read: read.access)}])
+        joined = self.arrays[n].seams
+        seams = frozenset([d for d, dim in enumerate(nest.dims) if not joined.isdisjoint(dim.axes)] if joined else ())
+        return seams.union(*[nest.varies(a) for a in {reads[n].access for reads in self.reads}])
 
 
 def _reads_in(first: Cell, cell: Cell, is_loose: bool) -> dict[Node, Read] | None:
