@@ -205,7 +205,6 @@ def test_parts_of_a_large_cache_have_their_own_bandwidth() -> None:
     assert [capacity >> 20 for capacity, _ in one][:3] == [capacity >> 20 for capacity, _ in every][:3] == [1, 8, 32]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 16])
 def test_what_it_takes_to_hand_work_to_threads_is_no_part_of_their_bandwidth(
     threads: int, monkeypatch: pytest.MonkeyPatch
@@ -213,7 +212,7 @@ def test_what_it_takes_to_hand_work_to_threads_is_no_part_of_their_bandwidth(
     rate, handed = 1e11, {0: 1e-5, 1: 8e-5}  # bytes a second of each thread; seconds: of nothing at all, of a copy
 
     def of_copies(copy: Any, part: slice) -> float:
-        target, _, repeats = copy.args
+        target, _, repeats = copy.args[:3]
         return 2 * target[part].nbytes * repeats / rate
 
     def taken(call: Any, _stop_after: float) -> float:
@@ -229,6 +228,7 @@ def test_what_it_takes_to_hand_work_to_threads_is_no_part_of_their_bandwidth(
         assert together == pytest.approx(threads * alone, rel=0.1)
 
 
+@pytest.mark.slow
 def test_what_threads_cost_each_other_is_measured_within_reason() -> None:
     assert 2e-6 <= concurrency.lasting_of(2) <= 1e-4
     assert 1 <= concurrency.lock_of(2, 5e-7) <= concurrency.MOST_LOCKED
