@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from eqfuse.egraph.canonical import canonical_piece
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
 
 
@@ -23,12 +23,9 @@ def without_constants(graph: Graph) -> Hashable:
 def with_constants(plan: Plan, first: Graph, graph: Graph) -> Plan | None:
     """`plan`, that of `first`, for `graph`, which is that without constants. None where it has constants that were
     computed from others when it was made."""
-    values = dict(zip(_leaves(first), _leaves(graph), strict=True))
+    (_, of_first), (_, of_graph) = (canonical_piece(g.outputs, ()) for g in (first, graph))
+    values = dict(zip(of_first, of_graph, strict=True))
     literals = {n.literal: values.get(n, n).literal for n in first.nodes if n.op == "const"}
     if plan.graph != first or any(literal not in literals for _, literal in plan.constants):
         return None
     return replace(plan, graph=graph, constants=tuple([(v, literals[literal]) for v, literal in plan.constants]))
-
-
-def _leaves(graph: Graph) -> tuple[Node, ...]:
-    return canonical_piece(graph.outputs, ())[1]
