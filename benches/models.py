@@ -18,6 +18,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from eqfuse.show.progress import progress
 BATCHES = (1, 8)
 OURS, SESSION, EAGER = "eqfuse", "onnxruntime", "torch"
 CLOSE = 1e-4  # of the largest value, that answers may differ
+LIBRARIES = {OURS: ("eqfuse.runtime.load", "eqfuse.emit.c"), SESSION: ("onnxruntime",)}
 _REFERENCES = Path("/proc/self/clear_refs")  # of Linux
 CALLS = 3  # of which the memory is that of the dearest
 
@@ -81,13 +83,13 @@ def measure(name: str, batch: int, threads: int, seconds: float) -> dict[str, An
 
 
 def held(contender: str, path: Path, inputs: Path, threads: int) -> int:
-    """The most bytes resident during a call of what `path` holds, beyond those before it was loaded; 0 where the
-    machine does not say."""
+    """The most bytes resident during a call of what `path` holds, beyond those of the process with its library
+    imported; 0 where the machine does not say."""
     if not _REFERENCES.exists():
         return 0
     array = np.load(inputs)
-    if contender != OURS:
-        import onnxruntime  # noqa: F401
+    for library in LIBRARIES[contender]:
+        import_module(library)
     before = _resident("VmRSS")
     if contender == OURS:
         program = ef.load(path)

@@ -236,7 +236,17 @@ class Graph(SummarisedValue):
     @cached_property
     def key(self) -> str:
         """Digest of the printed text: equal for structurally equal graphs, in every process."""
-        return hashlib.blake2b(self._text(Literal.digest).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(self.text(Literal.digest).encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def literals(self) -> dict[Literal, int]:
+        """The constants, those of bodies too, numbered in the order of the text."""
+        numbers: dict[Literal, int] = {}
+        for n in self.nodes:
+            for a in n.attrs:
+                for literal in (a,) if isinstance(a, Literal) else a.graph.literals if isinstance(a, Body) else ():
+                    numbers.setdefault(literal, len(numbers))
+        return numbers
 
     @cached_property
     def calls_python(self) -> bool:
@@ -257,9 +267,10 @@ class Graph(SummarisedValue):
         return Summary(title, rows, rest(len(ops), "other operator"))
 
     def __str__(self) -> str:
-        return self._text(Literal.text)
+        return self.text(Literal.text)
 
-    def _text(self, literal: Callable[[Literal], str], name: str = "graph") -> str:
+    def text(self, literal: Callable[[Literal], str], name: str = "graph") -> str:
+        """The printed text, with constants as `literal` writes them."""
         names = {n: f"a{i}" for i, n in enumerate(self.inputs)}
         bodies: dict[Hashable, str] = {}
         heads = [f'{names[n]}: {n.attr("name")!r} = "{n.type}{"!" if n.attr("constant") else ""}"' for n in self.inputs]
@@ -271,7 +282,7 @@ class Graph(SummarisedValue):
             for body in n.attrs:
                 if isinstance(body, Body) and body not in bodies:
                     bodies[body] = f"body{len(bodies)}"
-                    lines += [f"    {line}" for line in body.graph._text(literal, bodies[body]).split("\n")]
+                    lines += [f"    {line}" for line in body.graph.text(literal, bodies[body]).split("\n")]
             if n.op == "const":
                 call = literal(n.literal)
             else:

@@ -1,8 +1,12 @@
-"""Graphs from text: what `str(graph)` prints, read as data. Nothing of it is executed."""
+"""Graphs from text: what `str(graph)` prints, read as data. Nothing of it is executed.
+
+In: text; and the constants that it names by number. Out: `Graph`.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,22 +14,23 @@ import numpy as np
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, input_node, node
 from eqfuse.ops.host_function import host_function
-from eqfuse.ops.literal import literal_from_text
+from eqfuse.ops.literal import Literal, literal_from_text
 from eqfuse.ops.types import tensor_type
 
 
-def parse(text: str) -> Graph:
-    """The graph that prints as `text`. Reads the text as data (never executes it)."""
+def parse(text: str, literals: Sequence[Literal] = ()) -> Graph:
+    """The graph that prints as `text`, where ``const(3)`` is number 3 of `literals`. Reads the text as data (never
+    executes it)."""
     try:
         (function,) = ast.parse(text).body
-        return _graph(function)
+        return _graph(function, literals)
     except EqfuseError:
         raise
     except (AssertionError, SyntaxError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EqfuseError(f"this is not the text of a graph: {error!r}") from error
 
 
-def _graph(function: ast.stmt) -> Graph:
+def _graph(function: ast.stmt, literals: Sequence[Literal]) -> Graph:
     assert isinstance(function, ast.FunctionDef)
     values: dict[str, Node] = {}
     bodies: dict[str, Body] = {}
@@ -41,17 +46,21 @@ def _graph(function: ast.stmt) -> Graph:
             case ast.Return(value=ast.Tuple(elts=outputs)):
                 return Graph(inputs, tuple(values[e.id] for e in outputs if isinstance(e, ast.Name)))
             case ast.FunctionDef():
-                bodies[line.name] = Body(_graph(line))
+                bodies[line.name] = Body(_graph(line, literals))
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=op), args=operands)):
-                values[name] = _node(op, operands, values, bodies)
+                constant = op == "const"
+                values[name] = _const(operands, literals) if constant else _node(op, operands, values, bodies)
             case _:
                 raise ValueError(f"the statement {ast.unparse(line)}")
     raise EqfuseError("this is not the text of a graph: it returns nothing")
 
 
+def _const(operands: list[ast.expr], literals: Sequence[Literal]) -> Node:
+    first, *rest = map(ast.literal_eval, operands)
+    return node("const", (), (literal_from_text(first, *rest) if rest else literals[first],))
+
+
 def _node(op: str, operands: list[ast.expr], values: dict[str, Node], bodies: dict[str, Body]) -> Node:
-    if op == "const":
-        return node("const", (), (literal_from_text(*map(ast.literal_eval, operands)),))
     args = [values[a.id] for a in operands if isinstance(a, ast.Name) and a.id not in bodies]
     attrs = [bodies[a.id] if isinstance(a, ast.Name) else attr(a) for a in operands[len(args) :]]
     return node(op, args, attrs)

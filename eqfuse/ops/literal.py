@@ -21,9 +21,18 @@ class Literal:
     __slots__ = ("array", "_key")
 
     def __init__(self, array: np.ndarray) -> None:
-        dtype = supported(array.dtype, "a constant")
-        self._key = (dtype, array.shape, array.tobytes())
-        self.array = np.ndarray(array.shape, dtype, self._key[2])  # not writeable, as bytes are not
+        self._lie_at(array.tobytes(), TensorType(supported(array.dtype, "a constant"), array.shape))
+
+    @classmethod
+    def stored(cls, tensor: TensorType, data: bytes | memoryview) -> Literal:
+        """The literal of the type `tensor` whose bits are `data`, which is not copied and which nobody may write."""
+        literal = cls.__new__(cls)
+        literal._lie_at(data, tensor)
+        return literal
+
+    def _lie_at(self, data: bytes | memoryview, tensor: TensorType) -> None:
+        self._key = (tensor.dtype, tensor.shape, data)
+        self.array = np.ndarray(tensor.shape, tensor.dtype, data)  # not writeable, as `data` is not
 
     @property
     def type(self) -> TensorType:

@@ -1,12 +1,13 @@
 """A plan and its report as JSON and back: what the disk cache and saved programs hold. No pickle: reading runs nothing.
 
-In: a `Plan`. Out: JSON text that `plan_of_text` turns into the same plan, given its graph (large constants stay in the
-graph) and its device (whose profile is longer than most plans).
+In: a `Plan`. Out: JSON text that `plan_of_text` turns into the same plan, given its graph (of whose constants it has
+the numbers) and its device (whose profile is longer than most plans).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
@@ -25,13 +26,20 @@ from eqfuse.rewrites import numerics_named
 
 
 def plan_text(plan: Plan) -> str:
-    """`plan` as JSON text, without its graph and its device."""
+    """`plan` as JSON text, without its graph, constants of it and its device."""
+    return _text(plan, plan.graph.literals)
+
+
+def _text(plan: Plan, literals: Mapping[Literal, int]) -> str:
     bodies: dict[Graph, int] = {}
     where = {n.literal: i for i, n in enumerate(_constants(plan.graph))}
 
     def kernel(k: Kernel) -> list[Any]:
         body = bodies.setdefault(k.body, len(bodies))
-        return [k.kind, body, k.reads, k.writes, astuple(k.price), [*map(plan_text, k.inner)]]
+        return [k.kind, body, k.reads, k.writes, astuple(k.price), [_text(inner, literals) for inner in k.inner]]
+
+    def constant(literal: Literal) -> str:
+        return str(literals[literal]) if literal in literals else literal.text()
 
     return json.dumps(
         {
@@ -46,7 +54,7 @@ def plan_text(plan: Plan) -> str:
             "bound": plan.bound,
             "numerics": plan.numerics,
             "sources": plan.sources,
-            "bodies": [str(b) for b in bodies],
+            "bodies": [b.text(constant) for b in bodies],
         }
     )
 
@@ -54,18 +62,22 @@ def plan_text(plan: Plan) -> str:
 def plan_of_text(text: str, graph: Graph, device: Device) -> Plan:
     """The plan that `plan_text` wrote for `graph` and `device`. EqfuseError when the text is something else or of
     another graph."""
+    return _of_text(text, graph, device, [*graph.literals])
+
+
+def _of_text(text: str, graph: Graph, device: Device, literals: Sequence[Literal]) -> Plan:
     try:
         data = json.loads(text)
         if data["graph"] != graph.key:
             raise EqfuseError("this plan was made for another graph")
-        bodies = [checked_graph(parse(body)) for body in data["bodies"]]
+        bodies = [checked_graph(parse(body, literals)) for body in data["bodies"]]
         constants = _constants(graph)
-        literals = [(int(value), constants[index].literal) for value, index in data["constants"]]
+        held = [(int(value), constants[index].literal) for value, index in data["constants"]]
 
         def kernel(
             kind: str, body: int, reads: list[int], writes: list[int], price: list[Any], inner: list[str]
         ) -> Kernel:
-            plans = _inner(bodies[body], inner, device)
+            plans = _inner(bodies[body], inner, device, literals)
             return Kernel(kind, bodies[body], tuple(reads), tuple(writes), Price(*price), plans)
 
         plan = Plan(
@@ -73,7 +85,7 @@ def plan_of_text(text: str, graph: Graph, device: Device) -> Plan:
             device=device,
             types=tuple(map(tensor_type, data["types"])),
             inputs=tuple(data["inputs"]),
-            constants=tuple((v, literal) for v, literal in literals if isinstance(literal, Literal)),
+            constants=tuple((v, literal) for v, literal in held if isinstance(literal, Literal)),
             setup=tuple(kernel(*k) for k in data["setup"]),
             kernels=tuple(kernel(*k) for k in data["kernels"]),
             outputs=tuple(data["outputs"]),
@@ -90,14 +102,15 @@ def plan_of_text(text: str, graph: Graph, device: Device) -> Plan:
         raise EqfuseError(f"this is not the text of a plan: {type(error).__name__}: {error}") from error
 
 
-def _inner(body: Graph, texts: list[str], device: Device) -> tuple[Plan, ...]:
+def _inner(body: Graph, texts: list[str], device: Device, literals: Sequence[Literal]) -> tuple[Plan, ...]:
     """The plans of the steps of a loop."""
     if not texts:
         return ()
     loop = loop_of(body)
     if loop is None:
         raise ValueError("there are plans of steps, and no loop")
-    return tuple([plan_of_text(text, graph, device) for text, graph in zip(texts, inner_graphs(loop), strict=True)])
+    steps = zip(texts, inner_graphs(loop), strict=True)
+    return tuple([_of_text(text, graph, device, literals) for text, graph in steps])
 
 
 def report_text(report: Report) -> dict[str, Any]:

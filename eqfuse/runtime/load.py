@@ -7,46 +7,48 @@ from __future__ import annotations
 
 import errno
 import json
+import struct
 import zipfile
 import zlib
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
-
 from eqfuse.cost.device import Device
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.signature_text import read_signature
-from eqfuse.ir.graph import Graph, Signature, const, substitute
 from eqfuse.ir.text import parse
+from eqfuse.ops.types import tensor_type
 from eqfuse.plan.text import plan_of_text, report_of_text
 from eqfuse.rewrites import admitted, book
 from eqfuse.runtime.program import Program, emit
 from eqfuse.runtime.save import PROGRAM_FORMAT
+from eqfuse.runtime.stored_arrays import StoredArrays
 
 FILE_DAMAGE = (
-    zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError, IndexError,
-    AttributeError, RecursionError,
+    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, EOFError, ValueError, KeyError, TypeError,
+    IndexError, AttributeError, RecursionError,
 )  # fmt: skip
 
 
 def load(path: str | Path, graphs: bool = False) -> Program:
-    """The program that `Program.save` wrote to `path`; with `graphs`, on a GPU, as `compile` makes it."""
+    """The program that `Program.save` wrote to `path`; with `graphs`, on a GPU, as `compile` makes it.
+
+    Large constants stay in the file, which is mapped: while the program is in use, replace it (as `save` does), and
+    write nothing into it.
+    """
     if not isinstance(path, str | PathLike):
         raise EqfuseError(f"ef.load takes the path of a file that a program was saved to, not {path!r}")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             header = json.loads(archive.read("program.json"))
             if header["format"] != PROGRAM_FORMAT:
                 raise EqfuseError(
                     f"{path} was saved by another version of eqfuse: compile the program again and save it"
                 )
-            arrays = []
-            for i in range(header["large"]):
-                with archive.open(f"constant{i}.npy") as member:
-                    arrays.append(np.lib.format.read_array(member, allow_pickle=False))
-        graph = _with_constants(parse(header["graph"]), arrays, read_signature(header))
+            stored = StoredArrays(archive, file)
+            large = [stored.literal(f"constant{i}.npy", tensor_type(t)) for i, t in enumerate(header["large"])]
+        graph = replace(parse(header["graph"], large), signature=read_signature(header))
         program = emit(plan_of_text(header["plan"], graph, Device.from_json(header["device"])))
         if header["report"] is not None:
             program.report = replace(report_of_text(header["report"]), hurried=0)
@@ -55,6 +57,7 @@ def load(path: str | Path, graphs: bool = False) -> Program:
             program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)
         if graphs:
             program.executable.use_graphs()
+        stored.release()  # of most constants kernels read copies in the order in which they need them
         return program
     except EqfuseError:
         raise
@@ -63,9 +66,3 @@ def load(path: str | Path, graphs: bool = False) -> Program:
             raise
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
 
-
-def _with_constants(graph: Graph, arrays: list[np.ndarray], signature: Signature | None) -> Graph:
-    own = len(graph.inputs) - len(arrays)
-    stands = graph.inputs[own:]
-    values = {n: const(a.view(n.dtype).reshape(n.shape)) for n, a in zip(stands, arrays, strict=True)}
-    return Graph(graph.inputs[:own], substitute(graph.outputs, values), signature)

@@ -16,15 +16,14 @@ import numpy as np
 from eqfuse.dtypes import ADDED
 from eqfuse.errors import EqfuseError
 from eqfuse.frontends.signature_text import write_signature
-from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.machine.files import users_file, write_users_file
-from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Plan
 from eqfuse.plan.report import Report
 from eqfuse.plan.text import plan_text, report_text
 from eqfuse.rewrites import Law, admitted, book
+from eqfuse.runtime.stored_arrays import store_array
 
-PROGRAM_FORMAT = 7  # of the file: one that reads no older files has the next number
+PROGRAM_FORMAT = 8  # of the file: one that reads no older files has the next number
 CONSTANT_IN_TEXT = 64  # constants up to this size are written into the graph's text
 
 
@@ -39,11 +38,12 @@ def save_program(plan: Plan, report: Report | None, laws: Sequence[Law] | None, 
         raise EqfuseError(
             "the program calls a function of yours (ef.pure_callback), which is code: a file of a program holds none"
         )
-    graph, large = _without_large_constants(plan.graph)
+    large = [literal for literal in plan.graph.literals if literal.type.nbytes > CONSTANT_IN_TEXT]
+    numbers = {literal: str(i) for i, literal in enumerate(large)}
     header = {
         "format": PROGRAM_FORMAT,
-        "graph": str(graph),
-        "large": len(large),
+        "graph": plan.graph.text(lambda literal: numbers.get(literal) or literal.text()),
+        "large": [str(literal.type) for literal in large],
         "device": plan.device.to_json(),
         "plan": plan_text(plan),
         **write_signature(plan.graph.signature),
@@ -54,8 +54,7 @@ def save_program(plan: Plan, report: Report | None, laws: Sequence[Law] | None, 
     with zipfile.ZipFile(data, "w") as archive:
         archive.writestr("program.json", json.dumps(header))
         for i, literal in enumerate(large):
-            with archive.open(f"constant{i}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, _storable(literal.array), allow_pickle=False)
+            store_array(archive, data, f"constant{i}.npy", _storable(literal.array))
     write_users_file(path, data.getvalue())
 
 
@@ -68,12 +67,3 @@ def _storable(array: np.ndarray) -> np.ndarray:
     """`array` in a dtype that the .npy format knows; the graph's text holds the real one."""
     return array.view(f"u{array.dtype.itemsize}") if array.dtype in ADDED else array
 
-
-def _without_large_constants(graph: Graph) -> tuple[Graph, list[Literal]]:
-    """`graph` with inputs in the places of its large constants, behind its own inputs."""
-    large: dict[Node, Literal] = {}
-    for n in graph.nodes:
-        if n.op == "const" and n.type.nbytes > CONSTANT_IN_TEXT:
-            large[n] = n.literal
-    stands = {n: input_node(f"constant {i}", n.type, True) for i, n in enumerate(large)}
-    return Graph((*graph.inputs, *stands.values()), substitute(graph.outputs, stands)), list(large.values())

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import gc
+import mmap
 import os
 import stat
+import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +20,7 @@ from eqfuse.frontends.numpy.trace import trace
 from eqfuse.frontends.signature_text import write_signature
 from eqfuse.ir.graph import Graph, const, input_node, node
 from eqfuse.ir.signature import NamedSignature
+from eqfuse.machine.memory import ALIGNMENT
 from eqfuse.ops.types import TensorType
 from eqfuse.runtime.load import load
 from eqfuse.runtime.program import Program
@@ -23,9 +28,9 @@ from tests.runtime.test_program import one_kernel_per_operator
 from tests.support.kernels import add, read, softmax
 
 
-def program() -> Program:
+def program(seed: int = 0) -> Program:
     x = read(0, (20, 30))
-    weight = const(np.random.default_rng(0).normal(size=(30, 40)).astype(np.float32))
+    weight = const(np.random.default_rng(seed).normal(size=(30, 40)).astype(np.float32))
     return Program(one_kernel_per_operator([x], softmax(add(node("matmul", (x, weight)), const(np.float32(2))))))
 
 
@@ -36,6 +41,52 @@ def test_a_saved_program_gives_the_same_bits(tmp_path):
     loaded = load(tmp_path / "p.eqfuse")
     np.testing.assert_array_equal(loaded(x)[0], saved(x)[0])
     assert loaded.plan == saved.plan
+
+
+def test_constants_are_stored_once_as_arrays_wherever_they_stand(tmp_path: Path) -> None:
+    weight = np.random.default_rng(2).normal(size=(96, 96)).astype(np.float32) / 10
+
+    def steps(x):
+        return ef.fori_loop(0, 20, lambda i, h: np.tanh(h @ weight), x), x @ weight
+
+    x = np.ones((2, 96), np.float32)
+    saved = ef.compile(steps, x)
+    saved.save(tmp_path / "program")
+    with zipfile.ZipFile(tmp_path / "program") as archive:
+        arrays = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+        text = archive.read("program.json").decode()
+        np.testing.assert_array_equal(np.load(archive.open("constant0.npy")), weight)
+    assert [member.file_size for member in arrays] == [128 + weight.nbytes]
+    assert base64.b64encode(weight.tobytes())[:100].decode() not in text
+    for loaded, wanted in zip(load(tmp_path / "program")(x), saved(x), strict=True):
+        np.testing.assert_array_equal(loaded, wanted)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files are not mapped here, as no mapped file can be replaced")
+def test_constants_lie_in_the_file_until_kernels_read_them(tmp_path: Path) -> None:
+    x = np.ones((20, 30), np.float32)
+    saved = program(seed=1)
+    saved.save(tmp_path / "program")
+    wanted = saved(x)[0]
+    del saved  # equal constants are one while both are held
+    gc.collect()
+    loaded = load(tmp_path / "program")
+    (constant,) = [literal.array for literal in loaded.plan.graph.literals if literal.type.shape == (30, 40)]
+    assert isinstance(constant.base, mmap.mmap) and not constant.flags.writeable
+    assert constant.ctypes.data % ALIGNMENT == 0
+    program(seed=2).save(tmp_path / "program")  # in one step: the file that is mapped stays as it is
+    np.testing.assert_array_equal(loaded(x)[0], wanted)
+
+
+def test_a_changed_element_of_a_constant_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    program().save(path)
+    content = bytearray(path.read_bytes())
+    place = content.index(np.random.default_rng(0).normal(size=(30, 40)).astype(np.float32).tobytes())
+    content[place + 8] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ef.EqfuseError, match=r"not a saved program.*constant0\.npy are not those that were written"):
+        load(path)
 
 
 def test_arguments_and_results_nest_as_before(tmp_path):
