@@ -11,7 +11,9 @@
    and then takes a number by compare-and-swap: that succeeds only if the job is still the one that it has read of.
    From then on until the chunk is done the job cannot end, and all its fields hold.
 
-   Workers look for jobs for SPIN nanoseconds after the last one, and then sleep. They start at the first need, get no
+   Workers look for jobs for SPIN nanoseconds after the last one is over, and then sleep. A guest takes 50 to 100 us to
+   wake one, in which a small kernel is done: so nobody sleeps while the last chunks of a job are at work, unless these
+   take longer than PATIENCE. They start at the first need, get no
    signals from outside, and take over the caller's floating-point state and the CPUs it may use. A forked child starts anew.
 
    A guest's kernel may take an idle CPU for one that the host has given away, and wake a worker on the caller's own,
@@ -28,7 +30,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOTS = 64, SPIN = 50000, PAUSES = 32, STACK = 4 << 20, PLACED = 64 };
+enum { SLOTS = 64, SPIN = 50000, PATIENCE = 500000, PAUSES = 32, STACK = 4 << 20, PLACED = 64 };
 #define CLOSED UINT32_MAX /* the number of a ticket or a team from which nobody takes one */
 #define MOST ((int64_t)1 << 30) /* chunks of a job that is shared: a ticket's number must not overflow */
 
@@ -61,7 +63,7 @@ static struct pool {
     _Alignas(128) _Atomic uint32_t used;      /* slots that have ever been taken */
     _Atomic uint32_t published;               /* jobs: changes with each */
     _Alignas(128) _Atomic uint32_t asleep;    /* workers */
-    _Atomic uint32_t workers;
+    _Atomic uint32_t workers, running;        /* running: jobs that are shared */
     pthread_mutex_t mutex;
     pthread_cond_t work, end;
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
@@ -82,14 +84,18 @@ static int64_t now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Wait for SPIN nanoseconds at most. Whether `*place` is no longer `value`. */
-static int changes(_Atomic uint32_t *place, uint32_t value) {
-    for (int64_t end = now() + SPIN; now() < end;)
+/* Look for jobs other than those of which there were `seen`. Whether there is one. */
+static int comes(uint32_t seen) {
+    int64_t begin = now(), end = begin + SPIN;
+    for (int64_t time = begin; time < end; time = now()) {
         for (int i = 0; i < PAUSES; i++) {
-            if (atomic_load_explicit(place, memory_order_acquire) != value)
+            if (atomic_load_explicit(&pool.published, memory_order_acquire) != seen)
                 return 1;
             rest();
         }
+        if (atomic_load_explicit(&pool.running, memory_order_relaxed) && time < begin + PATIENCE)
+            end = time + SPIN;
+    }
     return 0;
 }
 
@@ -191,7 +197,7 @@ static void *serve(void *worker) {
     struct worker *self = worker;
     for (;;) {
         uint32_t seen = atomic_load(&pool.published);
-        if (help() || changes(&pool.published, seen))
+        if (help() || comes(seen))
             continue;
         pthread_mutex_lock(&pool.mutex);
         atomic_fetch_add(&pool.asleep, 1);
@@ -275,7 +281,7 @@ static uint32_t publish(struct job *job, chunk_fn *chunk, void *args, uint32_t c
 
 /* Wait until all chunks are done. */
 static void finish(struct job *job, uint32_t count) {
-    for (int64_t end = now() + SPIN; now() < end;)
+    for (int64_t end = now() + PATIENCE; now() < end;)
         for (int i = 0; i < PAUSES; i++) {
             if (atomic_load(&job->done) == count)
                 return;
@@ -305,11 +311,13 @@ static int64_t allowed(struct job *job, int64_t threads) {
 static void share(struct job *job, chunk_fn *chunk, void *args, uint32_t count, uint32_t helpers) {
     if (helpers > atomic_load(&pool.workers))
         hire(helpers);
+    atomic_fetch_add(&pool.running, 1);
     uint32_t which = publish(job, chunk, args, count, helpers), index, same;
     wake(job, helpers);
     while ((index = take(job, which, 1, &same)) != CLOSED)
         work_on(job, index, count);
     finish(job, count);
+    atomic_fetch_sub(&pool.running, 1);
 }
 
 /* Run chunk(args, i) for all i from 0 to chunks - 1, on `threads` threads at most. */

@@ -16,6 +16,7 @@ from eqfuse.emit.c.calls import CallsSchedule
 from eqfuse.emit.c.product.parts import parts_of
 from eqfuse.emit.c.product.schedule import ProductSchedule, products_schedule
 from eqfuse.emit.c.product.tile import RegisterTile, register_tile
+from eqfuse.emit.c.rates import traffic_of
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
@@ -305,6 +306,30 @@ def test_a_tile_fits_the_registers_and_the_extents(vector_bytes: int, rows: int,
         assert tile.columns <= columns or not within
     assert register_tile(96, ((96, 12),), 1024, 64, 4, False) == RegisterTile(12, 2, 16, lines=True)
     assert register_tile(96, ((96, 12),), 1024, 32, 4, False) == RegisterTile(6, 2, 8)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+def test_short_rows_beyond_a_level_2_cache_are_read_one_after_another(dtype: str) -> None:
+    small = replace(C, l2_bytes=128 << 10)
+    graphs = [lone(2501, *extents, dtype) for extents in [(200, 1), (33, 2), (257, 3), (130, 5), (65, 8), (100, 13)]]
+    kernels = [product(graph, small) for graph in graphs]
+    steps = [k.schedule.blocks.steps[0] for k in kernels]
+    assert steps[0].tile.rows == 1 and all(step.tile.rows == 1 or step.left is None for step in steps)
+    assert product(lone(2501, 200, 1, dtype), replace(C, l2_bytes=8 << 20)).schedule.blocks.steps[0].tile.rows > 1
+    arrays = [data(graph) for graph in graphs]
+    for graph, read_, (got,) in zip(graphs, arrays, run_all(kernels, arrays), strict=True):
+        (want,) = evaluate(graph, read_)
+        np.testing.assert_allclose(got, want, rtol=1e-3 if dtype == "float16" else 1e-4, atol=1e-4)
+
+
+def test_what_follows_tiles_takes_its_time_after_them() -> None:
+    x, y, residual = read(0, (4000, 32)), read(1, (32, 3000)), read(2, (4000, 3000))
+    graphs = body([x, y], matmul(x, y)), body([x, y, residual], add(matmul(x, y), residual))
+    alone, more = (product(graph).schedule for graph in graphs)
+    traffic = [traffic_of(sum(s.reads), sum(s.writes)) for s in (alone, more)]
+    memory = [C.memory_seconds(nbytes) for nbytes in traffic]
+    assert more.seconds - alone.seconds > 0.9 * (memory[1] - memory[0])
 
 
 def test_a_slow_cache_makes_blocks_smaller() -> None:

@@ -214,8 +214,8 @@ def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device
     chunks = max(1, min(turns * device.threads, int(4 * alone / CHUNK_SECONDS), units))
     chunk = -(-units // chunks)
     chunk = -(-chunk // LINE) * LINE if is_line else chunk
-    each = compute * _most_units(units, chunk, device.threads) / max(1, units)
-    return _sooner(traffic, compute, each, chunk, units, device)
+    share = _most_units(units, chunk, device.threads) / max(1, units)
+    return _sooner([(compute, traffic)], share, chunk, units, device)
 
 
 def _most_units(units: int, chunk: int, threads: int) -> int:
@@ -225,21 +225,33 @@ def _most_units(units: int, chunk: int, threads: int) -> int:
     return -(-chunks // threads) * chunk - missing * (chunks % threads == 1)
 
 
-def shared(alone: float, traffic: int, units: int, device: Device) -> dict[str, Any]:
-    """How threads share few units, which take turns. `alone`: seconds of one thread for what they compute."""
+def shared(stages: Sequence[tuple[float, int]], units: int, device: Device) -> dict[str, Any]:
+    """How threads share few units, which take turns. `stages`: seconds of one thread for what a unit computes in one
+    loop after another, and the traffic that comes meanwhile, of all units."""
+    alone = sum(seconds for seconds, _ in stages)
     chunk = max(1, int(units * CHUNK_SECONDS / max(alone, 1e-9) + 0.5))
     chunks = -(-units // chunk)
     turns = -(-chunks // device.threads) * device.threads / chunks
-    return _sooner(traffic, alone, alone * turns / device.threads, chunk, units, device)
+    return _sooner(stages, turns / device.threads, chunk, units, device)
 
 
-def _sooner(traffic: int, alone: float, each: float, chunk: int, units: int, device: Device) -> dict[str, Any]:
-    """What is done sooner: one thread that computes for `alone` seconds, or all, each for `each`, chunk after chunk."""
-    seconds = overlapped(device.single.memory_seconds(traffic), alone)
-    together = HANDED + overlapped(device.memory_seconds(traffic), each)
+def _sooner(
+    stages: Sequence[tuple[float, int]], share: float, chunk: int, units: int, device: Device
+) -> dict[str, Any]:
+    """What is done sooner: one thread that does all, or all of them, each this `share`, chunk after chunk."""
+    alone = sum(seconds for seconds, _ in stages)
+    seconds = _one_by_one(stages, 1.0, device.single)
+    together = HANDED + _one_by_one(stages, share, device)
     if device.threads == 1 or seconds < SHARED_FROM or together >= seconds or chunk >= units:
         return {"chunk": units, "threads": 1, "seconds": seconds, "compute": alone}
-    return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": each}
+    return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": alone * share}
+
+
+def _one_by_one(stages: Sequence[tuple[float, int]], share: float, device: Device) -> float:
+    """Seconds of loops one after another: memory works while a loop computes, and not ahead for the next one."""
+    traffic = sum(nbytes for _, nbytes in stages)
+    memory = device.memory_seconds(traffic) / max(1, traffic)
+    return sum(overlapped(memory * nbytes, seconds * share) for seconds, nbytes in stages)
 
 
 def _space(body: Graph) -> tuple[Shape, tuple[int, ...]]:

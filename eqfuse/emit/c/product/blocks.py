@@ -20,6 +20,7 @@ from eqfuse.emit.c.product.tile import (
     MOST_DOTS,
     MOST_ROWS,
     MOST_VECTORS,
+    SIDE_BY_SIDE,
     STREAM_ROWS,
     RegisterTile,
     dots_for,
@@ -214,7 +215,8 @@ def _step(
     if source is not None and rows % tile.rows + last % tile.rows and (depth < terms or last < tile.rows):
         source = None
     is_large = parts.height * terms * size > device.l2_bytes // 2
-    if source is not None and across > COPIED_FROM * tile.columns and is_large:
+    side_by_side = tile.rows > 1 and _is_short_and_far(parts, number, device)
+    if source is not None and is_large and (side_by_side or across > COPIED_FROM * tile.columns):
         source = None
     transposed = source is None and not number and _is_transposed(left)
     held = terms if again or left.reduces or number > 0 else depth
@@ -244,9 +246,12 @@ def _way(
     few = across <= MOST_DOTS or (in_dots and parts.height <= DOT_ROWS)
     if few and terms >= 2 * vector_bytes() // size and (number or not _is_transposed(left)):
         high = math.gcd(rows, last) if deep < terms else min(rows, last)
+        far = _is_short_and_far(parts, number, device)
+        high = 1 if far else high
         overlaps = in_dots and deep == terms and across - columns * ((across - 1) // columns) > MOST_VECTORS
         dots = dots_for(high, blocks, across, vector_bytes(), size, overlaps)
         copied = 0 if place is not None else COPY_OF_VECTOR * across / tile.lanes
+        copied += COPY_OF_VECTOR * parts.height / dots.lanes * far
         cycles = [cycles_of(t, blocks, across) * (terms + t.ending / t.cycles) for t in (tile, dots)]
         if cycles[0] + copied * terms > cycles[1]:
             return dots, deep, access if in_dots else None
@@ -257,6 +262,12 @@ def _way(
     if parts.height > STREAM_ROWS:  # the next ones read it again
         short = min(short, _even(terms, max(1, near // min(across * size, STREAM_WIDE)), streams.streams))
     return streams, short, place
+
+
+def _is_short_and_far(parts: ProductParts, number: int, device: Device) -> bool:
+    """Are rows of the left operand so short, and so far, that they are best read one after another?"""
+    left, size = parts.lefts[number], parts.dtype.itemsize
+    return left.space[-1] * size < SIDE_BY_SIDE and math.prod(left.space) * size > device.l2_bytes
 
 
 def _columns(across: int, most: int, tile: RegisterTile) -> tuple[int, int]:

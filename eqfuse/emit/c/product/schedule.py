@@ -75,6 +75,15 @@ class ProductSchedule(CompiledSchedule):
         return frozenset(self.body.inputs.index(n) for n in nodes if n in self.body.inputs)
 
     @property
+    def read_by_tiles(self) -> frozenset[int]:
+        """The numbers of the inputs that tiles read where they lie, or in panels that were copied before the call."""
+        lefts = [p for p, step in zip(self.parts.lefts, self.blocks.steps, strict=True) if step.left is not None]
+        rights = [p for p, step in zip(self.parts.rights, self.blocks.steps, strict=True) if step.right is not None]
+        leaves = {leaf_chain(p.body.outputs[0])[0] for p in (*lefts, *rights)}
+        in_place = frozenset(i for i, n in enumerate(self.body.inputs) if n in leaves)
+        return in_place | self.copied if self.copies_once else in_place
+
+    @property
     def copies_once(self) -> bool:
         """Are all of these constants? Then a program copies them when it is made."""
         return all(self.body.inputs[i].is_constant_leaf for i in self.copied)
@@ -270,10 +279,13 @@ def _streamed(s: ProductSchedule, device: Device) -> float:
 
 def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     around = [*_around(s, device)]
-    alone = _multiplied(s, device) + _streamed(s, device) + _rescaled(s, device) + sum(seconds for seconds, _ in around)
-    alone *= LEVEL2_LEFT if s.live is not None else 1
+    slower = LEVEL2_LEFT if s.live is not None else 1
+    tiles = slower * (_multiplied(s, device) + _streamed(s, device) + _rescaled(s, device))
+    beside = slower * sum(seconds for seconds, _ in around)
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
-    shares = shared(alone, traffic_of(sum(s.reads), sum(s.writes)) + s.between, s.units, device)
+    traffic = traffic_of(sum(s.reads), sum(s.writes)) + s.between
+    by_tiles = min(traffic, traffic_of(sum(s.reads[i] for i in s.read_by_tiles), 0) + s.between)
+    shares = shared([(tiles, by_tiles), (beside, traffic - by_tiles)], s.units, device)
     if not s.copies_once:
         memory = device if shares["threads"] > 1 else device.single
         shares["seconds"] += STRIDED * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)

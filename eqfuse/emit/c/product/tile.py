@@ -33,6 +33,11 @@ _MANY, _FEW = 30, 15
 LANES_ADDED = 12  # cycles to add the lanes of a vector
 MOST_DOTS = 16  # columns of dot products
 DOT_ROWS = 4  # of them: more streams of memory at once are slower
+DOT_SUMS = 8  # vectors of sums that keep the multipliers busy, at least
+# Bytes from which on rows that are beyond a level-2 cache are read side by side. What follows shorter ones has none of
+# them in time: on one core of a Zen 5, 40,000 x 256 by a vector takes 3.4 ms by four rows at once, 1.3 one by one;
+# 50,000 x 200 by five 5.6 and 3.4.
+SIDE_BY_SIDE = 4096
 STREAM_ROWS = 12  # rows whose sums are kept in memory while the right operand streams by, at most
 STREAMS = 8  # rows of the right operand that stream by at once
 STREAMED = 1.3  # cycles of a vector of sums then, as factors do not stay in registers
@@ -76,8 +81,10 @@ class RegisterTile:
         loads = fetch * far + near
         if self.streams:
             return max(STREAMED * self.rows, loads) + HINDERED * loads
-        cycles = max(self.rows * self.vectors, INDEPENDENT_SUMS, loads) + HINDERED * loads
-        return cycles / self.lanes if self.dots else cycles
+        if self.dots:
+            waiting = INDEPENDENT_SUMS / dot_terms(self.rows, self.vectors)
+            return (max(self.rows * self.vectors, waiting, loads) + HINDERED * loads) / self.lanes
+        return max(self.rows * self.vectors, INDEPENDENT_SUMS, loads) + HINDERED * loads
 
     @property
     def ending(self) -> float:
@@ -165,7 +172,26 @@ def tile_function(name: str, computed: str, suffix: str) -> str | None:
     steps = dict(zip(("extent", "left", "right", "ak", "bk"), by, strict=True))
     steps["extent"] = steps["extent"].format(T=computed)
     types = {"T": computed, "integer": "long long" if item == 8 else "int", "size": lanes * item}
+    if form == "dots":
+        types |= _halves(lanes, computed) | {"U": dot_terms(rows, vectors)}
     return template.format(**types, **steps, name=f"eqf_{name}_{suffix}", R=rows, V=vectors, L=lanes)
+
+
+def dot_terms(rows: int, columns: int) -> int:
+    """Vectors of terms that dot products take at once, so that enough sums do not wait for each other."""
+    return -(-DOT_SUMS // (rows * columns))
+
+
+def _halves(lanes: int, computed: str) -> dict[str, str]:
+    """The text that adds the lanes of a vector, half to half, and that of the types of these halves."""
+    halves = [lanes >> n for n in range(1, lanes.bit_length() - 1)]
+    attributes = f"aligned(sizeof({computed})), may_alias"
+    of = "typedef {0} half{1} __attribute__((vector_size({1} * sizeof({0})), {2}));"
+    line = " " * 12 + "const half{0} sum{0} = ((const half{0} *)&sum{1})[0] + ((const half{0} *)&sum{1})[1];"
+    return {
+        "halves": "".join(f"\n    {of.format(computed, n, attributes)}" for n in halves),
+        "added": "\n".join(line.format(n, 2 * n) for n in halves),
+    }
 
 
 _HEAD = """__attribute__((noinline, optimize("fp-contract=fast")))
@@ -203,35 +229,44 @@ _TILE = """
             *sum = sums[i][j];
         }}
 }}"""
-_DOTS = """
-    vector sums[{R}][{V}];
+_DOTS = """{halves}
+    vector sums[{R}][{V}][{U}];
     #pragma GCC unroll {R}
     for (int i = 0; i < {R}; i++)
         #pragma GCC unroll {V}
         for (int j = 0; j < {V}; j++)
-            sums[i][j] = (vector){{0}};
+            #pragma GCC unroll {U}
+            for (int u = 0; u < {U}; u++)
+                sums[i][j][u] = (vector){{0}};
     long whole = 0;
-    for (; whole + {L} <= depth; whole += {L}) {{
-        vector right[{V}];
-        #pragma GCC unroll {V}
-        for (int j = 0; j < {V}; j++)
-            right[j] = *(const vector *)(b + j * bk + whole);
+    for (; whole + {U} * {L} <= depth; whole += {U} * {L})
+        #pragma GCC unroll {U}
+        for (int u = 0; u < {U}; u++)
+            #pragma GCC unroll {R}
+            for (int i = 0; i < {R}; i++) {{
+                const vector left = *(const vector *)(a + i * ar + whole + u * {L});
+                #pragma GCC unroll {V}
+                for (int j = 0; j < {V}; j++)
+                    sums[i][j][u] += left * *(const vector *)(b + j * bk + whole + u * {L});
+            }}
+    for (; whole + {L} <= depth; whole += {L})
         #pragma GCC unroll {R}
         for (int i = 0; i < {R}; i++) {{
             const vector left = *(const vector *)(a + i * ar + whole);
             #pragma GCC unroll {V}
             for (int j = 0; j < {V}; j++)
-                sums[i][j] += left * right[j];
+                sums[i][j][0] += left * *(const vector *)(b + j * bk + whole);
         }}
-    }}
     #pragma GCC unroll {R}
     for (int i = 0; i < {R}; i++)
         #pragma GCC unroll {V}
         for (int j = 0; j < {V}; j++) {{
-            for (int half = {L} / 2; half > 0; half /= 2)
-                for (int lane = 0; lane < half; lane++)
-                    sums[i][j][lane] += sums[i][j][lane + half];
-            {T} sum = sums[i][j][0];
+            #pragma GCC unroll {U}
+            for (int u = 1; u < {U}; u++)
+                sums[i][j][0] += sums[i][j][u];
+            const vector sum{L} = sums[i][j][0];
+{added}
+            {T} sum = sum2[0] + sum2[1];
             for (long k = whole; k < depth; k++)
                 sum += a[i * ar + k] * b[j * bk + k];
             c[i * cr + j] = more ? c[i * cr + j] + sum : sum;
