@@ -323,6 +323,23 @@ def test_short_rows_beyond_a_level_2_cache_are_read_one_after_another(dtype: str
         np.testing.assert_allclose(got, want, rtol=1e-3 if dtype == "float16" else 1e-4, atol=1e-4)
 
 
+@needs_compiler
+def test_far_arrays_beside_a_product_are_read_by_whole_rows() -> None:
+    small = replace(C, l2_bytes=256 << 10, levels=((256 << 10, 2e11), (1 << 20, 1e11), (1 << 30, 1e10)))
+    x, y, residual = read(0, (400, 32)), read(1, (32, 900)), read(2, (400, 900))
+    behind = product(body([x, y, residual], add(matmul(x, y), residual)), small)
+    x, factor, y = read(0, (400, 900)), read(1, (400, 900)), read(2, (900, 32))
+    before = product(body([x, factor, y], matmul(mul(x, factor), y)), small)
+    assert behind.schedule.blocks.columns == 900
+    assert before.schedule.blocks.steps[0].held == 900 > before.schedule.blocks.steps[0].depth
+    near = product(body([x, factor, y], matmul(mul(x, factor), y)), C).schedule.blocks
+    assert near.steps[0].held < 900
+    for kernel in (behind, before):
+        graph = kernel.schedule.body
+        (got,), (want,) = run_all([kernel], [data(graph)])[0], evaluate(graph, data(graph))
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 def test_what_follows_tiles_takes_its_time_after_them() -> None:
     x, y, residual = read(0, (4000, 32)), read(1, (32, 3000)), read(2, (4000, 3000))
     graphs = body([x, y], matmul(x, y)), body([x, y, residual], add(matmul(x, y), residual))

@@ -42,6 +42,7 @@ UNITS = 2  # for each thread, at least, where there is enough work
 UNIT_SECONDS = 2e-5  # seconds of a unit, at most, where another thread is worth it
 SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to move sums from and to a level-2 cache
 NARROW_ROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
+PART_OF_LAST = 1 / 4  # of the last cache, that arrays which are read again later do not take up
 COPY_OF_VECTOR = 2  # cycles to copy a vector of a right operand
 COPYING_UNITS = 2  # down the rows, at most: each copies a right operand that is an array
 FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
@@ -124,7 +125,7 @@ def product_blocks(parts: ProductParts, device: Device, seconds: float) -> Produ
     limit = min(STACK_BYTES, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
     most = max(1, min(math.ceil(seconds / UNIT_SECONDS), UNITS * device.threads)) if device.threads > 1 else 1
     first = None
-    for rows, columns in _cuts(parts):
+    for rows, columns in [*_whole_rows(parts, device), *_cuts(parts)]:
         blocks = _blocks(parts, rows, columns, device)
         if blocks.elements > limit:
             continue
@@ -157,6 +158,18 @@ def heights(extent: int, rows: int) -> tuple[tuple[int, int], ...]:
     """The extents of blocks of `rows`, and how many there are of each: the last one may have fewer."""
     whole, last = divmod(extent, rows)
     return ((rows, whole),) * (whole > 0) + ((last, 1),) * (last > 0)
+
+
+def _whole_rows(parts: ProductParts, device: Device) -> list[tuple[int, int]]:
+    """Rows and columns of a unit of whole rows, where arrays behind a product are far: what follows streams of memory
+    loses those that end after some lines. They read a right operand that stays near for fewer rows."""
+    *_, terms, across = parts.rights[0].space
+    size = parts.dtype.itemsize
+    arrays = sum(n.type.size == parts.products[-1].type.size for n in (*parts.rest.arrays, *parts.rest.body.outputs))
+    is_near = not _is_far(arrays * parts.products[-1].type.nbytes, device)
+    if len(parts.products) > 1 or terms * across * size > device.l2_bytes // 2 or is_near:
+        return []
+    return [(rows, across) for rows in (UNIT_ROWS // 2, UNIT_ROWS // 4, MOST_ROWS) if rows <= parts.height]
 
 
 def _cuts(parts: ProductParts) -> Iterator[tuple[int, int]]:
@@ -219,7 +232,8 @@ def _step(
     if source is not None and is_large and (side_by_side or across > COPIED_FROM * tile.columns):
         source = None
     transposed = source is None and not number and _is_transposed(left)
-    held = terms if again or left.reduces or number > 0 else depth
+    at_once = source is None and not transposed and _is_far(parts.height * terms * size, device)
+    held = terms if again or left.reduces or number > 0 or at_once else depth
     high = -(-rows // tile.rows) * tile.rows
     width = stride_of(-(-columns // tile.columns) * tile.columns, size)
     return ProductStep(
@@ -262,6 +276,10 @@ def _way(
     if parts.height > STREAM_ROWS:  # the next ones read it again
         short = min(short, _even(terms, max(1, near // min(across * size, STREAM_WIDE)), streams.streams))
     return streams, short, place
+
+
+def _is_far(nbytes: int, device: Device) -> bool:
+    return nbytes > PART_OF_LAST * device.levels[-2][0]
 
 
 def _is_short_and_far(parts: ProductParts, number: int, device: Device) -> bool:
