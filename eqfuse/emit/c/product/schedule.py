@@ -30,7 +30,7 @@ from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import CALLED, terms
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
-from eqfuse.emit.numpy.cost.figures import CLEARLY, SPINNING
+from eqfuse.emit.numpy.cost.figures import SPINNING
 from eqfuse.emit.numpy.tiling import node_work as call_work
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph
@@ -45,6 +45,7 @@ SHARE = {"float32": 1.06, "float64": 1.06, "uint32": 0.9, "uint64": 0.44}
 # Of the blocks of a softmax that has a mask. What a mask leaves is data: half of them where each row has what comes
 # before it, or all.
 LEVEL2_LEFT = 0.75
+FAR_DEARER = 1.5  # than a product by BLAS is one of ours that still is better for what runs beside it
 STRIDED = 1.5  # times as long as in one piece it takes to copy panels, whose lines lie far apart
 OPERAND_COPIED = 2  # additions that it takes to copy an element of an operand
 
@@ -137,7 +138,7 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
 
 def _dear(by_numpy: float) -> float:
     """The seconds above which a kernel of ours is far dearer than one that takes so many by NumPy."""
-    return by_numpy + min(SPINNING, (CLEARLY - 1) * by_numpy)
+    return by_numpy + min(SPINNING, (FAR_DEARER - 1) * by_numpy)
 
 
 def product_schedule(body: Graph, device: Device) -> ProductSchedule:

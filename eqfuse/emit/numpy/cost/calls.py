@@ -16,6 +16,7 @@ from eqfuse.cost.work import LINE, NOTHING, Jumps, Work, element_work, joined_by
 from eqfuse.emit.numpy.cost.figures import (
     ALONE,
     BLAS,
+    COPIED_OPERAND,
     COPIED_RUNS,
     DOT_FROM,
     DOT_TO,
@@ -127,8 +128,9 @@ def _multiplied(work: Work, out: TensorType, types: Sequence[TensorType], device
     rows, depth, columns = _sizes(types)
     matrices = 1 if one else math.prod(out.shape[:-2])
     seconds = work.seconds * _padded(rows, depth, columns)
-    if rows > 1 < columns:  # BLAS copies the left operand, which few columns do not make up for
-        seconds += types[0].size * device.element_seconds("transpose", types[0].dtype.name)
+    if rows > 1 < columns:  # BLAS copies operands, which few rows or columns do not make up for
+        copied = types[0].size + types[1].size
+        seconds += COPIED_OPERAND * copied * device.element_seconds("transpose", types[0].dtype.name)
         if _is_short(out, types):
             lanes = LANES // out.dtype.itemsize
             pairs = matrices * depth * _up(rows, SHORT_ROWS) * _up(columns, lanes)
