@@ -2,8 +2,8 @@
 
 Run: eqfuse bench training [--threads N] [--seconds N] [--contenders A,B] [--json FILE] [name…]. Each loss runs in a
 process of its own: all contenders in turn, medians; the first call with its tracing and compiling; memory as
-`peak_bytes` says and, of JAX, as XLA's own analysis of temporaries. *price* is that of value and gradient over that of
-the loss alone.
+`peak_bytes` says, of JAX, as XLA's own analysis of temporaries, and of torch, the most that its profiler saw, less all
+gradients. *price* is that of value and gradient over that of the loss alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,22 @@ def _torch(training: Training, arrays: Sequence[np.ndarray], compiled: bool) -> 
     return call
 
 
-def torch_eager(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any]) -> PeerCall:
-    return _torch(training, arrays, False)
+def torch_eager(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> PeerCall:
+    call = _torch(training, arrays, False)
+    results = sum(a.nbytes for a in arrays[: training.count])
+    about["bytes"]["torch"] = _most_held(call) - results
+    return call
+
+
+def _most_held(call: PeerCall) -> int:
+    """The most bytes of tensors that `call` of torch makes that are held at once, results too."""
+    from torch.profiler import ProfilerActivity, profile
+
+    call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        call()
+    events = [e for e in profiled.profiler.kineto_results.events() if e.name() == "[memory]"]
+    return max(accumulate(e.nbytes() for e in sorted(events, key=lambda e: e.start_ns())))
 
 
 def torch_compile(training: Training, arrays: Sequence[np.ndarray], _about: dict[str, Any]) -> PeerCall:
@@ -198,6 +213,10 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         print(f"{'':22}  MB: {', '.join(f'{n} {b / 1e6:.1f}' for n, b in row['bytes'].items())}")
         for name, why in row["aside"].items():
             print(f"{'':22}  {name}: {why}")
+    held = [row["bytes"] for row in rows if {OURS, "torch"} <= row.get("bytes", {}).keys()]
+    shares = [each[OURS] / each["torch"] for each in held]
+    if shares:
+        print(f"at most {max(shares):.2f} times the memory of torch")
     if leads:
         mean = math.exp(statistics.mean(map(math.log, leads)))
         print(f"{mean:.2f} times as fast as the best peer, least {min(leads):.2f}")
