@@ -14,11 +14,11 @@ import numpy as np
 from eqfuse.budget import Meter, unmetered
 from eqfuse.emit.c.kernels import CKernel, emit_kernel, emit_spread, hurried, loaded, modules
 from eqfuse.emit.c.schedule import LoopsSchedule
-from eqfuse.emit.executable import in_order
 from eqfuse.emit.numpy.executable import NumpyExecutable
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import strides_after
+from eqfuse.machine.c_copies import copy_in_order, ordered_copy
 from eqfuse.plan.in_place import PlacedSlice
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -34,6 +34,7 @@ class CExecutable(NumpyExecutable):
     """A plan as C kernels, compiled when it is made, within what `meter` has left. `text`: the C texts; nothing where
     no kernel is fused."""
 
+    copy_into = staticmethod(copy_in_order)
     reads_in_order = True
 
     def __init__(self, plan: Plan, carried: Mapping[int, int] | None = None, meter: Meter | None = None) -> None:
@@ -119,5 +120,5 @@ class CExecutable(NumpyExecutable):
         for i in self._in_order:
             flags = accepted[i].flags
             if not flags.c_contiguous or not flags.aligned:
-                accepted[i] = in_order(accepted[i])
+                accepted[i] = ordered_copy(accepted[i])
         return accepted

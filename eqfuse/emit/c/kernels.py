@@ -32,7 +32,7 @@ from eqfuse.emit.c.sliding.writer import windows_text
 from eqfuse.emit.c.streaming import STREAM
 from eqfuse.emit.c.totals import TotalsSchedule, totals_text
 from eqfuse.emit.c.writer import Text, loops_text
-from eqfuse.emit.executable import function_name, in_order
+from eqfuse.emit.executable import function_name
 from eqfuse.emit.numpy import kernels as numpy_kernels
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.emit.numpy.source import Source
@@ -41,6 +41,7 @@ from eqfuse.ir.graph import Graph, const
 from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine import c_calls
+from eqfuse.machine.c_copies import ordered_copy
 from eqfuse.machine.c_objects import load_all
 from eqfuse.machine.c_threads import compiling, runner
 from eqfuse.machine.memory import aligned_memory
@@ -112,7 +113,7 @@ class CKernel:
         source.inline = True
         source.writes_last = isinstance(self.schedule, (LoopsSchedule, ProductSchedule))
         source.writes_gaps = type(self.schedule) is LoopsSchedule and self.schedule.may_spread
-        source.names |= {self.name: function, "in_order": in_order}
+        source.names |= {self.name: function, "in_order": ordered_copy}
         names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]
         names += [source.leaf(const(literal.array)) for literal in parameters.constants]
         source.names |= panels or {}
@@ -179,7 +180,7 @@ def emit_kernel(
     if isinstance(emitted, CKernel):
         return emitted
     if emitted.returned:  # library routines may give arrays in another order
-        emitted.names["in_order"] = in_order
+        emitted.names["in_order"] = ordered_copy
         emitted.returned = f"in_order({emitted.returned})"
     return NumpyKernel(emitted.text(), emitted, schedule)
 

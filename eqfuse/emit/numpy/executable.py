@@ -17,7 +17,7 @@ import numpy as np
 from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.emit.numpy.kernels import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy.library import with_constant_places
-from eqfuse.emit.numpy.program import BoundCall, Routine
+from eqfuse.emit.numpy.program import BoundCall, CopyInto, Routine
 from eqfuse.emit.numpy.temporaries import SHORT_BUFFER
 from eqfuse.ir.accepted import ndarray
 from eqfuse.plan.buffers import layout
@@ -36,6 +36,7 @@ class NumpyExecutable(Executable):
     `plan.in_place.updates` takes it; `kept`: the results that lie in the memory of carries, and in whose.
     """
 
+    copy_into: CopyInto = staticmethod(np.copyto)  # what copies results that are views
     reads_in_order = False  # do its kernels read arrays as if they lay in C order?
     _warns_never = False  # does nothing in it warn about floating-point numbers?
 
@@ -60,7 +61,7 @@ class NumpyExecutable(Executable):
         for i, emitted_anew in self._with_gaps(kernels, parts).items():
             self._emitted[i] = emitted_anew
         self._layout = layout(plan, placed, returned, workspaces, carried)
-        self._routine = Routine(plan, kernels, self._emitted, self._layout, self._constants)
+        self._routine = Routine(plan, kernels, self._emitted, self._layout, self._constants, self.copy_into)
         self._ready: list[BoundCall] = []  # bound to small arenas, while no call uses them
         self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
 

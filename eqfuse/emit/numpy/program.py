@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -24,6 +25,7 @@ from eqfuse.plan.buffers import Layout
 from eqfuse.plan.memory import LEAST_RESULT, results
 from eqfuse.plan.plan import Kernel, Plan, value_names
 
+CopyInto = Callable[[np.ndarray, np.ndarray], None]  # from the second to the first, in C order
 BoundCall = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
 View = tuple[str, tuple[Node, ...]]  # of what is named, through these views
 
@@ -50,8 +52,9 @@ class Routine:
         emitted: Sequence[NumpyKernel | None],
         layout: Layout,
         constants: dict[int, np.ndarray],
+        copy_into: CopyInto,
     ) -> None:
-        writer = _Writer(plan, kernels, emitted, layout, constants)
+        writer = _Writer(plan, kernels, emitted, layout, constants, copy_into)
         self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
         self._begin = ["def program(inputs):", f"    {tuple_text([f'v{v}' for v in plan.inputs])} = inputs"]
         self._end = f"    return {tuple_text([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
@@ -105,9 +108,10 @@ class _Writer:
         emitted: Sequence[NumpyKernel | None],
         layout: Layout,
         constants: dict[int, np.ndarray],
+        copy_into: CopyInto,
     ) -> None:
         self.plan, self.layout = plan, layout
-        self.globals: dict[str, Any] = {"copied": _copied, "result": results.new}
+        self.globals: dict[str, Any] = {"copied": partial(_copied, copy_into), "result": results.new}
         staying = [v for v in (*constants, *layout.slots) if v < len(plan.types)]
         self.stays: dict[str, np.ndarray | np.generic | int | View] = {f"v{v}": v for v in staying}
         self.constant_names = {f"v{v}" for v in constants}
@@ -273,7 +277,7 @@ class _Writer:
         assert self.globals.setdefault(name, value) is value, f"two meanings of {name}"
 
 
-def _copied(array: np.ndarray) -> np.ndarray:
+def _copied(copy_into: CopyInto, array: np.ndarray) -> np.ndarray:
     copy = results.new(array.shape, array.dtype)
-    np.copyto(copy, array)
+    copy_into(copy, array)
     return copy
