@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eqfuse.machine.c_objects import loaded_library
+from eqfuse.machine.c_build import CompilerError
+from eqfuse.machine.c_objects import LoadError, loaded_library
 from eqfuse.machine.c_threads import runner
 from eqfuse.machine.memory import ALIGNMENT
 from eqfuse.machine.thread_limit import thread_count
@@ -51,7 +52,9 @@ def copy_in_order(to: np.ndarray, array: np.ndarray) -> None:
     """``np.copyto(to, array)`` of arrays of one shape and dtype, of which `to` lies in C order."""
     axes = _axes(to, array) if array.nbytes >= LARGE and array.itemsize in SIZES and array.flags.aligned else []
     steps = [abs(source) or math.inf for _, _, source in axes]
-    if not axes or min(steps) >= ALIGNMENT or not ALIGNMENT <= steps[-1] < math.inf:
+    by_lines = not axes or min(steps) >= ALIGNMENT or not ALIGNMENT <= steps[-1] < math.inf
+    library = None if by_lines else _library()
+    if library is None:
         np.copyto(to, array)
         return
     along = axes.pop(steps.index(min(steps)))
@@ -61,7 +64,7 @@ def copy_in_order(to: np.ndarray, array: np.ndarray) -> None:
         to.ctypes.data, array.ctypes.data, array.itemsize, max(1, AT_ONCE * units // array.nbytes), units, len(axes),
         across, along, (_Axis * OUTER)(*[_Axis(*axis) for axis in axes]),
     )  # fmt: skip
-    _library().eqfuse_copy(ctypes.byref(copy), runner(), thread_count())
+    library.eqfuse_copy(ctypes.byref(copy), runner(), thread_count())
 
 
 def _axes(to: np.ndarray, array: np.ndarray) -> list[tuple[int, int, int]]:
@@ -76,8 +79,12 @@ def _axes(to: np.ndarray, array: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 @cache
-def _library() -> ctypes.CDLL:
-    library = loaded_library((Path(__file__).parent / "c_copies.c").read_text())
+def _library() -> ctypes.CDLL | None:
+    """The copies in C; None where a compiler that made kernels before makes none now."""
+    try:
+        library = loaded_library((Path(__file__).parent / "c_copies.c").read_text())
+    except (CompilerError, LoadError):
+        return None
     library.eqfuse_copy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong)
     library.eqfuse_copy.restype = None
     return library
