@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,8 +24,7 @@ SHORT_CUTS = (-1.0, 0.0, 1.0, 2.0)  # exponents for which libraries have a loop 
 SHORT_ROW = 128  # elements to sort, up to which NumPy has networks of vectors (x86-simd-sort; of float64)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """Arithmetic of operators: flops, seconds at full rate, calls (operators that touch data), of which `once` are
     made once a kernel and not once a tile; `whole`: seconds by NumPy calls on whole arrays, one after another.
     `shared`: seconds of `whole` that BLAS saves by threads of its own.

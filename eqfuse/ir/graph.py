@@ -217,7 +217,9 @@ class Graph(SummarisedValue):
 
     def with_inputs(self) -> Graph:
         """The graph of these outputs whose inputs are those that they need, as they are met."""
-        return Graph(tuple([n for n in self.nodes if n.op == "input"]), self.outputs)
+        graph = Graph(tuple([n for n in self.nodes if n.op == "input"]), self.outputs)
+        vars(graph)["nodes"] = self.nodes  # which depend on the outputs alone
+        return graph
 
     @cached_property
     def operators(self) -> tuple[Node, ...]:

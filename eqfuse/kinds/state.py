@@ -52,10 +52,10 @@ class State:
     seams: Seams = frozenset()
     exact: str = ""
     unfinished: bool = False
+    template: Kind = field(init=False, repr=False, compare=False)  # of that name
 
-    @property
-    def template(self) -> Kind:
-        return KINDS.get(self.kind, NO_KIND)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "template", KINDS.get(self.kind, NO_KIND))
 
     @property
     def is_view(self) -> bool:

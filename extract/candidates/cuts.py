@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from eqfuse.cost.price import Price
+from eqfuse.cost.work import Work
 from eqfuse.egraph.space import ENode
 from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.candidates.work import Works
@@ -42,6 +43,8 @@ class Cut:
     size: int  # operators that run
     depth: int  # operators in a chain
     prices: Prices
+    moved: tuple[int, int, Work] | None = field(default=None, init=False)  # what `Prices` noted of a kernel of it alone
+    _stored: State | None = field(default=None, init=False)
     _price: Price | None = field(default=None, init=False)
     _estimate: float | None = field(default=None, init=False)
     _rough: float | None = field(default=None, init=False)  # negative where there is none
@@ -114,7 +117,9 @@ class Cut:
     @property
     def stored(self) -> State:
         """The state of the kernel that computes this alone: a view that is stored is a copy."""
-        return stored_state(self.state)
+        if self._stored is None:
+            self._stored = stored_state(self.state)
+        return self._stored
 
     def computes(self, eclass: int) -> bool:
         """Is class `eclass` computed inside, or the result?"""

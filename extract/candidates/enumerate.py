@@ -60,7 +60,9 @@ class Candidates:
         self._by_estimates = grammar.prices.goes_by_estimates
         self._leaves_first: list[int] = before._leaves_first if before else _leaf_up(grammar)
         self._base: list[int] = before._base if before else _reshaped(grammar)
+        self._marks: dict[Cut, tuple] = before._marks if before else {}  # by which cuts are alike
         self._joined: dict[tuple, list[Cut]] = before._joined if before else {}  # of the cuts that are offered
+        self._offering: dict[int, list[Cut]] = {}  # of classes that have not changed since
         self._now = 0  # classes that were looked at
         self._changed: dict[int, int] = dict.fromkeys(range(len(grammar.classes)), 0)  # when each did last
         self._settled: dict[int, tuple[int, set[int]]] = {}  # when each was, and from which other classes
@@ -156,11 +158,12 @@ class Candidates:
         different = bool(cuts) and self._keep(eclass, cuts)
         if different:
             self._changed[eclass] = self._now
+            self._offering.pop(eclass, None)
         return different
 
     def _offered(self, enode: ENode) -> tuple[tuple[Cut, ...], ...]:
         """Cuts of each argument of `enode`, few enough that all can be joined with one another."""
-        offers = {a: self._offers(a) for a in enode.args}
+        offers = {a: [*self._offers(a)] for a in enode.args}
         most = MOST_JOINS_OF_PIECES if enode.row.pieces is not None else MOST_JOINS
         while math.prod(map(len, offers.values())) > most:
             max(offers.values(), key=len).pop()  # the one whose flow is worst, of the argument with the most
@@ -178,9 +181,10 @@ class Candidates:
         what they read: their schedules would take long to make."""
         by_kind: dict[str, list[tuple[float, float, int]]] = {}
         for i, cut in enumerate(cuts):
-            if cut.rough is not None and not cut.state.unfinished:
-                total = cut.rough + sum(map(self.flow.__getitem__, cut.reads))
-                by_kind.setdefault(cut.state.kind, []).append((total, cut.rough, i))
+            rough = cut.rough
+            if rough is not None and not cut.state.unfinished:
+                total = rough + sum(map(self.flow.__getitem__, cut.reads))
+                by_kind.setdefault(cut.state.kind, []).append((total, rough, i))
         dropped: set[int] = set()
         for ranked in by_kind.values():
             orders = sorted(ranked), sorted(ranked, key=lambda each: each[1:])
@@ -194,11 +198,14 @@ class Candidates:
         read = [self.grammar.leaf(eclass)] if readable else []
         if eclass in self.grammar.free or eclass in self.grammar.scalars or self.grammar.allowance.spent():
             return read
+        if eclass in self._offering:
+            return self._offering[eclass]
         ranked, few = self.cuts.get(eclass, []), self.effort.offered
         unfinished = [cut for cut in ranked if cut.state.unfinished]  # cheap it is within a larger one
         within = sorted(unfinished, key=self._within)[:1]
         offers = read + ranked[:few] + [cut for cut in within if cut not in ranked[:few]]
-        return [cut for cut in offers if self.grammar.takes(cut)]
+        offers = self._offering[eclass] = [cut for cut in offers if self.grammar.takes(cut)]
+        return offers
 
     def _within(self, cut: Cut) -> tuple[int, str]:
         """The rank of an unfinished cut: by the bytes that it reads, then by its product, which its readers share."""
@@ -217,7 +224,10 @@ class Candidates:
         seen: set[tuple] = set()
 
         def take(cut: Cut) -> bool:
-            mark = (cut.state.kind, cut.state.space, tuple(map(self._base.__getitem__, cut.leaves)))
+            mark = self._marks.get(cut)
+            if mark is None:
+                leaves = tuple(map(self._base.__getitem__, cut.leaves))
+                mark = self._marks[cut] = (cut.state.kind, cut.state.space, leaves)
             if mark in seen or totals[cut] == math.inf:
                 return False
             seen.add(mark)

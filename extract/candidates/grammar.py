@@ -25,6 +25,7 @@ from eqfuse.ops import Role
 
 LARGEST_KERNEL = 512  # operators in one kernel; more neither compile nor fit registers
 T = TypeVar("T")
+_UNKNOWN: Any = object()
 
 
 class Grammar:
@@ -96,9 +97,9 @@ class Grammar:
     def once(self, compute: Callable[..., T], *cuts: tuple[Cut, ...]) -> T:
         """What `compute` makes of these cuts, the same object each time."""
         key = (compute, *cuts)
-        if key not in self._once:
-            self._once[key] = compute(self, *cuts)
-        value: T = self._once[key]
+        value: T = self._once.get(key, _UNKNOWN)
+        if value is _UNKNOWN:
+            value = self._once[key] = compute(self, *cuts)
         return value
 
     def merged(self, a: State, b: State) -> State | str:
@@ -115,7 +116,8 @@ class Grammar:
         for part, arg in zip(parts, enode.args, strict=True):
             if part.state.strides is not None:
                 types = self.classes[arg].type, self.classes[eclass].type
-                steps += steps_read(part.state, types[0], enode, types[1], self.compiled)
+                read = steps_read(part.state, types[0], enode, types[1], self.compiled)
+                steps = steps + read if read is not NO_JUMPS else steps
         number = self.prices.number(eclass, enode, steps)
         operator = enode.row
         role = operator.role

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ALL_SCHEDULED = 60  # classes, up to which every candidate has a schedule: some plans that estimates lead to are dearer
 DOUBT = 0.03  # of a price
 FEW_OF_PAIRS, FAR_LARGER = 200, 16  # the same where an array is so many times as large as all that is read and kept
+_UNKNOWN: Any = object()  # a schedule that was not asked for
 SHORT_PROGRAM = 1e-4  # seconds of a program, as written, below which plans are made by estimates: no calls pay for more
 
 
@@ -58,6 +59,7 @@ class Prices:
         self._numbers: dict[tuple[int, ENode, Jumps], int] = {}
         self._inputs: dict[int, Node] = {}
         self.sizes = [c.type.nbytes for c in classes]  # bytes
+        self._itemsizes = [c.type.dtype.itemsize for c in classes]
         constants = ((n for n in c.nodes if n.op == "const") for c in classes)
         self._literals = [next((n.attr("value") for n in nodes), None) for nodes in constants]
         self._searches_schedules = searches_schedules(device)
@@ -74,6 +76,7 @@ class Prices:
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
         self._viewed: dict[tuple[int, int], int] = {}  # bytes of an array that a view of it needs
+        self._seen: dict[tuple[int, int], int] = {}  # bytes of an array that a set of its views needs, all told
 
     def decide(self, seconds: float) -> bool:
         """A program takes `seconds` as written: does it turn out that kernels are judged by their schedules?"""
@@ -126,7 +129,9 @@ class Prices:
         for c, size in read.items():
             if size < self.sizes[c] == whole[c]:
                 self._views[c] = self._views.get(c, 0) | 1 << eclass
-                self._viewed[c, eclass] = size
+                if self._viewed.get((c, eclass)) != size:
+                    self._viewed[c, eclass] = size
+                    self._seen.clear()
 
     def node(self, eclass: int, enode: ENode | None, args: Sequence[Node]) -> Node:
         """What `enode` computes from `args`; of class `eclass` in memory where there is none."""
@@ -212,7 +217,7 @@ class Prices:
     def _of_state(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> Price:
         """By its state, which most kernels share with others that move as much and do the same work."""
         read, written, done = self._moved(cuts, state, leaves)
-        arguments, itemsize = len(leaves) + len(cuts), self._classes[cuts[0].eclass].type.dtype.itemsize
+        arguments, itemsize = len(leaves) + len(cuts), self._itemsizes[cuts[0].eclass]
         key = id(state), read, written, done, arguments, itemsize
         entry = self._by_state.get(key)
         if entry is None:
@@ -222,6 +227,14 @@ class Prices:
 
     def _moved(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> tuple[int, int, Work]:
         """The bytes that a kernel reads and writes, and its work."""
+        if len(cuts) > 1:
+            return self._moved_by(cuts, state, leaves)
+        (cut,) = cuts
+        if cut.moved is None:
+            cut.moved = self._moved_by(cuts, state, leaves)
+        return cut.moved
+
+    def _moved_by(self, cuts: tuple[Cut, ...], state: State, leaves: dict[int, int]) -> tuple[int, int, Work]:
         inside = 0
         for c in cuts:
             inside |= c.inside
@@ -254,17 +267,24 @@ class Prices:
         if self._all_estimates is not None:
             body = self._all_estimates.prepared(kind, body)
         alike = kind.name, _structure(body)
-        if alike not in self._alike:
-            self._alike[alike] = None  # what it stays where the kind refuses
-            self._alike[alike] = kind.schedule(body.with_inputs(), self._device)
-        return self._alike[alike]
+        schedule = self._alike.get(alike, _UNKNOWN)
+        if schedule is _UNKNOWN:
+            try:
+                schedule = kind.schedule(body.with_inputs(), self._device)
+            except UnsupportedOp:
+                schedule = None
+            self._alike[alike] = schedule
+        return schedule
 
     def _read(self, leaves: dict[int, int], inside: int) -> int:
         """The bytes read of `leaves`: of an array that is read as several views, those of all, up to the whole."""
         read = sum(leaves.values())
         for c in self._views.keys() & leaves if self._views else ():
-            views = sum([self._viewed[c, eclass] for eclass in set_bits(self._views[c] & inside)])
-            read += max(0, min(views, self.sizes[c]) - leaves[c])
+            views = self._views[c] & inside
+            seen = self._seen.get((c, views))
+            if seen is None:
+                seen = self._seen[c, views] = sum([self._viewed[c, eclass] for eclass in set_bits(views)])
+            read += max(0, min(seen, self.sizes[c]) - leaves[c])
         return read
 
 

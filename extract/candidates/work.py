@@ -49,11 +49,13 @@ def union(sets: Iterable[Works]) -> Works:
     runs: Works = {}
     for works in sets:
         for times, mask in works.items():
+            if len(runs) == 1 and times in runs:  # as they most often are
+                runs[times] |= mask
+                continue
             if times == ON_WHOLE_ARRAYS:
                 for other, held in runs.items():
                     mask &= ~held if other != ON_WHOLE_ARRAYS else -1
-            if len(runs) > 1 or times not in runs:
-                runs = {other: left for other, held in runs.items() if (left := held & ~mask) or other == times}
+            runs = {other: left for other, held in runs.items() if (left := held & ~mask) or other == times}
             runs[times] = runs.get(times, 0) | mask
     return runs
 

@@ -208,7 +208,9 @@ class MergeState:
         group = self.alive[number]
         near = dict.fromkeys(self._makers(number))
         for c in (*group.leaves, *group.outputs):
-            near |= dict.fromkeys(islice(self.readers.get(c, ()), NEIGHBOURS))
+            readers = self.readers.get(c)
+            if readers:
+                near.update(readers if len(readers) <= NEIGHBOURS else dict.fromkeys(islice(readers, NEIGHBOURS)))
         near.pop(number, None)
         return near
 
@@ -238,7 +240,7 @@ class MergeState:
 
     def _direct(self, a: int, b: int) -> bool:
         """Is there no path from one group to the other through a third?"""
-        far, near = sorted((a, b), key=self._place.__getitem__)
+        far, near = (a, b) if self._place[a] <= self._place[b] else (b, a)
         lowest = self._place[far]
         stack = [m for m in self._makers(near) if m != far]
         seen: set[int] = set()
@@ -252,7 +254,7 @@ class MergeState:
         return True
 
     def _makers(self, number: int) -> list[int]:
-        return [self.maker[leaf] for leaf in self.alive[number].leaves if leaf in self.maker]
+        return [m for leaf in self.alive[number].leaves if (m := self.maker.get(leaf)) is not None]
 
     def ordered(self) -> tuple[Group, ...]:
         """Groups, producers first, otherwise in order of age."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
@@ -39,27 +38,27 @@ def operator_work(
     """What one application of `op` costs in full vectors, all threads at work."""
     work = element_work(op, attrs, out, types, device, literal)
     if op == "matmul" and (dtype := sums_dtype(out.dtype)) is not None and out.size:
-        return replace(work, seconds=product_seconds(out, types[0].shape[-1], dtype, device))
+        return work._replace(seconds=product_seconds(out, types[0].shape[-1], dtype, device))
     role = row(op).role
     if role not in (Role.ELEMENTWISE, Role.REDUCTION, Role.GATHER):
         return work
     if role is Role.GATHER:  # as often as there are places
         out = types[1]
     times, base = additions(op, types[row(op).values_from].dtype, types[-1].size == 1)
-    return replace(work, seconds=touched(op, attrs, out, types, work.flops) * times / device.scalar_rate(base))
+    return work._replace(seconds=touched(op, attrs, out, types, work.flops) * times / device.scalar_rate(base))
 
 
 def kernel_price(state: State, read: int, written: int, work: Work, device: Device, itemsize: int) -> Price:
     """What a kernel of `state` costs that does `work`, on values of `itemsize` bytes."""
-    compute = work.seconds * device.threads * _not_full(state)
-    turned = [a for a in state.runs if a != _vector(state)]
+    vector = _vector(state)
+    compute = work.seconds * device.threads * _not_full(state, vector)
+    turned = [a for a in state.runs if a != vector]
     load = across if state.template.pointwise else far_load
     compute += len(turned) * math.prod(state.space) * load(itemsize, device)
     if state.seams:
         cells = pieces(state.space, state.seams)
         if math.prod(map(len, cells)) > KERNEL_CELLS:
             return Price(math.inf, read, written, work.flops, "memory")
-        vector = _vector(state)
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
     traffic = traffic_of(read, written, written if exceeds_caches(read, written, device) else 0)
     shares = loops_shared(traffic, compute, math.prod(state.space), False, device)
@@ -68,21 +67,23 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
     return Price(seconds, read, written, work.flops, bound(seconds, memory, shares["compute"]))
 
 
-def _not_full(state: State) -> float:
-    """How many times as long its work takes as in full vectors."""
+def _not_full(state: State, vector: int) -> float:
+    """How many times as long its work takes as in full vectors, along the axis `vector`."""
     if state.products:  # of which tiles say how full they are
         return 1.0
     if not state.space or (state.template.pointwise and state.dense):
         return not_full(math.prod(state.space), SHORT_DIMENSION)
-    vector = _vector(state)
     along = pieces(state.space, state.seams)[vector] if state.seams else [state.space[vector]]
     return sum(n * not_full(n, SHORT_DIMENSION) for n in along) / max(1, state.space[vector])
 
 
 def _vector(state: State) -> int:
     """The axis that loops of vectors run along: the last that is long enough, or else the last of several indices."""
-    axes = range(-1, -len(state.space) - 1, -1)
-    return next((a for least in (SHORT_DIMENSION, 2) for a in axes if state.space[a] >= least), -1)
+    for least in (SHORT_DIMENSION, 2):
+        for a in range(-1, -len(state.space) - 1, -1):
+            if state.space[a] >= least:
+                return a
+    return -1
 
 
 def has_schedule(state: State) -> bool:

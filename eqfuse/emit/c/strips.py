@@ -46,7 +46,9 @@ NOWHERE = Shift(None, None)
 def with_strips(form: Form, nest: Nest) -> list[Form]:
     """`form` with those of its values in strips that save much of its work, if there are such. Where it has several
     cells, these are values of the largest, which has a form of its own then."""
-    first = replace(form, reads=form.reads[:1], numbers=form.numbers[:1], boxes=form.boxes[:1])
+    first = form
+    if len(form.reads) > 1:
+        first = replace(form, reads=form.reads[:1], numbers=form.numbers[:1], boxes=form.boxes[:1])
     if not _may_have_strips(first, nest):
         return [form]
     whole, places = _Choice(first, nest, ()), _Places(first, nest)

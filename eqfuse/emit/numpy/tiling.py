@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
@@ -316,7 +316,7 @@ def worth_tiling(body: Graph, whole: float, device: Device) -> bool:
         return False
     copied = copy_work(body, device)
     done = total_work([*(node_work(n, device) for n in body.computations), *copied])
-    return tiles_pay(replace(done, whole=whole + sum(c.whole for c in copied)), moved, device)
+    return tiles_pay(done._replace(whole=whole + sum(c.whole for c in copied)), moved, device)
 
 
 def copy_work(body: Graph, device: Device) -> list[Work]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -66,12 +65,12 @@ def call_work(
         seconds = loops.seconds if op == "conv" else _multiplied(loops, out, types, device)
         whole = _whole(out.nbytes + _bytes(types), seconds, device) + begun
         shared = _shared(op, out, types, seconds, device, whole)
-        return replace(loops, seconds=seconds + begun / device.threads, whole=whole, shared=shared)
+        return loops._replace(seconds=seconds + begun / device.threads, whole=whole, shared=shared)
     if (pieces := row(op).pieces) is not None:  # tiles read these where they lie; a schedule prices what they copy
         copied = types if role is Role.PIECES else types[1:]  # of an array that is updated, what no write covers
         runs = sum(slice_runs(p.ranges, out.shape) - 1 for p in pieces(tuple([t.shape for t in types]), attrs))
         whole = _whole(out.nbytes + _bytes(copied), loops.seconds, device) + runs * device.call_seconds / COPIED_RUNS
-        return replace(loops, seconds=0.0, whole=whole)
+        return loops._replace(seconds=0.0, whole=whole)
     seconds = loops.seconds + steps.lines * LINE / device.bandwidth(steps.lines * LINE)
     one_by_one = device.element_seconds("take", WIDTHS.get(out.dtype.itemsize, "float64"))
     seconds += steps.gaps * one_by_one
@@ -92,14 +91,14 @@ def call_work(
         whole += _rows_reduced(op, axes, types[0]) * device.call_seconds
     elif role is Role.ELEMENTWISE:
         if are_numbers(op, out, types):
-            return replace(loops, seconds=seconds, whole=device.call_seconds / NUMBER)
+            return loops._replace(seconds=seconds, whole=device.call_seconds / NUMBER)
         rows, columns = _rows(out, types, steps.rows)
         whole += rows * device.call_seconds
         seconds = max(seconds, rows * device.call_seconds / device.threads)  # short ones take as long to begin
         if columns:  # each with gaps between its elements
             seconds += out.size * one_by_one
             whole += out.size * one_by_one * device.threads
-    return replace(loops, seconds=seconds, whole=whole)
+    return loops._replace(seconds=seconds, whole=whole)
 
 
 def _element_work(
@@ -110,14 +109,14 @@ def _element_work(
     dtype = types[0].dtype.name
     if row(op).price is PriceClass.LINEAR_ALGEBRA:
         n = max(FEWEST_ROWS, *types[0].shape[-2:])
-        return replace(loops, seconds=loops.seconds * (1 + (SHORT_MATRICES.get(op, SHORT_MATRIX) / n) ** 2))
+        return loops._replace(seconds=loops.seconds * (1 + (SHORT_MATRICES.get(op, SHORT_MATRIX) / n) ** 2))
     if op in UNPACKED and dtype in PRICED_AS:  # no faster for two elements at once
         each = device.element_seconds(op, PRICED_AS[dtype][0])
     elif row(op).role is Role.REDUCTION and not _reduces_last(row(op).attr(attrs, "axes"), types[0]):
         each = device.element_seconds(joined_by(op), dtype)  # one row after another is joined to the result
     else:
         return loops
-    return replace(loops, seconds=touched(op, attrs, out, types, loops.flops) * each)
+    return loops._replace(seconds=touched(op, attrs, out, types, loops.flops) * each)
 
 
 def _multiplied(work: Work, out: TensorType, types: Sequence[TensorType], device: Device) -> float:

@@ -6,7 +6,6 @@ In: the state of a kernel body, its `Work` and its traffic. Out: seconds. Used b
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
@@ -64,7 +63,7 @@ def seconds_in_tiles(work: float, calls: float, once: int, traffic: int, left: f
 
 def spilled(work: Work, held: int, itemsize: int, device: Device) -> Work:
     """`work` with what it takes that rows of `held` elements, between two products, overflow the nearest cache."""
-    return replace(work, seconds=SPILL * work.seconds) if held * itemsize * PANEL_ROWS > device.l2_bytes else work
+    return work._replace(seconds=SPILL * work.seconds) if held * itemsize * PANEL_ROWS > device.l2_bytes else work
 
 
 def product_rows(row: int, depth: int) -> int:
