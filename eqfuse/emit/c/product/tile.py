@@ -186,10 +186,10 @@ def _halves(lanes: int, computed: str) -> dict[str, str]:
     """The text that adds the lanes of a vector, half to half, and that of the types of these halves."""
     halves = [lanes >> n for n in range(1, lanes.bit_length() - 1)]
     attributes = f"aligned(sizeof({computed})), may_alias"
-    of = "typedef {0} half{1} __attribute__((vector_size({1} * sizeof({0})), {2}));"
+    declared = "typedef {0} half{1} __attribute__((vector_size({1} * sizeof({0})), {2}));"
     line = " " * 12 + "const half{0} sum{0} = ((const half{0} *)&sum{1})[0] + ((const half{0} *)&sum{1})[1];"
     return {
-        "halves": "".join(f"\n    {of.format(computed, n, attributes)}" for n in halves),
+        "halves": "".join(f"\n    {declared.format(computed, n, attributes)}" for n in halves),
         "added": "\n".join(line.format(n, 2 * n) for n in halves),
     }
 
