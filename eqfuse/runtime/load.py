@@ -65,4 +65,3 @@ def load(path: str | Path, graphs: bool = False) -> Program:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of a place before the file's beginning
             raise
         raise EqfuseError(f"{path} is not a saved program: {type(error).__name__}: {error}") from error
-

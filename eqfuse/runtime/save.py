@@ -66,4 +66,3 @@ def _names(laws: Sequence[Law], report: Report) -> list[str]:
 def _storable(array: np.ndarray) -> np.ndarray:
     """`array` in a dtype that the .npy format knows; the graph's text holds the real one."""
     return array.view(f"u{array.dtype.itemsize}") if array.dtype in ADDED else array
-

@@ -106,7 +106,7 @@ def test_few_columns_cost_more_for_each_product():
         done = work("matmul", (), TensorType(np.dtype(np.float32), (4096, columns)), types, CPU)
         return done.flops / done.seconds
 
-    assert rate(16) < 0.75 * rate(2048)  # measured on two cores of a Zen 5: 0.55, and 0.85 of 64 columns
+    assert rate(64) < 0.9 * rate(2048)  # measured on two cores of a Zen 5: 0.85
 
 
 def test_a_small_array_with_gaps_that_every_row_reads_costs_loops_without_vectors_as_often():
@@ -148,7 +148,7 @@ def test_a_product_of_few_columns_is_short_and_one_of_more_work_is_not():
         pairs = depth * -(-rows // figures.SHORT_ROWS) * figures.SHORT_ROWS * 16
         most = 1.5 * CPU.threads * pairs * CPU.element_seconds("short_product", "float32")
         assert taken(rows, depth, columns) <= most
-    assert taken(40_000, 8, 8) > 2.5 * taken(10_000, 8, 8)  # measured on two cores of a Zen 5: 3.2
+    assert taken(40_000, 8, 8) > 3 * taken(10_000, 8, 8)  # measured on two cores of a Zen 5: 3.2
 
 
 def test_a_stack_of_products_of_few_rows_costs_the_copies_of_its_right_operands() -> None:

@@ -42,7 +42,7 @@ UNITS = 2  # for each thread, at least, where there is enough work
 UNIT_SECONDS = 2e-5  # seconds of a unit, at most, where another thread is worth it
 SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to move sums from and to a level-2 cache
 NARROW_ROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
-PART_OF_LAST = 1 / 4  # of the last cache, that arrays which are read again later do not take up
+PART_OF_LAST = 1 / 4  # of the last cache: larger arrays are far, as others of the program pass through it between
 COPY_OF_VECTOR = 2  # cycles to copy a vector of a right operand
 COPYING_UNITS = 2  # down the rows, at most: each copies a right operand that is an array
 FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
@@ -279,7 +279,7 @@ def _way(
 
 
 def _is_far(nbytes: int, device: Device) -> bool:
-    return nbytes > PART_OF_LAST * device.levels[-2][0]
+    return len(device.levels) > 1 and nbytes > PART_OF_LAST * device.levels[-2][0]
 
 
 def _is_short_and_far(parts: ProductParts, number: int, device: Device) -> bool:

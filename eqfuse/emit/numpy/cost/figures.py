@@ -27,7 +27,7 @@ WIDTHS = {1: "float16", 2: "float16", 4: "float32", 8: "float64", 16: "complex12
 # Matrix products
 BLAS = ("float32", "float64")  # dtypes that BLAS multiplies; the others go through NumPy's own loop
 MICRO = 16, 8, 16  # rows, terms of a sum and columns that OpenBLAS computes at once, whether or not they are there
-COPIED_OPERAND = 0.4  # times as long as a transposed copy, by OpenBLAS
+COPIED_OPERAND = 0.5  # times as long as a transposed copy, by OpenBLAS
 SHORT_PRODUCT = 10**6  # multiplications up to which OpenBLAS may multiply without copying operands, on one thread
 SHORT_ROWS = 4  # rows that it then computes at once, of as many columns as lie in LANES
 LANES = 64  # bytes
