@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from eqfuse.cost.price import Price
     from eqfuse.cost.work import Jumps, Work
     from eqfuse.emit.executable import Executable
-    from eqfuse.ir.graph import Graph
-    from eqfuse.kinds import Kind
     from eqfuse.kinds.state import State
     from eqfuse.ops.literal import Literal
     from eqfuse.ops.types import TensorType
@@ -84,9 +82,6 @@ class Estimates(Protocol):
 
     def is_near(self, state: State) -> bool:
         """Is the estimate of a kernel of `state` near the price of its schedule, if it has one?"""
-
-    def prepared(self, kind: Kind, body: Graph) -> Graph:
-        """`body` in a form of which `kind` makes the same schedule, sooner. UnsupportedOp where there is none."""
 
 
 _ENTRIES = [name for name in vars(Package) if not name.startswith("_")]

@@ -264,8 +264,6 @@ class Prices:
     def _scheduled_alike(self, kind: Kind, outputs: Sequence[Node]) -> Schedule | None:
         """A schedule depends on the names of no inputs: bodies that differ in these alone share one."""
         body = Graph((), tuple(outputs))
-        if self._all_estimates is not None:
-            body = self._all_estimates.prepared(kind, body)
         alike = kind.name, _structure(body)
         schedule = self._alike.get(alike, _UNKNOWN)
         if schedule is _UNKNOWN:

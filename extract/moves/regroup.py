@@ -20,6 +20,8 @@ from eqfuse.extract.moves.merge import MergeState, group
 # kernels looked at, and operators of those made, all moves together, for each kernel of the cover
 REGROUP_EFFORT = 6_000
 MOST_EFFORT = 300_000  # and in all, however large the program: it takes seconds
+# ... and for each second that the kernels take: one takes some 10 us, so that all take no longer than 100,000 calls
+EFFORT_OF_CALLS = 1e10
 REGROUPINGS = 3  # over all kernels
 
 
@@ -58,7 +60,8 @@ class _Grouping:
         self.grammar = cover.grammar
         self.cover = _UnpricedCover(cover.grammar, cover.roots)
         self.in_vain: set[int | Cut] = set()  # classes, and cuts to be stored, tried since a move helped near them
-        self.left = min(REGROUP_EFFORT * len(cover.groups), MOST_EFFORT)
+        seconds = sum(g.cost for g in cover.groups)
+        self.left = min(REGROUP_EFFORT * len(cover.groups), MOST_EFFORT, round(EFFORT_OF_CALLS * seconds))
         self.pool = MergeState(cover.grammar, cover.roots, cover.groups)
         self._settled()
 

@@ -14,21 +14,18 @@ from eqfuse.cost.overlap import bound
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work, element_work, touched
 from eqfuse.emit.c.cells import KERNEL_CELLS
-from eqfuse.emit.c.loops import pushed
 from eqfuse.emit.c.nest import SHORT_DIMENSION
 from eqfuse.emit.c.product.estimate import product_seconds
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.emit.c.rates import CELL, across, additions, far_load, not_full, traffic_of
 from eqfuse.emit.c.schedule import loops_shared
 from eqfuse.emit.c.streaming import exceeds_caches
-from eqfuse.ir.graph import Graph
 from eqfuse.kinds.seams import pieces
 from eqfuse.ops import Role, row
 from eqfuse.ops.literal import Literal
 from eqfuse.ops.types import TensorType
 
 if TYPE_CHECKING:
-    from eqfuse.kinds import Kind
     from eqfuse.kinds.state import State
 
 
@@ -94,11 +91,3 @@ def has_schedule(state: State) -> bool:
 def is_near(state: State) -> bool:
     """Elementwise work on arrays that are not joined of pieces has one pass of loops without cells."""
     return state.template.pointwise and not state.mapped
-
-
-def prepared(kind: Kind, body: Graph) -> Graph:
-    """With views on leaves alone, which bodies that have much in common share. Not of one operator, which may be a
-    call."""
-    if not (kind.pointwise or kind.reduces) or len(body.computations) < 2:
-        return body
-    return pushed(body)
