@@ -11,10 +11,12 @@ import eqfuse as ef
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import as_written
+from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.moves.merge import MergeState, merge_groups
+from eqfuse.extract.moves.regroup import EFFORT_OF_CALLS, REGROUP_EFFORT, _Grouping
 from eqfuse.extract.unfused import unfused_cover
 from tests.support.c_target import C
 
@@ -91,3 +93,15 @@ def test_what_merging_has_made_is_counted_at_what_it_costs(device: Device, rows:
     trusted(pool.grammar.prices, lambda: pool.settle(list(pool.alive)), lambda _: ())
     assert len(pool.alive) < apart
     assert pool.seconds == pytest.approx(sum(group.cost for group in pool.alive.values()), rel=1e-9)
+
+
+def test_kernels_of_short_calls_are_regrouped_no_longer_than_many_calls_take() -> None:
+    def effort(size: int) -> tuple[int, float]:
+        cover = cover_of(chains(4), *[(size,)] * 4, device=C)
+        cover.groups = cover.single_groups()
+        return _Grouping(cover, Candidates(cover.grammar, {})).left, sum(g.cost for g in cover.groups)
+
+    few, seconds = effort(64)
+    assert few == round(EFFORT_OF_CALLS * seconds) < REGROUP_EFFORT * 8
+    many, _ = effort(1 << 20)
+    assert many == REGROUP_EFFORT * 8
