@@ -127,7 +127,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
         rcond = 1e-15 if rtol is np._NoValue else rtol
     if rcond is None:
         rcond = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
-    if x.size == 0:
+    if 0 in x.shape[-2:]:
         return lift(np.empty((*x.shape[:-2], x.shape[-1], x.shape[-2]), lift(a).dtype))
     u, s, vt = svd(x.conj(), False, hermitian=hermitian)
     limit = lift(rcond)[..., None] * reductions.max(s, -1, keepdims=True)
@@ -202,7 +202,7 @@ def _hermitian_svd(x: Tracer, compute_uv: bool) -> Any:
     if not compute_uv:
         return lazy.sort(abs(eigvalsh(x)))[..., ::-1]
     w, u = eigh(x)
-    sign, s = elementwise("sign", w), abs(w)
+    sign, s = elementwise("copysign", 1.0, w), abs(w)  # a sign of 0 would leave a row of zeros
     order = lazy.argsort(s)[..., ::-1]
     sign, s = (lazy.take_along_axis(part, order, -1) for part in (sign, s))
     u = lazy.take_along_axis(u, lazy.broadcast_to(order[..., None, :], u.shape), -1)
@@ -250,7 +250,7 @@ def slogdet(a: Any) -> Any:
 @implements(np.linalg.cond)
 def cond(x: Any, p: Any = None) -> Tracer:
     (a,) = _inexact("cond", x)
-    if a.size == 0:
+    if 0 in a.shape[-2:]:
         raise ShapeError("np.linalg.cond: cond is not defined on empty arrays")
     if p is None or p in (2, -2):
         s = svd(_matrices("cond", a, square=False), compute_uv=False)
@@ -314,6 +314,9 @@ def multi_dot(arrays: Any, *, out: None = None) -> Tracer:
     inner = all(p.ndim == 2 for p in parts[1:-1])
     if not inner or any(p.ndim not in (1, 2) for p in (parts[0], parts[-1])):
         raise ShapeError("np.linalg.multi_dot takes matrices, and vectors at both ends")
+    for left, right in pairwise(parts):
+        if left.shape[-1] != right.shape[0]:  # which einsum would repeat, if it is 1
+            raise ShapeError(f"np.linalg.multi_dot: shapes {left.shape} and {right.shape} are not aligned")
     from opt_einsum import get_symbol
 
     letters = [get_symbol(i) for i in range(len(parts) + 1)]

@@ -68,10 +68,23 @@ def _count(x: Tracer, axis: Any, keepdims: bool, where: Any) -> Tracer:
     return count
 
 
+def _among_nan(function: Any, counterpart: Any, a: Any, *args: Any, where: Any, **kw: Any) -> Tracer:
+    """A function that leaves out NaN leaves out what is masked, as NaN; integers are no NaN."""
+    x = lift(a)
+    if x.dtype.kind in "biu":
+        return MASKED[counterpart](x, *args, where=where, **kw)
+    left: Tracer = function(elementwise("where", where, x, lift(np.nan).astype(x.dtype)), *args, **kw)
+    return left
+
+
 MASKED: dict[Callable[..., Any], Callable[..., Tracer]] = {
     np.sum: partial(_filled, np.sum, 0), np.prod: partial(_filled, np.prod, 1),
     np.any: partial(_filled, np.any, False), np.all: partial(_filled, np.all, True),
     np.max: partial(_filled, np.max, None), np.min: partial(_filled, np.min, None),
     np.amax: partial(_filled, np.max, None), np.amin: partial(_filled, np.min, None),
     np.mean: _mean, np.var: _var, np.std: _std,
+    np.nansum: partial(_among_nan, np.nansum, np.sum), np.nanprod: partial(_among_nan, np.nanprod, np.prod),
+    np.nanmax: partial(_among_nan, np.nanmax, np.max), np.nanmin: partial(_among_nan, np.nanmin, np.min),
+    np.nanmean: partial(_among_nan, np.nanmean, np.mean), np.nanvar: partial(_among_nan, np.nanvar, np.var),
+    np.nanstd: partial(_among_nan, np.nanstd, np.std),
 }  # fmt: skip

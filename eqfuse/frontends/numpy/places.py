@@ -28,7 +28,7 @@ def ix_(*args: Any) -> tuple[Tracer, ...]:
             raise ShapeError(f"np.ix_ takes rank 1, the shape is {x.shape}")
         if x.dtype.kind == "b":
             x = np.flatnonzero(constant_of(x, "a mask given to np.ix_"))
-        elif x.size == 0:
+        elif x.size == 0 and not isinstance(arg, (Tracer, np.ndarray)):
             x = x.astype(np.intp)
         indices.append(lift(x).reshape([-1 if j == i else 1 for j in range(len(args))]))
     return tuple(indices)

@@ -132,7 +132,7 @@ def all_(a: Any, axis: AxisArg = None, out: None = None, keepdims: bool = False)
 def _arg(name: str, a: Any, axis: int | None, keepdims: bool) -> Tracer:
     x = lift(a)
     if axis is not None and x.ndim:
-        return reduced_array(name, x, axis, keepdims)
+        return reduced_array(name, x, operator.index(axis), keepdims)
     flat = reduced_array(name, x.reshape(-1), 0, keepdims=False)
     return flat.reshape((1,) * x.ndim) if keepdims else flat
 
@@ -242,13 +242,17 @@ def count_nonzero(a: Any, axis: AxisArg = None, *, keepdims: bool = False) -> Tr
 
 
 @implements(np.nansum)
-def nansum(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
-    return sum(_nan_as(a, 0), axis, dtype, keepdims=keepdims)
+def nansum(
+    a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None
+) -> Tracer:
+    return sum(_nan_as(a, 0), axis, dtype, keepdims=keepdims, initial=initial)
 
 
 @implements(np.nanprod)
-def nanprod(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
-    return prod(_nan_as(a, 1), axis, dtype, keepdims=keepdims)
+def nanprod(
+    a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None
+) -> Tracer:
+    return prod(_nan_as(a, 1), axis, dtype, keepdims=keepdims, initial=initial)
 
 
 def _nan_as(a: Any, value: int) -> Tracer:

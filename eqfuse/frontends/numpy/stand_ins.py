@@ -78,11 +78,13 @@ def _full(
 
 def _array(
     object: Any, dtype: Any = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
-    ndmin: int = 0, like: None = None,
+    ndmin: int = 0, ndmax: int = 0, like: None = None,
 ) -> Tracer:  # fmt: skip
     always = copy in (True, np._CopyMode.ALWAYS)
     never = copy in (False, np._CopyMode.NEVER)
     x = _converted(object, dtype, order or "K", None if not (always or never) else always)
+    if 0 < ndmax < x.ndim and not isinstance(object, (Tracer, np.ndarray)):
+        raise ShapeError(f"np.array: what is nested {x.ndim} deep has more than ndmax={ndmax} dimensions")
     return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
 
 

@@ -6,6 +6,7 @@ In: array-function calls on tracers. Out: library calls for what sorts, reductio
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,12 @@ from eqfuse.frontends.numpy.registry import TRACED_METHODS, implements
 from eqfuse.frontends.numpy.scans import without_nan
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import node
+
+
+def _keeps(keepdims: Any) -> bool:
+    """What `keepdims` says, whose default is np._NoValue in some of NumPy's functions."""
+    return keepdims is not np._NoValue and bool(keepdims)
+
 
 # ---- order statistics
 
@@ -59,7 +66,7 @@ def median(
 def nanmedian(
     a: Any, axis: AxisArg = None, out: None = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Tracer:
-    return _median("nanmedian", a, axis, keepdims is True)
+    return _median("nanmedian", a, axis, _keeps(keepdims))
 
 
 def _quantile(op: str, a: Any, q: Any, axis: AxisArg, method: str, keepdims: Any, weights: Any) -> Tracer:
@@ -67,6 +74,8 @@ def _quantile(op: str, a: Any, q: Any, axis: AxisArg, method: str, keepdims: Any
     if op.startswith("nan") and x.size == 0 and x.dtype.kind != "c":
         return nanmean(x, axis, keepdims=keepdims)  # as NumPy, for any number of quantiles
     weak = number_kind(q) in (int, float) and x.dtype.kind == "f"
+    if number_kind(q) is int and not weak and method != "linear":
+        q = 1.0 * q  # NumPy interpolates between the values, by a weight of 0.0
     share = wrap(with_dtype(q, np.dtype(number_kind(q)))) if weak else lift(q)
     if share.ndim > 1 and op.startswith("nan"):
         raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
@@ -77,8 +86,8 @@ def _quantile(op: str, a: Any, q: Any, axis: AxisArg, method: str, keepdims: Any
     quantiles = wrap(node(op, args, (axes, method)))
     if not weak:
         quantiles = quantiles.reshape((*share.shape, *quantiles.shape[1:]))
-    result = _left(x, axis, quantiles, axes, keepdims is True)
-    if result.scalar and (keepdims is True or weights is not None):
+    result = _left(x, axis, quantiles, axes, _keeps(keepdims))
+    if result.scalar and (_keeps(keepdims) or weights is not None):
         result.as_array()
     return result
 
@@ -118,8 +127,8 @@ def _nanmax(ufunc: np.ufunc, function: Any, a: Any, axis: AxisArg, keepdims: Any
     x = lift(a)
     keywords = {} if initial is np._NoValue else {"initial": initial}
     if x.dtype.kind in "biu":
-        return function(x, axis=axis, keepdims=keepdims is True, **keywords)
-    return TRACED_METHODS[ufunc, "reduce"](x, axis=axis, keepdims=keepdims is True, **keywords)
+        return function(x, axis=axis, keepdims=_keeps(keepdims), **keywords)
+    return TRACED_METHODS[ufunc, "reduce"](x, axis=axis, keepdims=_keeps(keepdims), **keywords)
 
 
 @implements(np.nanmax)
@@ -134,12 +143,13 @@ def nanmin(a: Any, axis: AxisArg = None, out: None = None, keepdims: Any = False
 
 def _nanarg(name: str, a: Any, axis: int | None, keepdims: Any) -> Tracer:
     x = lift(a)
+    axis = axis if axis is None else operator.index(axis)
     if x.dtype.kind not in "fc":
-        return getattr(reductions, name)(x, axis, keepdims=keepdims is True)
+        return getattr(reductions, name)(x, axis, keepdims=_keeps(keepdims))
     if x.ndim == 0 and axis in (0, -1):
         axis = None
     rows, axes = _rows(x, axis)
-    return _left(x, axis, wrap(node("nan" + name, (rows.node,), (axes,))), axes, keepdims is True)
+    return _left(x, axis, wrap(node("nan" + name, (rows.node,), (axes,))), axes, _keeps(keepdims))
 
 
 @implements(np.nanargmax)
@@ -166,11 +176,11 @@ def _shared(total: Tracer, count: Tracer) -> Tracer:
 def nanmean(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: Any = False) -> Tracer:
     x = lift(a)
     if x.dtype.kind not in "fc":
-        return reductions.mean(x, axis, dtype, keepdims=keepdims is True)
+        return reductions.mean(x, axis, dtype, keepdims=_keeps(keepdims))
     _inexact(dtype)
     count = reductions.sum(~_is_nan(x), axis, np.intp, keepdims=True)
     total = reductions.sum(without_nan(x, 0), axis, dtype, keepdims=True)
-    return _finished(_shared(total, count), axis, keepdims is True)
+    return _finished(_shared(total, count), axis, _keeps(keepdims))
 
 
 def _finished(kept: Tracer, axis: AxisArg, keepdims: bool) -> Tracer:
@@ -183,7 +193,7 @@ def nanvar(
     a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: Any = False, *,
     mean: Any = np._NoValue, correction: Any = np._NoValue,
 ) -> Tracer:  # fmt: skip
-    return _finished(_nanvar(lift(a), axis, dtype, ddof, mean, correction), axis, keepdims is True)
+    return _finished(_nanvar(lift(a), axis, dtype, ddof, mean, correction), axis, _keeps(keepdims))
 
 
 @implements(np.nanstd)
@@ -192,7 +202,7 @@ def nanstd(
     mean: Any = np._NoValue, correction: Any = np._NoValue,
 ) -> Tracer:  # fmt: skip
     spread = _nanvar(lift(a), axis, dtype, ddof, mean, correction)
-    return _finished(elementwise("sqrt", spread).astype(spread.dtype), axis, keepdims is True)
+    return _finished(elementwise("sqrt", spread).astype(spread.dtype), axis, _keeps(keepdims))
 
 
 def _nanvar(x: Tracer, axis: AxisArg, dtype: Any, ddof: float, mean: Any, correction: Any) -> Tracer:

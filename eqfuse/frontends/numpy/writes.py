@@ -70,7 +70,8 @@ def _masked(array: Any, mask: Any, values: Any, function: str) -> tuple[Tracer, 
     x, chosen, new = _written(array, function), lift(mask).astype(bool), lift(values)
     if chosen.size != x.size:
         raise ShapeError(f"{function}: a mask of shape {chosen.shape} does not fit an array of shape {x.shape}")
-    if new.ndim and isinstance(values, (Tracer, np.ndarray)) and not np.can_cast(new.dtype, x.dtype):
+    is_array = not values.scalar if isinstance(values, Tracer) else isinstance(values, np.ndarray)
+    if is_array and not np.can_cast(new.dtype, x.dtype):
         raise DtypeError(f"{function}: {new.dtype} does not fit {x.dtype}; cast the values first")
     return x, chosen.reshape(x.shape), wrap(as_dtype(values, x.dtype))
 
