@@ -24,7 +24,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "q": (0, 1, 0.25, [0.1, 0.9]), "dtype": (None, np.float32, np.float64, complex),
     "mode": ("full", "same", "valid", "edge", "reflect", "wrap", "clip", "mean"), "shift": (1, -2, (1, 2)),
     "rowvar": (True, False, 1, 0), "bias": (True, 0), "offset": (0, 1, -1), "n": (1, 2, 3), "side": ("left", "right"),
-    "decimals": (0, 1), "repeats": (0, 2, [1, 2, 0]), "reps": (2, (2, 1)), "pad_width": (1, (1, 2), ((1, 1), (0, 2))),
+    "decimals": (0, 1, -1), "repeats": (2, [1, 2, 0]), "reps": (2, (2, 1)), "pad_width": (1, (1, 2), ((1, 1), (0, 2))),
     "include_initial": (True, 0), "nan": (0.0, 1.5), "posinf": (None, 3.0), "compute_uv": (True, False, 0),
     "hermitian": (True, 1), "full_matrices": (True, 0), "UPLO": ("L", "U"), "ord": (None, 1, 2, np.inf, -2, "fro"),
     "norm": (None, "ortho", "forward"), "endpoint": (True, 0), "right": (True, 0), "minlength": (0, 9),
@@ -101,18 +101,18 @@ def check(seed: int) -> bool:
     return True
 
 
-def test_a_keyword_in_any_spelling_means_what_it_means_to_numpy():
+def test_a_keyword_in_any_spelling_means_what_it_means_to_numpy() -> None:
     assert sum(check(seed) for seed in range(1500)) > 500
 
 
 @pytest.mark.slow
-def test_many_keywords_in_any_spelling_mean_what_they_mean_to_numpy():
+def test_many_keywords_in_any_spelling_mean_what_they_mean_to_numpy() -> None:
     assert sum(check(seed) for seed in range(10_000, 10_000 + many(15_000))) > 5_000
 
 
 @pytest.mark.parametrize("function", [np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd])
 @pytest.mark.parametrize("dtype", ["bool", "int32", "float16", "float64", "complex64"])
-def test_functions_that_leave_out_nan_leave_out_what_is_masked(function, dtype):
+def test_functions_that_leave_out_nan_leave_out_what_is_masked(function: Any, dtype: str) -> None:
     x = np.array([[1, 2, 3, -2], [0, 5, 0.5, 2], [0, 0, 1, 2]]).astype(dtype)
     mask = np.array([[1, 1, 0, 1], [0, 1, 1, 1], [1, 1, 0, 1]]) > 0
     if dtype[0] in "fc":
@@ -123,13 +123,13 @@ def test_functions_that_leave_out_nan_leave_out_what_is_masked(function, dtype):
 
 
 @pytest.mark.parametrize("matrix", [np.zeros((3, 3)), np.eye(3, 3, 2) + np.eye(3, 3, -2), np.diag([1.0, 0.0, -2.0])])
-def test_factors_of_a_singular_hermitian_matrix_are_orthogonal(matrix):
+def test_factors_of_a_singular_hermitian_matrix_are_orthogonal(matrix: np.ndarray) -> None:
     u, s, vh = ef.jit(lambda a: np.linalg.svd(a, hermitian=True))(matrix)
     np.testing.assert_allclose(u * s @ vh, matrix, atol=1e-12)
     np.testing.assert_allclose(vh @ vh.T, np.eye(3), atol=1e-12)
 
 
-def test_matrices_that_do_not_fit_are_no_product_of_several():
+def test_matrices_that_do_not_fit_are_no_product_of_several() -> None:
     with pytest.raises(ef.ShapeError, match=r"multi_dot: shapes \(1, 3\) and \(1, 3\)"):
         ef.trace(lambda a: np.linalg.multi_dot([a, a]), np.ones((1, 3)))
 
@@ -139,8 +139,27 @@ def test_matrices_that_do_not_fit_are_no_product_of_several():
     lambda x: np.putmask(np.zeros((3, 3), int), x > 0, x), lambda x: np.place(np.zeros((3, 3), int), x > 0, x),
     lambda x: np.put(np.zeros(9), x, 1),
 ])  # fmt: skip
-def test_what_numpy_refuses_for_its_type_is_refused(call):
+def test_what_numpy_refuses_for_its_type_is_refused(call: Any) -> None:
     with pytest.raises(TypeError):
         call(np.ones((3, 3)))
     with pytest.raises(ef.EqfuseError):
         ef.jit(call)(np.ones((3, 3)))
+
+
+def test_an_empty_array_of_places_keeps_its_dtype_and_an_empty_list_gives_integers() -> None:
+    agrees(lambda x: np.ix_(x, [1, 2]), np.zeros(0))
+    agrees(lambda x: np.ix_([], x), np.arange(3))
+
+
+def test_a_number_is_put_in_the_dtype_of_the_array_and_an_array_of_no_axes_must_fit() -> None:
+    def put(x: np.ndarray, value: Any) -> np.ndarray:
+        kept = np.zeros((3, 3), int)
+        np.putmask(kept, x > 0, value)
+        return kept
+
+    x = np.eye(3)
+    agrees(lambda x: put(x, np.float64(2.5)), x)
+    with pytest.raises(TypeError):
+        put(x, np.array(2.5))
+    with pytest.raises(ef.EqfuseError):
+        ef.jit(lambda x: put(x, np.array(2.5)))(x)
