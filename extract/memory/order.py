@@ -21,7 +21,7 @@ LESS = 0.9  # of what is held at most: for a smaller gain kernels stay beside th
 READY = 64  # kernels that are looked at, of those that may be next
 
 
-def reordered(plan: Plan) -> Plan:
+def in_less_memory(plan: Plan) -> Plan:
     """The `plan`, its kernels in another order where clearly less is held at a time."""
     values = _Values(plan)
     before = _needed(plan)

@@ -13,7 +13,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.extract.memory.order import reordered
+from eqfuse.extract.memory.order import in_less_memory
 from eqfuse.plan.plan import Plan
 from tests.support.random_graphs import random_graph, run_plan
 
@@ -69,7 +69,7 @@ def scrambled(plan: Plan, rng: np.random.Generator) -> Plan:
 def test_kernels_in_order_compute_what_they_did(seed: int) -> None:
     graph, arrays = random_graph(np.random.default_rng(seed))
     plan = ef.extract(ef.saturate(graph, laws="none"), target=CPU)
-    other = reordered(scrambled(plan, np.random.default_rng(seed)))
+    other = in_less_memory(scrambled(plan, np.random.default_rng(seed)))
     assert sorted(map(str, other.kernels)) == sorted(map(str, plan.kernels))
     for got, wanted in zip(run_plan(other, arrays), run_plan(plan, arrays), strict=True):
         np.testing.assert_array_equal(got, wanted)
@@ -80,7 +80,7 @@ def test_any_order_of_kernels_ends_in_one_that_holds_little() -> None:
         return np.cumsum(np.cumsum(x, axis=0) * np.cumsum(x + 1, axis=1) * swept(x, 5), axis=0)
 
     plan = ef.compile(late, X, target=CPU).plan
-    held = {ef.emit(reordered(scrambled(plan, np.random.default_rng(seed)))).peak_bytes for seed in range(8)}
+    held = {ef.emit(in_less_memory(scrambled(plan, np.random.default_rng(seed)))).peak_bytes for seed in range(8)}
     assert max(held) <= ef.emit(plan).peak_bytes
 
 
