@@ -21,6 +21,7 @@ from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.covers.area_flow import counterparts
 from eqfuse.extract.covers.cover import Cover, Group
+from eqfuse.extract.memory.order import in_less_memory
 from eqfuse.extract.memory.recompute import timelines
 from eqfuse.extract.memory.timeline import SegmentMemory, Timeline
 from eqfuse.extract.moves.merge import group as merged
@@ -46,10 +47,10 @@ def plan_within(
     space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool, allowance: Allowance
 ) -> Plan:
     """The plan. MemoryLimitError when none was found. Where the `allowance` ends, of the timelines found by then."""
-    plan = assemble(space, covers, device, proved=False)
+    plan = in_less_memory(assemble(space, covers, device, proved=False))
     least = limit.peak(plan)
     if least <= limit.nbytes:
-        return assemble(space, covers, device, proved)
+        return in_less_memory(assemble(space, covers, device, proved))
     limit.exceeding = plan
     by_cover = [_timelines(space, i, cover, device, limit, allowance) for i, cover in enumerate(covers)]
     ended = allowance.spent()
