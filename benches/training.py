@@ -2,8 +2,8 @@
 
 Run: eqfuse bench training [--threads N] [--seconds N] [--contenders A,B] [--json FILE] [name…]. Each loss runs in a
 process of its own: all contenders in turn, medians; the first call with its tracing and compiling; memory as
-`peak_bytes` says, of JAX, as XLA's own analysis of temporaries, and of torch, the most that its profiler saw, less all
-gradients. *price* is that of value and gradient over that of the loss alone.
+`peak_bytes` says, of JAX, as XLA's own analysis of temporaries, results added to both, and of torch, the most that its
+profiler saw, results among it. *price* is that of value and gradient over that of the loss alone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def eqfuse(training: Training, arrays: Sequence[np.ndarray], about: dict[str, An
     program = ef.compile(ef.value_and_grad(loss_of(training), tuple(range(training.count))), *arrays)
     loss = ef.compile(loss_of(training), *arrays)
     about["price"] = program.report.predicted_seconds / loss.report.predicted_seconds
-    about["kernels"], about["bytes"] = program.report.n_kernels, {OURS: program.peak_bytes}
+    about["kernels"], about["bytes"] = program.report.n_kernels, {OURS: program.peak_bytes + _results(training, arrays)}
     return lambda: program(*arrays)
 
 
@@ -71,7 +71,7 @@ def _jax(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]
     run = jax.jit(with_gradients).lower(*moved).compile()
     memory = run.memory_analysis()
     if memory is not None:
-        about["bytes"][name] = memory.temp_size_in_bytes
+        about["bytes"][name] = memory.temp_size_in_bytes + memory.output_size_in_bytes
     return lambda: jax.block_until_ready(run(*moved))
 
 
@@ -110,9 +110,13 @@ def _torch(training: Training, arrays: Sequence[np.ndarray], compiled: bool) -> 
 
 def torch_eager(training: Training, arrays: Sequence[np.ndarray], about: dict[str, Any]) -> PeerCall:
     call = _torch(training, arrays, False)
-    results = sum(a.nbytes for a in arrays[: training.count])
-    about["bytes"]["torch"] = _most_held(call) - results
+    about["bytes"]["torch"] = _most_held(call)
     return call
+
+
+def _results(training: Training, arrays: Sequence[np.ndarray]) -> int:
+    """The bytes of all gradients."""
+    return sum(a.nbytes for a in arrays[: training.count])
 
 
 def _most_held(call: PeerCall) -> int:

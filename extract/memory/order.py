@@ -7,6 +7,7 @@ their side of them: where an update may write depends on what has run before.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -90,11 +91,11 @@ class _Values:
         for the reverse order too, in which a value is held from its first reader to its maker."""
         waiting = [len(needed) for needed in before]
         left = self.uses.copy()
-        ready = [i for i, count in enumerate(waiting) if not count]
         backward = any(j > i for i, needed in enumerate(before) for j in needed)
+        place = (lambda i: -i) if backward else (lambda i: i)
+        ready = sorted([i for i, count in enumerate(waiting) if not count], key=place)
         order: list[int] = []
         while ready:
-            ready.sort(reverse=backward)
             chosen = min(ready[:READY], key=lambda i: self._growth(i, left))
             ready.remove(chosen)
             order.append(chosen)
@@ -102,7 +103,7 @@ class _Values:
             for i in after[chosen]:
                 waiting[i] -= 1
                 if not waiting[i]:
-                    ready.append(i)
+                    insort(ready, i, key=place)
         return order
 
     def _growth(self, i: int, left: Counter[int]) -> int:
