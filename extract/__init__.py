@@ -17,7 +17,6 @@ from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.families import Search, by_families
 from eqfuse.extract.horizontal import fused_horizontally
 from eqfuse.extract.memory.limit import Limit, plan_within
-from eqfuse.extract.memory.order import in_less_memory
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.space_json import load_space
 from eqfuse.machine.gc_pause import gc_paused
@@ -78,7 +77,7 @@ def chosen_plan(
         plan = plan_within(space, covers, device, limit, proved, meter.allowance)
     else:
         plan = assemble(space, covers, device, proved)
-        plan = in_less_memory(fused_horizontally(plan)) if extractor in ("flow", "exact") else plan
+        plan = fused_horizontally(plan) if extractor in ("flow", "exact") else plan
     for use in space.uses:
         segment, cover = space.segments[use.segment], covers[use.segment]
         meter.searched[worst(segment.level, cover.level)] += len(segment.graph.operators)

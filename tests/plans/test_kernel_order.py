@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.checkpointing import chain
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract.memory.order import in_less_memory
 from eqfuse.plan.plan import Plan
@@ -28,12 +29,24 @@ def swept(x: Any, times: int) -> Any:
     return x
 
 
+def reordered(function: Any, *arguments: Any) -> Any:
+    return ef.emit(in_less_memory(ef.compile(function, *arguments, target=CPU).plan))
+
+
+def test_a_limit_that_another_order_keeps_costs_nothing() -> None:
+    function, arguments = chain(6)
+    free = ef.compile(function, *arguments, target=CPU)
+    limited = ef.compile(function, *arguments, target=CPU, memory_limit=0.9 * free.peak_bytes)
+    assert limited.report.predicted_seconds == pytest.approx(free.report.predicted_seconds)
+    assert limited.report.n_kernels == free.report.n_kernels
+
+
 def test_values_that_are_read_at_the_end_are_made_there() -> None:
     def late(x: Any) -> Any:
         down, across = np.cumsum(x, axis=0), np.cumsum(x, axis=1)
         return np.tanh(down + across * swept(x, 6).sum(axis=0)).sum(axis=0)
 
-    program = ef.compile(late, X, target=CPU)
+    program = reordered(late, X)
     np.testing.assert_allclose(program(X), late(X), rtol=1e-9)
     assert program.peak_bytes <= 4 * X.nbytes + SMALL  # what the last kernel reads and works in
 
@@ -50,7 +63,7 @@ def test_a_gradient_of_weights_is_taken_while_its_factors_are_there(depth: int) 
             x = np.tanh(x @ w)
         return (x * x).mean()
 
-    program = ef.compile(ef.value_and_grad(loss), weights, rng.normal(size=(rows, width)), target=CPU)
+    program = reordered(ef.value_and_grad(loss), weights, rng.normal(size=(rows, width)))
     assert program.peak_bytes <= (depth + 2.5) * rows * width * 8
 
 
@@ -79,7 +92,7 @@ def test_any_order_of_kernels_ends_in_one_that_holds_little() -> None:
     def late(x: Any) -> Any:
         return np.cumsum(np.cumsum(x, axis=0) * np.cumsum(x + 1, axis=1) * swept(x, 5), axis=0)
 
-    plan = ef.compile(late, X, target=CPU).plan
+    plan = in_less_memory(ef.compile(late, X, target=CPU).plan)
     held = {ef.emit(in_less_memory(scrambled(plan, np.random.default_rng(seed)))).peak_bytes for seed in range(8)}
     assert max(held) <= ef.emit(plan).peak_bytes
 
@@ -91,7 +104,7 @@ def test_a_reader_runs_before_the_update_that_writes_over_what_it_reads() -> Non
         buffer[3:9] = 0
         return np.cumsum(before * swept(buffer, 6), axis=0)
 
-    program = ef.compile(filled, X, target=CPU)
+    program = reordered(filled, X)
     np.testing.assert_allclose(program(X), filled(X), rtol=1e-9)
     kernels = program.plan.kernels
     (update,) = [i for i, k in enumerate(kernels) if k.body.outputs[0].op == "slice_scatter"]

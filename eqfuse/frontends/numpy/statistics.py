@@ -52,7 +52,10 @@ def _left(x: Tracer, axis: AxisArg, reduced: Tracer, axes: tuple[int, ...], keep
 def _median(op: str, a: Any, axis: AxisArg, keepdims: bool) -> Tracer:
     x = lift(a)
     rows, axes = _rows(x, axis)
-    return wrap(_left(x, axis, wrap(node(op, (rows.node,), (axes,))), axes, keepdims).node)
+    result = wrap(_left(x, axis, wrap(node(op, (rows.node,), (axes,))), axes, keepdims).node)
+    if result.scalar and keepdims:
+        result.as_array()
+    return result
 
 
 @implements(np.median)
