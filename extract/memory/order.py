@@ -1,6 +1,6 @@
 """The order of a plan's kernels: one in which the values that lie in memory at a time take less of it.
 
-In: a `Plan`. Out: a `Plan` of the same kernels. Next stop: `emit`. What kernels read and write is counted, not what
+In: a `Plan`. Out: a `Plan` of the same kernels. Next stop: `limit.py`. What kernels read and write is counted, not what
 they work in. Kernels that update an array, run loops or call the user's functions stay where they are, and others on
 their side of them: where an update may write depends on what has run before.
 """
