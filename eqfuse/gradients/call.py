@@ -27,8 +27,9 @@ from eqfuse.gradients.linearise import changes, line_below
 from eqfuse.gradients.rules import calls_inlined
 from eqfuse.gradients.transpose import NoTranspose, cotangents
 from eqfuse.ir.graph import CallArguments, Graph, Node, input_node, substitute
+from eqfuse.ir.parameters import parameters_of
 from eqfuse.ir.pytree import Structure, paths, tree_leaves, unflatten
-from eqfuse.ir.signature import CallSignature, parameters_of
+from eqfuse.ir.signature import CallSignature
 from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops.types import TensorType
 

@@ -14,8 +14,9 @@ from eqfuse.dtypes import epsilon, kind
 from eqfuse.errors import GradientError, UnsupportedOp
 from eqfuse.gradients.call import name_of
 from eqfuse.gradients.products import jvp, vjp
+from eqfuse.ir.parameters import parameters_of
 from eqfuse.ir.pytree import tree_leaves, unflatten
-from eqfuse.ir.signature import input_names, parameters_of
+from eqfuse.ir.signature import input_names
 
 STEPS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of the sixth order
 CHANGE = 1e-3  # in units of the direction

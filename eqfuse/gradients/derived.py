@@ -21,8 +21,8 @@ from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.evaluate import meaning
 from eqfuse.ir.graph import Graph
+from eqfuse.ir.parameters import bound_arguments, parameters_of
 from eqfuse.ir.pytree import tree_leaves
-from eqfuse.ir.signature import bound_arguments, parameters_of
 
 Compute = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 

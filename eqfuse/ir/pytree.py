@@ -10,6 +10,7 @@ import dataclasses
 import numbers
 from collections import OrderedDict, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from eqfuse.errors import TraceError
 
 LEAVES: set[type] = {np.ndarray}  # classes of leaves, as far as any was met
+_NAMES = frozenset([str, type(None)])
 _STATIC = (str, bytes, type(None), np.dtype, type, slice, type(Ellipsis))
 
 
@@ -35,7 +37,7 @@ class Structure(NamedTuple):
     @staticmethod
     def of_keys(kind: Any, keys: tuple[Hashable, ...], children: tuple[Any, ...] = ()) -> Structure:
         """A structure whose keys are the user's."""
-        names_only = {*map(type, keys)} <= {str, type(None)}
+        names_only = _NAMES.issuperset(map(type, keys))
         return Structure(kind, keys, children, () if names_only else tuple(map(told_apart, keys)))
 
 
@@ -62,6 +64,8 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     if kind is tuple or kind is list:
         return Structure(kind, (), tuple([_flatten(child, leaves) for child in tree]))
     if kind is dict or kind is OrderedDict:
+        if not tree:
+            return Structure(kind)
         return Structure.of_keys(kind, tuple(tree), tuple([_flatten(child, leaves) for child in tree.values()]))
     if kind is defaultdict:
         children = tuple([_flatten(child, leaves) for child in tree.values()])
@@ -71,7 +75,7 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return Structure(kind, (), tuple([_flatten(child, leaves) for child in tree]))
     if dataclasses.is_dataclass(kind):
-        names = tuple(f.name for f in dataclasses.fields(tree) if hasattr(tree, f.name))
+        names = tuple([name for name in _fields(kind) if hasattr(tree, name)])
         return Structure(kind, names, tuple([_flatten(getattr(tree, name), leaves) for name in names]))
     if isinstance(tree, (tuple, list, dict)):
         raise TraceError(
@@ -81,6 +85,12 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     LEAVES.add(kind)
     leaves.append(tree)
     return LEAF
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    """The names of a dataclass's fields."""
+    return tuple([f.name for f in dataclasses.fields(kind)])
 
 
 def told_apart(value: Any) -> Hashable:

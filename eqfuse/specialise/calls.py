@@ -14,8 +14,9 @@ from eqfuse.frontends.numpy.random import GENERATORS
 from eqfuse.frontends.numpy.trace import Spec, layout_of, leaf_type, trace
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph
+from eqfuse.ir.parameters import parameters_of, split_static
 from eqfuse.ir.pytree import tree_leaves, unflatten
-from eqfuse.ir.signature import input_names, parameters_of, split_static
+from eqfuse.ir.signature import input_names
 from eqfuse.ir.strides import Strides
 from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.ops.types import Shape, TensorType

@@ -10,8 +10,8 @@ from eqfuse.cost.device import Device
 from eqfuse.errors import ArgumentError
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.ir.graph import Graph
+from eqfuse.ir.parameters import static_names
 from eqfuse.ir.pytree import tree_leaves
-from eqfuse.ir.signature import static_names
 from eqfuse.ir.symbolic import SymbolicSpec
 from eqfuse.options import one_size, refuse_unknown
 from eqfuse.runtime.program import Program

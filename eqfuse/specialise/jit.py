@@ -21,8 +21,9 @@ from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import NUMBER_KINDS
+from eqfuse.ir.parameters import CallForms, are_parameters, parameters_of, static_names
 from eqfuse.ir.pytree import LEAF, told_apart, tree_leaves, unflatten
-from eqfuse.ir.signature import are_parameters, input_names, parameters_of, split_static, static_names
+from eqfuse.ir.signature import input_names
 from eqfuse.options import one_size, refuse_unknown
 from eqfuse.show.progress import patiently
 from eqfuse.specialise.calls import FunctionCall
@@ -55,6 +56,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
         self._static = static_names(static_argnames)
         self._parameters = parameters_of(fn)
         are_parameters(self._static, self._parameters)
+        self._forms = CallForms(self._parameters, self._static)
         self._versions = Versions(KEPT_SIZES if dynamic else CALLS_KEPT)
         self._by_arrays: dict[tuple, Version] = {}  # the same, for calls with arrays by position alone, of any layout
         self._asked: dict[CallKey, frozenset[int]] = {}  # which arrays' layouts a key has
@@ -122,7 +124,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
 
     def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[Version, list[Any]]:
         """The version for these arguments, compiled when needed, and the arrays to run it on."""
-        arguments, fixed = split_static(self._parameters, self._static, args, kwargs)
+        arguments, fixed = self._forms.split(args, kwargs)
         leaves, structure = tree_leaves(arguments)
         key = CallKey(
             structure,
@@ -142,7 +144,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
 
     def _with_layouts(self, key: CallKey, leaves: list[Any]) -> CallKey:
         """`key` with the layouts that decided what the function did in a call of that key before."""
-        asked = self._asked.get(key)
+        asked = self._asked and self._asked.get(key)
         if not asked:
             return key
         arrays = [leaf for leaf in leaves if not is_apart(leaf)]
@@ -188,10 +190,10 @@ class JitFunction(SummarisedValue, Generic[P, R]):
 
 def _leaf_key(leaf: Any) -> tuple:
     """(class where it matters, shape, dtype)."""
-    if type(leaf) in NUMBER_KINDS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
-        return (type(leaf), None, None)
     if type(leaf) is np.ndarray or isinstance(leaf, Spec):
         return (None, leaf.shape, leaf.dtype)
+    if type(leaf) in NUMBER_KINDS or isinstance(leaf, np.generic):  # a NumPy scalar has no memory to write to
+        return (type(leaf), None, None)
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return (type(leaf), leaf.shape, leaf.dtype)
     return (type(leaf), None, None)  # tracing refuses it, by its name

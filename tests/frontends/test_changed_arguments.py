@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,36 @@ def test_sharing_is_found_between_arguments_whatever_lies_between_them():
         with pytest.raises(ef.ShapeError, match="shares"):
             ef.jit(add_one)(last, elsewhere, evens)
     np.testing.assert_array_equal(memory[::2], [1, 3, 5, 7, 9, 11])
+
+
+MEMORY = {
+    "an array": lambda x: x,
+    "a view of a view": lambda x: x[:][1:][:-1],
+    "a reshape": lambda x: x.reshape(2, 3),
+    "a buffer": lambda x: np.frombuffer(x),
+    "a memoryview": lambda x: np.asarray(memoryview(x)),
+    "strides": lambda x: np.lib.stride_tricks.as_strided(x, (6,), (8,)),
+    "a subclass": lambda x: x.view(np.matrix).A1,
+    "the array interface": lambda x: np.asarray(type("", (), {"__array_interface__": x.__array_interface__})()),
+}
+
+
+@ef.jit
+def double(x: Any, y: Any) -> None:
+    x *= 2
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.combinations_with_replacement(MEMORY, 2)))
+def test_sharing_is_found_however_arrays_came_to_the_memory(first: str, second: str):
+    memory, other = np.arange(6.0), np.arange(6.0)
+    x, y = MEMORY[first](memory), MEMORY[second](memory)
+    for arguments in ((x, y), (y, x)):
+        with pytest.raises(ef.ShapeError, match="shares"):
+            double(*arguments)
+    np.testing.assert_array_equal(memory, np.arange(6.0))
+    double(x, MEMORY[second](other))
+    np.testing.assert_array_equal(other, np.arange(6.0))
+    assert memory[2] == 4
 
 
 def test_a_saved_program_changes_its_arguments_too(tmp_path):

@@ -31,17 +31,10 @@ from eqfuse.frontends.numpy.tracing import Trace
 from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
+from eqfuse.ir.parameters import are_parameters, bound_arguments, parameters_of, split_static, static_names
 from eqfuse.ir.places import spread
 from eqfuse.ir.pytree import BOOL_LEAF, LEAF, SCALAR, Static, Structure, tree_leaves, unflatten
-from eqfuse.ir.signature import (
-    CallSignature,
-    are_parameters,
-    bound_arguments,
-    input_names,
-    parameters_of,
-    split_static,
-    static_names,
-)
+from eqfuse.ir.signature import CallSignature, input_names
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.ir.symbolic import SymbolicSpec, symbolic_shape
 from eqfuse.machine.device_arrays import array_dtype, dlpack_device
