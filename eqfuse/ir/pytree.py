@@ -58,7 +58,7 @@ def tree_leaves(tree: Any) -> tuple[list[Any], Structure]:
 
 def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     kind = type(tree)
-    if kind is np.ndarray:
+    if kind in LEAVES:
         leaves.append(tree)
         return LEAF
     if kind is tuple or kind is list:
