@@ -1,12 +1,13 @@
 """The programs of tests/programs, plain NumPy against ef.jit: answers checked first, then both timed in turn.
 
-Run: eqfuse bench programs [--quick] [--json FILE] [name…]. The exit status tells whether every answer was right.
+Run: eqfuse bench programs [--quick] [--small] [--json FILE] [name…]. The exit status tells whether every answer was right.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Sequence
 from copy import deepcopy
@@ -46,7 +47,7 @@ class ProgramRow:
     def __str__(self) -> str:
         per_node = self.tracing / self.nodes
         return (
-            f"{self.name:22}{self.numpy * 1e3:8.2f} ms{self.jit * 1e3:8.2f} ms{self.numpy / self.jit:7.2f}×  "
+            f"{self.name:22}{self.numpy * 1e3:8.3f} ms{self.jit * 1e3:8.3f} ms{self.numpy / self.jit:7.2f}×  "
             f"{'met' if self.fast_enough else 'MISSED':7}{self.first_call:7.2f} s{self.nodes:7}{self.kernels:8}"
             f"{per_node * 1e6:8.1f} µs {'met' if per_node <= TRACING else 'MISSED'}"
         )
@@ -58,9 +59,9 @@ HEADING = (
 )
 
 
-def measure(program: Any, seconds: float) -> ProgramRow:
+def measure(program: Any, seconds: float, small: bool = False) -> ProgramRow:
     """SystemExit when the answers differ."""
-    args, kwargs = program.arguments(program.large)
+    args, kwargs = program.arguments(program.small if small else program.large)
     wanted, expected = _call(program.function, args, kwargs)
     options = {"static_argnames": program.static}
     tracing = min(_seconds(lambda: ef.trace(program.function, *args, **kwargs, **options)) for _ in range(3))
@@ -110,6 +111,7 @@ def _error(computed: list[Any], expected: list[Any]) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="eqfuse bench programs", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="shorter runs")
+    parser.add_argument("--small", action="store_true", help="at sizes where a call itself is most of the time")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("names", nargs="*", help="only programs with one of these in their name")
     options = parser.parse_args(arguments)
@@ -121,12 +123,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for program in chosen:
             display.step(program.name)
             try:
-                rows.append(measure(program, 0.3 if options.quick else 2.0))
+                rows.append(measure(program, 0.3 if options.quick else 2.0, options.small))
             except ef.EqfuseError as refusal:
                 failed.append(program.name)
                 print(f"{program.name:22}REFUSED: {refusal}", flush=True)
             else:
                 print(rows[-1], flush=True)
+    faster = statistics.geometric_mean([row.numpy / row.jit for row in rows]) if rows else 1.0
+    print(f"{faster:.2f} times as fast as plain NumPy in geometric mean")
     print(f"{sum(row.fast_enough for row in rows)} of {len(rows)} are no slower than plain NumPy by more than 5 %")
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
