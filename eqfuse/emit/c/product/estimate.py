@@ -11,7 +11,7 @@ from eqfuse.cost.device import Device
 from eqfuse.emit.c.device import vector_bytes
 from eqfuse.emit.c.product.blocks import UNIT_ROWS, heights
 from eqfuse.emit.c.product.schedule import OPERAND_COPIED, tile_rate
-from eqfuse.emit.c.product.tile import CALLED, MOST_DOTS, RegisterTile, dots_for, register_tile, terms
+from eqfuse.emit.c.product.tile import MOST_DOTS, RegisterTile, dots_for, register_tile, terms
 from eqfuse.ops.types import TensorType
 
 
@@ -24,10 +24,11 @@ def product_seconds(out: TensorType, depth: int, dtype: np.dtype, device: Device
     if across <= MOST_DOTS:
         tiles.append(dots_for(high, blocks, across, vector_bytes(), size, False))
 
-    def cycles(tile: RegisterTile) -> float:
-        return terms(tile, blocks, across) * (depth + (CALLED + tile.ending) / tile.cycles)
-
     outer = out.size // (down * across)
+
+    def cycles(tile: RegisterTile) -> float:
+        return terms(tile, blocks, across) / tile.cycles * tile.called(depth, outer > 1)
+
     multiplied = outer * min(map(cycles, tiles)) * 2 * (vector_bytes() // size) / tile_rate(dtype, device)
     copied = out.size * OPERAND_COPIED / device.scalar_rate("float32")
     return multiplied / device.threads + copied

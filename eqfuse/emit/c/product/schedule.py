@@ -27,7 +27,7 @@ from eqfuse.emit.c.product.blocks import (
 )
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
-from eqfuse.emit.c.product.tile import CALLED, terms
+from eqfuse.emit.c.product.tile import terms
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import SPINNING
@@ -240,9 +240,9 @@ def _multiplied(s: ProductSchedule, device: Device) -> float:
         depth, across = s.parts.lefts[number].space[-1], s.parts.products[number].shape[-1]
         t, blocks = step.tile, heights(s.parts.height, s.blocks.rows)
         again = -(-s.parts.out[-1] // s.blocks.columns) if number < len(s.blocks.steps) - 1 else 1
-        once = terms(t, blocks, across)
-        calls = once / t.cycles * -(-depth // step.depth)
-        cycles += outer * again * (once * depth + calls * (CALLED + t.ending))
+        turns = -(-depth // step.depth)
+        calls = outer * again * terms(t, blocks, across) / t.cycles * turns
+        cycles += calls * t.called(depth / turns, outer > 1)
     return cycles * 2 * lanes / tile_rate(s.parts.dtype, device)
 
 
