@@ -1,6 +1,6 @@
 """The programs of tests/programs, plain NumPy against ef.jit: answers checked first, then both timed in turn.
 
-Run: eqfuse bench programs [--quick] [--small] [--json FILE] [name…]. The exit status tells whether every answer is right.
+Run: eqfuse bench programs [--quick] [--small] [--json FILE] [name…]. The exit status says whether answers are right.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ INDEPENDENT_SUMS = 12  # that keep the multipliers busy: 4 cycles of latency on 
 CALLED = 20  # cycles to call the function of a tile
 # Of small products one after another a core begins the next ones while sums wait, as long as it holds so many
 # instructions; then to call a function takes less. A Zen 5 takes 2.5 ns for each 2 x 2 x 2 of many.
-AHEAD, CALLED_AHEAD = 256, 6
+INSTRUCTIONS_HELD, CALLED_AHEAD = 256, 6
 FETCH = 2  # cycles of a vector of the right operand
 # The same of a part of a cache line, and columns from which on, where the panel of a tile is beyond a level-1 cache: on
 # a Zen 4 with 256-bit vectors 32 rows of 1280 by 1280 x 1000 take 1.04 ms by 4 x 24, and 0.86 by 6 x 16.
@@ -93,7 +93,7 @@ class RegisterTile:
         """Cycles of a call for sums of `depth` terms; of one product of several that lie `apart`, or of one alone."""
         both, turns = self.rows * self.vectors, depth / (self.lanes if self.dots else 1)
         operands = self.rows + self.vectors
-        if apart and not self.streams and turns * (both + operands) <= AHEAD:
+        if apart and not self.streams and turns * (both + operands) <= INSTRUCTIONS_HELD:
             return turns * max(both, operands / 2) + self.ending / 2 + CALLED_AHEAD
         return depth * self.cycles + CALLED + self.ending
 
