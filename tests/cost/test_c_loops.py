@@ -66,6 +66,15 @@ def test_every_second_element_costs_less_than_elements_far_apart() -> None:
     assert cost(1) < cost(2) < 0.5 * cost(7)
 
 
+def test_elements_of_one_cache_line_cost_less_than_those_of_lines_of_their_own() -> None:
+    def seconds(apart: int) -> float:
+        x = read(0, (4096, apart))
+        return loops("map", body([x], mul(node("slice", (x,), (((0, 4096, 1), (1, 2, 1)),)), number(3)))).compute
+
+    times = [seconds(apart) for apart in (2, 5, 8, 12, 16, 32)]
+    assert times == sorted(times) and seconds(6) < seconds(16) / 2 and seconds(16) == seconds(32)
+
+
 def test_columns_of_rows_a_power_of_two_apart_are_read_anew_in_each_pass() -> None:
     near, far = (loops("row", columns(width)) for width in (528, 512))
     assert near.reads == (2048 * 528 * 4,) and far.reads == (3 * 2048 * 512 * 4,)

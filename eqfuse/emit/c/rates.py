@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 
 from eqfuse.cost.device import PRICED_AS, Device
+from eqfuse.cost.work import LINE
 from eqfuse.dtypes import BFLOAT16, FLOAT16, kind
 from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.nest import PERMUTED_STEPS, Access, Nest
@@ -54,6 +55,7 @@ COLUMN = 3  # of a scan of columns side by side
 MOVED = 1  # of an element of a strip, which is stored, or loaded
 ACROSS, BYTE_ACROSS = 8, 18  # of float32: an element of four bytes, and of one, that is read by blocks; see `across`
 PERMUTED = 2  # of an element that lies some steps from the next, for each step: vectors of all are loaded and permuted
+ONE_LINE = 0.4  # of a load of an element far from the next, at least, where several lie in one cache line
 REST = 16  # elements that take a turn more, of those that no vector and no half of one holds
 LOOP_BEGIN = 2e-9  # seconds until a loop of vectors runs
 CELL = 4e-9  # seconds until the loops of a cell run
@@ -179,7 +181,8 @@ def _loaded(n: Node, access: Access, nest: Nest, device: Device) -> float:
     """Seconds of one thread to load an element of `n`, some steps from the next."""
     if nest.reads_across(access):
         return across(n.dtype.itemsize, device)
-    seconds, step = far_load(n.dtype.itemsize, device), abs(nest.runs.step(access))
+    step = abs(nest.runs.step(access))
+    seconds = far_load(n.dtype.itemsize, device) * min(1.0, max(ONE_LINE, step * n.dtype.itemsize / LINE))
     permuted = PERMUTED * step * _addition(n.dtype, device) * device.threads
     return min(seconds, permuted) if step <= PERMUTED_STEPS else seconds
 
