@@ -159,6 +159,29 @@ def test_loops_in_loops_are_rolled_from_the_inside():
     assert [n.op for n in outer.attr("body").graph.nodes].count("scan") == 1
 
 
+@pytest.mark.parametrize("place", ["[t, j]", "[j, t]", "[t, 0, j]"])
+@pytest.mark.parametrize("kept", [2, 20])
+def test_steps_that_write_a_row_by_its_elements_and_read_it_whole_are_alike(place: str, kept: int) -> None:
+    shape = {"[t, j]": f"({kept}, 4)", "[j, t]": f"(4, {kept})", "[t, 0, j]": f"({kept}, 2, 4)"}[place]
+    row, scope = place.replace("j", ":"), {"np": np}
+    text = f"""
+def f(a, b):
+    y, best = np.zeros({shape}), np.zeros({shape}, dtype=int)
+    y{row.replace("t", "0")} = b[0]
+    for step in range(1, 20):
+        t, last = step % {kept}, (step - 1) % {kept}
+        for j in range(4):
+            scores = y{row.replace("t", "last")} + a[:, j]
+            best{place} = np.argmax(scores)
+            y{place} = scores[best{place}] * 0.5 + b[step, j]
+    return y, best
+"""
+    exec(text, scope)
+    graph = rolled_graph(scope["f"], RNG.normal(size=(4, 4)), RNG.normal(size=(20, 4)))
+    assert any("steps were rolled into a loop" in said for said in graph.rolled)
+    assert operators(graph)["argmax"] <= 8
+
+
 def test_fewer_than_sixteen_steps_stay_as_they_are():
     def f(x, n):
         s = x[0]
