@@ -264,6 +264,21 @@ def test_rows_that_are_written_one_by_one_are_written_at_once(key):
     assert operators(graph)["exp"] == 1
 
 
+@pytest.mark.parametrize(
+    "piece",
+    ["np.abs(np.fft.rfft(x[i : i + 8] * w))", "np.fft.ifft(x[2 * i : 2 * i + 5]).real",
+     "(x[3] - x[i : i + 6]) @ (x[i : i + 6] * w[:6])", "np.outer(x[i : i + 3], x[i : i + 3]) @ np.ones((3, 2))",
+     "x[i : i + 12].reshape(3, 4) @ x[i + 1 : i + 13].reshape(4, 3)", "np.cumsum(x[i : i + 5])", "x[i : i + 5][::-1]",
+     "np.array([x[i], w[2], x[i + 1] * x[i]])", "np.append(x[i : i + 3], 1.0)",
+     "sliding_window_view(x[i : i + 9], 3).max(axis=0)"],
+)  # fmt: skip
+def test_pieces_are_computed_at_once_whatever_they_do_along_axes(piece: str) -> None:
+    scope = {"np": np, "sliding_window_view": np.lib.stride_tricks.sliding_window_view}
+    exec(f"def f(x, w):\n    return np.stack([{piece} * 0.5 for i in range(1, 20)])", scope)
+    graph = rolled_graph(scope["f"], RNG.normal(size=60), RNG.normal(size=8))
+    assert graph.rolled == ("19 alike pieces are computed at once",)
+
+
 def test_writes_that_overlap_keep_their_order():
     def f(x):
         y = np.zeros(40)
