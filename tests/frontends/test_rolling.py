@@ -268,6 +268,7 @@ def test_rows_that_are_written_one_by_one_are_written_at_once(key):
     "piece",
     ["np.abs(np.fft.rfft(x[i : i + 8] * w))", "np.fft.ifft(x[2 * i : 2 * i + 5]).real",
      "(x[3] - x[i : i + 6]) @ (x[i : i + 6] * w[:6])", "np.outer(x[i : i + 3], x[i : i + 3]) @ np.ones((3, 2))",
+     "np.dot(np.arange(-2, 3), x[i : i + 15].reshape(5, 3))", "np.ones((2, 5)) @ x[i : i + 15].reshape(5, 3)",
      "x[i : i + 12].reshape(3, 4) @ x[i + 1 : i + 13].reshape(4, 3)", "np.cumsum(x[i : i + 5])", "x[i : i + 5][::-1]",
      "np.array([x[i], w[2], x[i + 1] * x[i]])", "np.append(x[i : i + 3], 1.0)",
      "sliding_window_view(x[i : i + 9], 3).max(axis=0)"],

@@ -105,8 +105,8 @@ class Batch:
         return tidy.reshape(self.arrays[n], (self.length, *(1,) * (rank - len(n.shape)), *n.shape))
 
     def _product(self, n: Node, left: bool, right: bool) -> Node | None:
-        """Rows times one matrix; a matrix times columns, each of one row, as rows times its transpose; matrices of rows
-        times one another."""
+        """Rows times one matrix; a matrix times columns, each of one row, as rows times its transpose; a matrix, or
+        rows, times matrices that are rows."""
         a, b = n.args
         if left and right and len(a.shape) == len(b.shape):
             return node("matmul", (self.arrays[a], self.arrays[b]))
@@ -115,6 +115,8 @@ class Batch:
         if right and not left and len(a.shape) == 2 and b.shape[1:] == (1,):
             columns = tidy.reshape(self.arrays[b], (self.length, b.shape[0]))
             return tidy.reshape(node("matmul", (columns, tidy.transpose(a, (1, 0)))), (self.length, *n.shape))
+        if right and len(a.shape) == len(b.shape) == 2:
+            return node("matmul", (a, self.arrays[b]))
         return None
 
     def _view(self, n: Node) -> Node:
