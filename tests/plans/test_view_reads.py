@@ -15,6 +15,8 @@ from eqfuse.extract.view_reads import views_inside
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from eqfuse.plan.plan import Plan
+from eqfuse.rewrites import admitted, laws_named
+from eqfuse.show.attribution import rests_on
 from tests.support.c_target import C
 from tests.support.random_graphs import run_plan
 
@@ -83,6 +85,14 @@ def test_kernels_that_are_alike_stay_so_where_what_they_read_is_small() -> None:
     plan = plan_of(graph)
     assert copied(plan)
     assert views_inside(plan) is plan
+
+
+@pytest.mark.slow
+def test_what_a_plan_with_views_inside_rests_on_is_proved_again() -> None:
+    plan = plan_of(electromagnetic(400))
+    needed = rests_on(plan, admitted(laws_named("all"), "reassociate"), seconds=60)
+    assert "not proved" not in needed.doubt
+    assert len(needed.kernels) == sum(not k.is_view for k in plan.kernels)
 
 
 def test_numpy_reads_views_as_they_are() -> None:
