@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tests.support.random_graphs import run_plan
 SHORT = ef.Budget(nodes=200, rounds=3)
 
 
+@cache
 def electromagnetic(n: int, steps: int = 6) -> Graph:
     """Steps that are alike, each of which reads slices of what the one before has left."""
 
@@ -50,6 +52,7 @@ def recursive(n: int) -> Graph:
     return ef.trace(program, ef.spec((n, n), np.float64))
 
 
+@cache
 def plan_of(graph: Graph, device: Any = C) -> Plan:
     return chosen_plan(ef.saturate(graph, budget=SHORT), device)
 
