@@ -19,6 +19,7 @@ from eqfuse.extract.horizontal import fused_horizontally
 from eqfuse.extract.memory.limit import Limit, plan_within
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.space_json import load_space
+from eqfuse.extract.view_reads import views_inside
 from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.plan.plan import Plan
 
@@ -77,7 +78,7 @@ def chosen_plan(
         plan = plan_within(space, covers, device, limit, proved, meter.allowance)
     else:
         plan = assemble(space, covers, device, proved)
-        plan = fused_horizontally(plan) if extractor in ("flow", "exact") else plan
+        plan = fused_horizontally(views_inside(plan)) if extractor in ("flow", "exact") else plan
     for use in space.uses:
         segment, cover = space.segments[use.segment], covers[use.segment]
         meter.searched[worst(segment.level, cover.level)] += len(segment.graph.operators)

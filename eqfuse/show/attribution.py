@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from eqfuse.budget import Allowance, Budget
+from eqfuse.egraph.canonical import slice_of
 from eqfuse.egraph.engine import Engine
 from eqfuse.egraph.saturate import Saturation, reachable
 from eqfuse.egraph.segments import Use, crossings, one_segment, segments
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ops.literal import Literal
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import running
@@ -306,8 +307,25 @@ def _piece(
     graph: Graph, use: Use, roots: tuple[int, ...], value: dict[Node, int], stored: dict[Literal, int],
     writer: dict[int, Kernel], plan: Plan,
 ) -> SegmentUse:  # fmt: skip
-    inputs = tuple(value[n] if n in value else stored[n.literal] for n in use.inputs)
+    graph, nodes = _with_bases(graph, use.inputs, value, plan)
+    inputs = tuple(value[n] if n in value else stored[n.literal] for n in nodes)
     return SegmentUse(graph, tuple(_between(inputs, roots, writer, plan)), inputs, roots)
+
+
+def _with_bases(
+    graph: Graph, inputs: Sequence[Node], value: dict[Node, int], plan: Plan
+) -> tuple[Graph, Sequence[Node]]:
+    """A segment's `graph` and its `inputs`; where kernels read what some of these are slices of, with that instead."""
+    read = {v for k in plan.kernels if not k.is_view for v in k.reads}
+    unread = [n for n in inputs if slice_of(n) is not n and value[n] not in read]
+    bases = {b: input_node(f"base {i}", b.type) for i, b in enumerate(dict.fromkeys(map(slice_of, unread)))}
+    if not bases:
+        return graph, inputs
+    pairs = [*zip(graph.inputs, inputs, strict=True)]
+    slices = {own: substitute((n,), bases)[0] for own, n in pairs if slice_of(n) in bases}
+    kept = [(own, n) for own, n in pairs if own not in slices]
+    whole = Graph((*[own for own, _ in kept], *bases.values()), substitute(graph.outputs, slices))
+    return whole, [*[n for _, n in kept], *bases]
 
 
 def _between(inputs: Iterable[int], roots: Iterable[int], writer: dict[int, Kernel], plan: Plan) -> list[Kernel]:

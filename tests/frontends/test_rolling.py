@@ -159,6 +159,29 @@ def test_loops_in_loops_are_rolled_from_the_inside():
     assert [n.op for n in outer.attr("body").graph.nodes].count("scan") == 1
 
 
+@pytest.mark.parametrize("place", ["[t, j]", "[j, t]", "[t, 0, j]"])
+@pytest.mark.parametrize("kept", [2, 20])
+def test_steps_that_write_a_row_by_its_elements_and_read_it_whole_are_alike(place: str, kept: int) -> None:
+    shape = {"[t, j]": f"({kept}, 4)", "[j, t]": f"(4, {kept})", "[t, 0, j]": f"({kept}, 2, 4)"}[place]
+    row, scope = place.replace("j", ":"), {"np": np}
+    text = f"""
+def f(a, b):
+    y, best = np.zeros({shape}), np.zeros({shape}, dtype=int)
+    y{row.replace("t", "0")} = b[0]
+    for step in range(1, 20):
+        t, last = step % {kept}, (step - 1) % {kept}
+        for j in range(4):
+            scores = y{row.replace("t", "last")} + a[:, j]
+            best{place} = np.argmax(scores)
+            y{place} = scores[best{place}] * 0.5 + b[step, j]
+    return y, best
+"""
+    exec(text, scope)
+    graph = rolled_graph(scope["f"], RNG.normal(size=(4, 4)), RNG.normal(size=(20, 4)))
+    assert any("steps were rolled into a loop" in said for said in graph.rolled)
+    assert operators(graph)["argmax"] <= 8
+
+
 def test_fewer_than_sixteen_steps_stay_as_they_are():
     def f(x, n):
         s = x[0]
@@ -239,6 +262,22 @@ def test_rows_that_are_written_one_by_one_are_written_at_once(key):
     graph = rolled_graph(scope["f"], RNG.normal(size=(100, 50)))
     assert graph.rolled == ("20 alike pieces are computed at once",)
     assert operators(graph)["exp"] == 1
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["np.abs(np.fft.rfft(x[i : i + 8] * w))", "np.fft.ifft(x[2 * i : 2 * i + 5]).real",
+     "(x[3] - x[i : i + 6]) @ (x[i : i + 6] * w[:6])", "np.outer(x[i : i + 3], x[i : i + 3]) @ np.ones((3, 2))",
+     "np.dot(np.arange(-2, 3), x[i : i + 15].reshape(5, 3))", "np.ones((2, 5)) @ x[i : i + 15].reshape(5, 3)",
+     "x[i : i + 12].reshape(3, 4) @ x[i + 1 : i + 13].reshape(4, 3)", "np.cumsum(x[i : i + 5])", "x[i : i + 5][::-1]",
+     "np.array([x[i], w[2], x[i + 1] * x[i]])", "np.append(x[i : i + 3], 1.0)",
+     "sliding_window_view(x[i : i + 9], 3).max(axis=0)"],
+)  # fmt: skip
+def test_pieces_are_computed_at_once_whatever_they_do_along_axes(piece: str) -> None:
+    scope = {"np": np, "sliding_window_view": np.lib.stride_tricks.sliding_window_view}
+    exec(f"def f(x, w):\n    return np.stack([{piece} * 0.5 for i in range(1, 20)])", scope)
+    graph = rolled_graph(scope["f"], RNG.normal(size=60), RNG.normal(size=8))
+    assert graph.rolled == ("19 alike pieces are computed at once",)
 
 
 def test_writes_that_overlap_keep_their_order():

@@ -120,8 +120,10 @@ def of_few_rows() -> Iterator[Graph]:
     for rows in (1, 4, 5):  # dot products
         x, y = read(0, (rows, 700)), read(1, (401, 700))
         yield body([x, y], matmul(x, turned(y)))
-    x, first, second = read(0, (3, 600)), read(1, (600, 1300)), read(2, (1300, 401))
-    yield body([x, first, second, read(3, (1300,))], matmul(gelu(add(matmul(x, first), read(3, (1300,)))), second))
+    for rows, terms, hidden, across in [(3, 600, 1300, 401), (2, 784, 120, 84), (2, 256, 96, 1000)]:  # two in turn
+        x, first, bias = read(0, (rows, terms)), read(1, (terms, hidden)), read(2, (hidden,))
+        second = read(3, (hidden, across))
+        yield body([x, first, bias, second], matmul(gelu(add(matmul(x, first), bias)), second))
     x, y = read(0, (3, 2, 300)), read(1, (2, 300, 641))
     yield body([x, y], gelu(matmul(node("transpose", (x,), ((1, 0, 2),)), y)))
 

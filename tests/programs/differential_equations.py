@@ -1,4 +1,4 @@
-"""Explicit steps of partial differential equations: heat, waves, advection, reaction–diffusion, a cavity flow."""
+"""Explicit steps of partial differential equations: heat, waves, advection, reaction–diffusion, a flow, light."""
 
 from __future__ import annotations
 
@@ -167,6 +167,16 @@ def cavity(u, v, p, *, dt=0.001, rho=1.0, nu=0.1, sweeps=5):
     v[-1, :] = 0
 
 
+def electromagnetic(steps, ex, ey, hz, pulse):
+    """Yee's scheme for a field in a plane, which a pulse enters along one edge: three grids, changed in place."""
+    for t in range(steps):
+        ey[0, :] = pulse[t]
+        ey[1:, :] -= 0.5 * (hz[1:, :] - hz[:-1, :])
+        ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
+        curl = ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1]
+        hz[:-1, :-1] -= 0.7 * curl
+
+
 PROGRAMS = [
     ExampleProgram(
         heat, lambda rng, n: ((rng.random((n, n + 3)),), Named(source=0.01 * rng.random((n - 2, n + 1)))), 9, 500
@@ -181,4 +191,7 @@ PROGRAMS = [
     ExampleProgram(advection, lambda rng, n: (rng.random(n), Flow(rng.random(n) - 0.5)), 40, 60_000, ("steps",)),
     ExampleProgram(reaction_diffusion, lambda rng, n: (rng.random((n, n)), rng.random((n, n)) / 4), 12, 300),
     ExampleProgram(cavity, lambda rng, n: tuple(rng.random((3, n, n + 2)) / 10), 11, 300),
+    ExampleProgram(
+        electromagnetic, lambda rng, n: (6, *rng.random((3, n, n + 1)), np.arange(6.0)), 8, 400, ("steps",)
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Machine learning by hand: losses, attention, recurrent cells, normalisation with gradients, an optimiser in place."""
+"""Machine learning by hand: losses, attention, recurrent cells, convolutions, normalisation with gradients, Adam."""
 
 from __future__ import annotations
 
@@ -152,6 +152,36 @@ def train_step(params, state, batch, step, lr=1e-2, betas=(0.9, 0.99), decay=1e-
     return loss, norm
 
 
+def convolved(images, kernels):
+    size = kernels.shape[0]
+    height, width = images.shape[1] - size + 1, images.shape[2] - size + 1
+    out = np.empty((images.shape[0], height, width, kernels.shape[3]), dtype=images.dtype)
+    for i in range(height):
+        for j in range(width):
+            window = images[:, i : i + size, j : j + size, :, np.newaxis]
+            out[:, i, j, :] = np.sum(window * kernels[np.newaxis], axis=(1, 2, 3))
+    return out
+
+
+def pooled(images):
+    out = np.empty((images.shape[0], images.shape[1] // 2, images.shape[2] // 2, images.shape[3]), dtype=images.dtype)
+    for i in range(images.shape[1] // 2):
+        for j in range(images.shape[2] // 2):
+            out[:, i, j, :] = np.max(images[:, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2, :], axis=(1, 2))
+    return out
+
+
+def digits(images, kernels, first, second, third):
+    """A small convolutional network on two images: loops over places, then three layers of few rows."""
+    x = images
+    for k, bias in kernels:
+        x = pooled(np.maximum(convolved(x, k) + bias, 0))
+    x = np.reshape(x, (len(images), -1))
+    x = np.maximum(x @ first[0] + first[1], 0)
+    x = np.maximum(x @ second[0] + second[1], 0)
+    return x @ third[0] + third[1]
+
+
 def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.standard_normal(shape, np.float32)
 
@@ -179,6 +209,13 @@ def make_training(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     return params, state, (rng.standard_normal((32, 6)), rng.standard_normal((32, 3))), 3
 
 
+def make_digits(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    left = ((n - 2) // 2 - 2) // 2
+    layers = [(normal(rng, rows, columns), normal(rng, columns)) for rows, columns in ((16 * left**2, 120), (120, 84))]
+    kernels = [(normal(rng, 3, 3, 1, 6), normal(rng, 6)), (normal(rng, 3, 3, 6, 16), normal(rng, 16))]
+    return normal(rng, 2, n, n, 1), kernels, *layers, (normal(rng, 84, 10), normal(rng, 10))
+
+
 PROGRAMS = [
     ExampleProgram(losses, lambda rng, n: (normal(rng, n, 10), rng.integers(-1, 10, n)), 12, 20_000),
     ExampleProgram(multi_head_attention, make_attention, 6, 300, ("heads", "causal")),
@@ -190,4 +227,5 @@ PROGRAMS = [
     ),
     ExampleProgram(batch_norm_step, make_norm, 4, 150),
     ExampleProgram(train_step, make_training, 7, 4000),
+    ExampleProgram(digits, make_digits, 12, 28),
 ]

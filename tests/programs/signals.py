@@ -1,4 +1,4 @@
-"""Signals and optics: filters, spectrograms, demodulation, thin films, a beam's diffraction."""
+"""Signals and optics: filters, spectrograms, demodulation, pitch, cepstra, thin films, diffraction."""
 
 from __future__ import annotations
 
@@ -138,6 +138,45 @@ def diffraction(aperture, wavelength=0.5, pixel=1.0, distances=(50.0, 100.0)):
     return pictures, pictures.sum(axis=(1, 2)) / (np.abs(field) ** 2).sum()
 
 
+def mel_cepstrum(x, rate=8000, size=64, hop=32, bands=12, kept=6):
+    """Cepstral coefficients on the mel scale: frames one by one, triangular filters by loops, slopes over time."""
+    emphasised = np.append(x[0], x[1:] - 0.97 * x[:-1])
+    count = 1 + (len(x) - size) // hop
+    power = np.zeros((count, size // 2 + 1))
+    for i in range(count):
+        frame = emphasised[i * hop : i * hop + size] * np.hamming(size)
+        power[i] = np.abs(np.fft.rfft(frame)) ** 2 / size
+    top = 2595 * np.log10(1 + rate / 2 / 700)
+    edges = np.floor((size + 1) * 700 * (10 ** (np.linspace(0, top, bands + 2) / 2595) - 1) / rate).astype(int)
+    filters = np.zeros((bands, size // 2 + 1))
+    for m in range(1, bands + 1):
+        for k in range(edges[m - 1], edges[m]):
+            filters[m - 1, k] = (k - edges[m - 1]) / (edges[m] - edges[m - 1])
+        for k in range(edges[m], edges[m + 1]):
+            filters[m - 1, k] = (edges[m + 1] - k) / (edges[m + 1] - edges[m])
+    mel = power @ filters.T
+    mel = np.where(mel == 0, np.finfo(float).eps, mel)
+    basis = np.cos(np.pi / bands * (np.arange(bands) + 0.5) * np.arange(kept)[:, None])
+    cepstrum = 20 * np.log10(mel) @ basis.T
+    cepstrum -= cepstrum.mean(axis=0) + 1e-8
+    slopes = np.zeros_like(cepstrum)
+    padded = np.pad(cepstrum, ((2, 2), (0, 0)), mode="edge")
+    for t in range(count):
+        slopes[t] = np.dot(np.arange(-2, 3), padded[t : t + 5]) / 10
+    return cepstrum, slopes
+
+
+def pitch(x, longest=40, shortest=4):
+    """The period of a sound by the differences that are left at each lag, and how deep each dips (YIN)."""
+    differences = np.zeros(longest)
+    for lag in range(1, longest):
+        left = x[:longest] - x[lag : lag + longest]
+        differences[lag] = np.dot(left, left)
+    dips = differences[1:] * np.arange(1, longest) / np.cumsum(differences[1:])
+    dips = np.insert(dips, 0, 1)
+    return dips, shortest + np.argmin(dips[shortest:])
+
+
 PROGRAMS = [
     ExampleProgram(fir, lambda rng, n: (rng.standard_normal(n), np.hamming(21) / 11), 50, 50_000),
     ExampleProgram(
@@ -161,4 +200,6 @@ PROGRAMS = [
         3000,
     ),
     ExampleProgram(diffraction, lambda rng, n: ((rng.random((n, n)) > 0.5).astype(float),), 16, 200),
+    ExampleProgram(mel_cepstrum, lambda rng, n: (rng.standard_normal(n),), 800, 20_000),
+    ExampleProgram(pitch, lambda rng, n: (rng.standard_normal(n), n // 2), 80, 1000, ("longest", "shortest")),
 ]

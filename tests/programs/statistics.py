@@ -1,4 +1,4 @@
-"""Statistics: bootstrap, regression, principal components, k-means, a Kalman filter, a hidden Markov model."""
+"""Statistics: bootstrap, regression, principal components, k-means, a Kalman filter, hidden Markov models."""
 
 from __future__ import annotations
 
@@ -159,6 +159,25 @@ def markov_chain(log_emission, transition, initial, symbols):
     return np.log(scale).sum(axis=0), posterior.transpose(1, 0, 2), path
 
 
+def viterbi(transition, emission, initial, observed):
+    """The likeliest states behind symbols, state by state as textbooks have it, and back along the choices."""
+    steps, states = len(observed), len(initial)
+    log_transition, log_emission = np.log(transition), np.log(emission)
+    score = np.zeros((steps, states))
+    choice = np.zeros((steps, states), dtype=int)
+    score[0] = np.log(initial) + log_emission[:, observed[0]]
+    for t in range(1, steps):
+        for j in range(states):
+            ways = score[t - 1] + log_transition[:, j]
+            choice[t, j] = np.argmax(ways)
+            score[t, j] = ways[choice[t, j]] + log_emission[j, observed[t]]
+    path = np.zeros(steps, dtype=int)
+    path[-1] = np.argmax(score[-1])
+    for t in range(steps - 2, -1, -1):
+        path[t] = choice[t + 1, path[t + 1]]
+    return path, score[-1].max()
+
+
 def make_kalman(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     z = np.cumsum(rng.standard_normal((n, 2)), 0)
     z[n // 2] = np.nan
@@ -172,6 +191,10 @@ def make_chain(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     transition /= transition.sum(1, keepdims=True)
     emission /= emission.sum(1, keepdims=True)
     return np.log(emission), transition, np.full(4, 0.25), rng.integers(0, 5, (n, 12))
+
+
+def make_hidden(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return rng.dirichlet(np.ones(4), 4), rng.dirichlet(np.ones(6), 4), rng.dirichlet(np.ones(4)), rng.integers(0, 6, n)
 
 
 PROGRAMS = [
@@ -190,4 +213,5 @@ PROGRAMS = [
     ExampleProgram(k_means, lambda rng, n: (rng.random((n, 3)), rng.random((5, 3))), 20, 10_000, ("rounds",)),
     ExampleProgram(kalman, make_kalman, 5, 40),
     ExampleProgram(markov_chain, make_chain, 3, 1000),
+    ExampleProgram(viterbi, make_hidden, 24, 300),
 ]

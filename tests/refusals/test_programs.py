@@ -116,6 +116,25 @@ def test_writing_into_an_array_outside_is_refused_at_the_users_line() -> None:
     assert line_of(in_place_result) in str(refused.value)
 
 
+def whole_written(x: Any) -> Any:
+    y = np.ndarray(x.shape)
+    y[...] = x  # here
+    return y
+
+
+def element_written(x: Any) -> Any:
+    y = np.ndarray(3)
+    y[0] = x[0, 0]  # here
+    return y
+
+
+@pytest.mark.parametrize("function", [whole_written, element_written])
+def test_a_write_into_an_array_that_its_class_has_made_says_what_to_make_it_by(function: Callable[..., Any]) -> None:
+    with pytest.raises(ef.TraceError, match=r"np\.empty\(shape\) (for|where) np\.ndarray\(shape\)") as refused:
+        ef.trace(function, X)
+    assert line_of(function) in str(refused.value)
+
+
 @pytest.mark.parametrize("function", [addition, product, reshaped, wrong_axis, joined])
 def test_shapes_that_do_not_fit_are_refused_at_the_users_line(function: Callable[..., Any]) -> None:
     with pytest.raises(ef.ShapeError) as refused:

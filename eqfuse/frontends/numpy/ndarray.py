@@ -131,9 +131,9 @@ class Operators:
         "np.array(), np.asarray() or assignment into a NumPy array",
         np.array,
         "Join traced arrays by np.stack or np.concatenate, write into np.array(k) instead of an array k that NumPy "
-        "made, index one made outside as np.asarray(table)[i], write x.astype(np.float64) for np.float64(x) and f(x) "
-        "for np.vectorize(f)(x); a library that converts its arguments cannot be traced: call it by "
-        "ef.pure_callback (ef.softmax, ef.gelu and others stand in for scipy's)",
+        "made, np.empty(shape) for np.ndarray(shape), index one made outside as np.asarray(table)[i], write "
+        "x.astype(np.float64) for np.float64(x) and f(x) for np.vectorize(f)(x); a library that converts its arguments "
+        "cannot be traced: call it by ef.pure_callback (ef.softmax, ef.gelu and others stand in for scipy's)",
     )
 
     def __array__(self: Any, *args: Any, **kwargs: Any) -> Any:

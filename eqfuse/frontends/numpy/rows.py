@@ -11,11 +11,13 @@ from collections.abc import Collection, Sequence
 from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Node, input_node, node, substitute, topological
 from eqfuse.ops import Role
+from eqfuse.ops.fft import TRANSFORMS
 from eqfuse.ops.types import TensorType
 
 Rows = dict[Node, Node]  # the input that is a row, and the array of all rows
 
 _VIEWS = ("reshape", "transpose", "slice", "broadcast_to")
+_ALONG_AXES = {"flip", "sliding_window", *TRANSFORMS}  # which their attributes count from the last
 
 
 def depending(outputs: Sequence[Node], inputs: Collection[Node]) -> set[Node]:
@@ -90,8 +92,10 @@ class Batch:
             return self._product(n, *(a in self.arrays for a in n.args))
         if role is Role.ELEMENTWISE:
             return n.over([self._aligned(a, len(n.shape)) for a in n.args])
-        if role is Role.REDUCTION:
+        if role in (Role.REDUCTION, Role.SCAN) or n.op in _ALONG_AXES:
             return n.over([self.arrays[a] for a in n.args])
+        if n.op == "concat":
+            return n.over([tidy.broadcast_to(self._aligned(a, len(a.shape)), (self.length, *a.shape)) for a in n.args])
         return self._view(n) if n.op in _VIEWS else None
 
     def _aligned(self, n: Node, rank: int) -> Node:
@@ -101,13 +105,18 @@ class Batch:
         return tidy.reshape(self.arrays[n], (self.length, *(1,) * (rank - len(n.shape)), *n.shape))
 
     def _product(self, n: Node, left: bool, right: bool) -> Node | None:
-        """Rows times one matrix; a matrix times columns, each of one row, as rows times its transpose."""
+        """Rows times one matrix; a matrix times columns, each of one row, as rows times its transpose; a matrix, or
+        rows, times matrices that are rows."""
         a, b = n.args
+        if left and right and len(a.shape) == len(b.shape):
+            return node("matmul", (self.arrays[a], self.arrays[b]))
         if left and not right and len(b.shape) == 2:
             return node("matmul", (self.arrays[a], b))
         if right and not left and len(a.shape) == 2 and b.shape[1:] == (1,):
             columns = tidy.reshape(self.arrays[b], (self.length, b.shape[0]))
             return tidy.reshape(node("matmul", (columns, tidy.transpose(a, (1, 0)))), (self.length, *n.shape))
+        if right and len(a.shape) == len(b.shape) == 2:
+            return node("matmul", (a, self.arrays[b]))
         return None
 
     def _view(self, n: Node) -> Node:

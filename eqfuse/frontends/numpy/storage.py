@@ -98,6 +98,7 @@ class Storage:
             *rest, (op, attr) = steps
             if op == "slice" and not rest:
                 self._writes.append((attr, value))
+                self._join_row()
                 return
             before = self.read(rest)
             value = tidy.slice_scatter(before, (value,), (attr,)) if op == "slice" else _undone(op, attr, value, before)
@@ -105,6 +106,19 @@ class Storage:
         self._base = value
         self._writes.clear()
         self._note_place()
+
+    def _join_row(self) -> None:
+        """Let the last writes be one, if they were those of all elements of a row, one after another: it is then read
+        as a row, and loops over rows are alike."""
+        ranges, value = self._writes[-1]
+        for axis, extent in enumerate(self.shape):
+            if value.type.size == 1 < extent == ranges[axis][1] < math.prod(self.shape):
+                last = self._writes[-extent:]
+                before, after = ranges[:axis], ranges[axis + 1 :]
+                if [places for places, _ in last] == [(*before, (i, i + 1, 1), *after) for i in range(extent)]:
+                    row = tidy.concat([element for _, element in last], axis - len(ranges))
+                    self._writes[-extent:] = [((*before, (0, extent, 1), *after), row)]
+                    return
 
     @property
     def shape(self) -> Shape:

@@ -133,8 +133,8 @@ def _explaining() -> Iterator[None]:
             raise
         raise TraceError(
             "a traced value is written into an array k of plain numbers, which holds no traced ones. Make it an array "
-            "that does, k = np.array(k), before k[…] = value. One made outside of the traced function stays as it is: "
-            "pass it as an argument, if it is to change",
+            "that does, k = np.array(k), before k[…] = value, or np.empty(shape) where np.ndarray(shape) has made it. "
+            "One made outside of the traced function stays as it is: pass it as an argument, if it is to change",
             hidden.where,
         ) from None
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.element import braced
+from eqfuse.emit.c.element import braced, indented
 from eqfuse.emit.c.loops import Loops
 from eqfuse.emit.c.nest import AXES, Access, Dim
 from eqfuse.emit.c.parameters import Parameters
@@ -262,7 +262,7 @@ class _Writer:
         head = f"for (long first = {self.row}_begin; first < {self.row}_end; first += {t.rows})"
         inside = braced(head, [*rows, call])
         if t.streams:
-            return [f"const long column = {begin};", *inside]
+            return ["{", *indented([f"const long column = {begin};", *inside]), "}"]
         return braced(f"for (long across = {begin}; across < {end}; across += {t.columns})", [*columns, *inside])
 
     def _has_short_tiles(self, step: ProductStep) -> bool:
