@@ -12,11 +12,12 @@ from eqfuse.cost.device import Device
 from eqfuse.egraph.space import Segment, Space
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import ablations, exact, flow, greedy, unfused
-from eqfuse.extract.assemble import assemble
+from eqfuse.extract.assemble import assemble, prove_covers
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.families import Search, by_families
 from eqfuse.extract.horizontal import fused_horizontally
 from eqfuse.extract.memory.limit import Limit, plan_within
+from eqfuse.extract.memory.order import in_less_memory
 from eqfuse.extract.programs.simplify import simplified
 from eqfuse.extract.space_json import load_space
 from eqfuse.extract.view_reads import views_inside
@@ -75,10 +76,12 @@ def chosen_plan(
     else:
         covers = [algorithm(segment, device, meter.allowance) for segment in space.segments]
     if limit is not None:
-        plan = plan_within(space, covers, device, limit, proved, meter.allowance)
+        plan, covers = plan_within(space, covers, device, limit, meter.allowance)
     else:
-        plan = assemble(space, covers, device, proved)
-        plan = fused_horizontally(views_inside(plan)) if extractor in ("flow", "exact") else plan
+        plan = assemble(space, covers, device)
+        plan = in_less_memory(fused_horizontally(views_inside(plan)) if extractor in ("flow", "exact") else plan)
+    if proved:
+        prove_covers(space, covers)
     for use in space.uses:
         segment, cover = space.segments[use.segment], covers[use.segment]
         meter.searched[worst(segment.level, cover.level)] += len(segment.graph.operators)

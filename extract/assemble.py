@@ -1,4 +1,4 @@
-"""Assemble the covers of all segments into one plan; each cover is proved equal to its segment on the way.
+"""Assemble the covers of all segments into one plan, and prove each cover equal to its segment.
 
 In: a `Space` and one `Cover` per distinct segment. Out: a `Plan`.
 """
@@ -34,11 +34,11 @@ class _KernelStep:
     price: Price
 
 
-def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) -> Plan:
+def assemble(space: Space, covers: list[Cover], device: Device) -> Plan:
     """The plan that runs each use of a segment by its cover, values numbered in the order they appear."""
     for cover in covers:
         cover.settle()
-    solved = [_steps(*both, proved) for both in zip(space.segments, covers, strict=True)]
+    solved = [_steps(cover) for cover in covers]
     graph = space.graph
     types: list[TensorType] = []
     constants: list[tuple[int, Literal]] = []
@@ -80,6 +80,15 @@ def assemble(space: Space, covers: list[Cover], device: Device, proved: bool) ->
     )  # fmt: skip
 
 
+def prove_covers(space: Space, covers: list[Cover]) -> None:
+    """Prove that `covers`, which were assembled, compute the segments of `space`. EqfuseError where egglog cannot."""
+    for segment, cover in zip(space.segments, covers, strict=True):
+        if not cover.is_proved:
+            once, steps = _steps(cover)
+            chosen = cover.grammar.segment
+            prove(segment, [(s.body, s.reads, s.writes) for s in (*once, *steps)], chosen.inputs, chosen.roots)
+
+
 def _written(segment: Segment, use: Use) -> Iterator[tuple[Node, int]]:
     """The nodes of the program that a `use` of `segment` stands for, and their classes."""
     pairs = [*zip(use.outputs, segment.graph.outputs, strict=True)]
@@ -106,7 +115,7 @@ def _bound(space: Space, covers: list[Cover]) -> float | None:
     return None if None in bounds else sum(b for b in bounds if b is not None)
 
 
-def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_KernelStep], list[_KernelStep]]:
+def _steps(cover: Cover) -> tuple[list[_KernelStep], list[_KernelStep]]:
     """What runs once when the program is built, and what runs at every call."""
     chosen = cover.grammar.segment
     kernels = []
@@ -116,9 +125,6 @@ def _steps(segment: Segment, cover: Cover, proved: bool) -> tuple[list[_KernelSt
     wanted = {c for k in kernels for c in k.reads} | set(chosen.roots)
     inputs = set(chosen.inputs)
     setup = [_constant_step(chosen, c) for c in sorted(wanted - inputs) if chosen.classes[c].constant]
-    if proved and not cover.is_proved:
-        steps = [(s.body, s.reads, s.writes) for s in (*setup, *kernels)]
-        prove(segment, steps, chosen.inputs, chosen.roots)
     return setup, kernels
 
 

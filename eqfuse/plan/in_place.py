@@ -49,14 +49,14 @@ class Updates:
 def updates(
     plan: Plan, gaps: Collection[int] = (), shared: Collection[int] = (), carried: Mapping[int, int] | None = None,
     last: Collection[int] = (), loops: Mapping[int, Mapping[int, int]] = MappingProxyType({}),
-    anywhere: Collection[int] = (),
+    anywhere: Collection[int] = (), overwriters: Collection[int] = (),
 ) -> Updates:  # fmt: skip
     """`gaps`: kernels that can write an array with gaps; `shared`: those of them whose result may share memory with
     what they read; `carried`: values that carries come in, in memory that only the loop knows, and which result is the
     next one; `last`: kernels that write an element after all that they read of it; `loops`: kernels that keep a result
     where a value that they read lies, if both lie in one place; `anywhere`: kernels that write arrays in order wherever
-    these begin. Carries are written in place if their next values lie
-    where they lay, each the whole of one."""
+    these begin; `overwriters`: those of `last` that take no longer where they write over what they read. Carries are
+    written in place if their next values lie where they lay, each the whole of one."""
     carried = carried or {}
     while True:
         placements = _Placements(
@@ -64,6 +64,7 @@ def updates(
         )
         for i, k in enumerate(plan.kernels):
             placements.follow(i, k)
+        placements.overwrite(frozenset(overwriters).intersection(last, anywhere))
         lies = placements.carries(carried)
         stays = {v: result for v, result in carried.items() if result in lies}
         if stays == carried:
@@ -137,6 +138,32 @@ class _Placements:
             if base in self.whole and _by_element(k.body, leaf) and self._is_last(i, k, base):
                 return {k.writes[0]: base}
         return {}
+
+    def overwrite(self, kernels: Collection[int]) -> None:
+        """Let results of `kernels` lie over values that these read element by element, and nobody later. It comes last:
+        what was decided before saves copies, and nothing of it is undone."""
+        lying: dict[int, list[int]] = {}
+        for v, memory in self.memory.items():
+            lying.setdefault(memory, []).append(v)
+        returned = {self.memory[v] for v in self.plan.outputs}
+        read_last = {m: max([self.readers.get(v, [-1])[-1] for v in values]) for m, values in lying.items()}
+        for i in sorted(kernels):
+            k = self.plan.kernels[i]
+            (v, *more) = k.writes
+            if more or v in self.parts or self.memory[v] != v or i in self.in_place:
+                continue
+            read = [self.memory[r] for r in k.reads]
+            for base, memory, leaf in zip(k.reads, read, k.body.inputs, strict=True):
+                is_free = memory in self.maker and memory not in self.parts and self.maker[memory] in self.anywhere
+                if not is_free or base not in self.complete or memory in returned or read_last[memory] > i:
+                    continue
+                if read.count(memory) == 1 and _by_element(k.body, leaf):
+                    self.over[v] = base
+                    lying[memory] += lying[v]
+                    self.memory |= dict.fromkeys(lying[v], memory)
+                    read_last[memory] = read_last[v]
+                    returned |= {memory} if v in returned else set()
+                    break
 
     def _is_last(self, i: int, k: Kernel, base: int) -> bool:
         """Is `base` in memory that may be written to, all of which only kernel `i` still reads, as one argument?"""

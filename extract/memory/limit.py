@@ -44,13 +44,14 @@ class Limit:
 
 
 def plan_within(
-    space: Space, covers: list[Cover], device: Device, limit: Limit, proved: bool, allowance: Allowance
-) -> Plan:
-    """The plan. MemoryLimitError when none was found. Where the `allowance` ends, of the timelines found by then."""
-    plan = in_less_memory(assemble(space, covers, device, proved=False))
+    space: Space, covers: list[Cover], device: Device, limit: Limit, allowance: Allowance
+) -> tuple[Plan, list[Cover]]:
+    """The plan, and its covers. Where the `allowance` ends, of the timelines found by then. MemoryLimitError when none
+    was found."""
+    plan = in_less_memory(assemble(space, covers, device))
     least = limit.peak(plan)
     if least <= limit.nbytes:
-        return in_less_memory(assemble(space, covers, device, proved))
+        return plan, covers
     limit.exceeding = plan
     by_cover = [_timelines(space, i, cover, device, limit, allowance) for i, cover in enumerate(covers)]
     ended = allowance.spent()
@@ -60,9 +61,10 @@ def plan_within(
     for level in [level for level in levels if level <= AMISS * max(limit.nbytes, levels[-1])]:
         chosen = [_of_peak(every, level) for every in by_cover]
         covers = [_of_timeline(*both) for both in zip(covers, chosen, strict=True)]
-        peak = limit.peak(assemble(space, covers, device, proved=False))
+        plan = assemble(space, covers, device)
+        peak = limit.peak(plan)
         if peak <= limit.nbytes:
-            return assemble(space, covers, device, proved)
+            return plan, covers
         least = min(least, peak)
     raise MemoryLimitError(
         f"no plan was found that holds at most {limit.nbytes:,} bytes beside arguments and results: the least is "

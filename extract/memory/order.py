@@ -1,16 +1,15 @@
 """The order of a plan's kernels: one in which the values that lie in memory at a time take less of it.
 
-In: a `Plan`. Out: a `Plan` of the same kernels. Next stop: `limit.py`. What kernels read and write is counted, not what
-they work in. Kernels that update an array, run loops or call the user's functions stay where they are, and others on
-their side of them: where an update may write depends on what has run before.
+In: a `Plan`. Out: a `Plan` of the same kernels. Next stop: `limit.py`, or `emit`. What kernels read and write is
+counted, not what they work in. Kernels that update an array, run loops or call the user's functions stay where they
+are, and others on their side of them: where an update may write depends on what has run before.
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 from itertools import accumulate
 
 from eqfuse.ops import Role
@@ -19,7 +18,6 @@ from eqfuse.plan.memory import OWN_PLACE
 from eqfuse.plan.plan import Kernel, Plan
 
 LESS = 0.9  # of what is held at most: for a smaller gain kernels stay beside those whose results are near
-READY = 64  # kernels that are looked at, of those that may be next
 
 
 def in_less_memory(plan: Plan) -> Plan:
@@ -70,7 +68,10 @@ class _Values:
         self.used = [
             sorted({root.get(v, v) for v in (*k.reads, *k.writes)} & self.nbytes.keys()) for k in plan.kernels
         ]
-        self.uses = Counter(v for used in self.used for v in used)
+        self.users: dict[int, list[int]] = {v: [] for v in self.nbytes}
+        for i, used in enumerate(self.used):
+            for v in used:
+                self.users[v].append(i)
 
     def most(self, order: Sequence[int]) -> int:
         """The most bytes that are held at a time."""
@@ -90,22 +91,34 @@ class _Values:
         """Kernels by number, each behind those `before` it: next is the one that adds least to what is held. It holds
         for the reverse order too, in which a value is held from its first reader to its maker."""
         waiting = [len(needed) for needed in before]
-        left = self.uses.copy()
+        left = {v: len(users) for v, users in self.users.items()}
         backward = any(j > i for i, needed in enumerate(before) for j in needed)
-        place = (lambda i: -i) if backward else (lambda i: i)
-        ready = sorted([i for i, count in enumerate(waiting) if not count], key=place)
+        ready: list[tuple[int, int, int]] = []  # growth, what comes first of equal ones, number; or what was so once
+        placed: set[int] = set()
         order: list[int] = []
+
+        def stand(i: int) -> None:
+            heappush(ready, (self._growth(i, left), -i if backward else i, i))
+
+        for i, count in enumerate(waiting):
+            if not count:
+                stand(i)
         while ready:
-            chosen = min(ready[:READY], key=lambda i: self._growth(i, left))
-            ready.remove(chosen)
+            growth, _, chosen = heappop(ready)
+            if chosen in placed or growth != self._growth(chosen, left):
+                continue
+            placed.add(chosen)
             order.append(chosen)
-            left.subtract(self.used[chosen])
+            for v in self.used[chosen]:
+                left[v] -= 1
             for i in after[chosen]:
                 waiting[i] -= 1
+            changed = [v for v in self.used[chosen] if left[v] in (1, len(self.users[v]) - 1)]
+            for i in {*after[chosen]}.union(*[self.users[v] for v in changed]) - placed:
                 if not waiting[i]:
-                    insort(ready, i, key=place)
+                    stand(i)
         return order
 
-    def _growth(self, i: int, left: Counter[int]) -> int:
+    def _growth(self, i: int, left: Mapping[int, int]) -> int:
         """Bytes held after kernel `i` less those before it, where values have so many uses `left`."""
-        return sum(self.nbytes[v] * ((left[v] == self.uses[v]) - (left[v] == 1)) for v in self.used[i])
+        return sum(self.nbytes[v] * ((left[v] == len(self.users[v])) - (left[v] == 1)) for v in self.used[i])

@@ -22,6 +22,7 @@ from eqfuse.emit.c.convolution.schedule import ConvolutionSchedule
 from eqfuse.emit.c.convolution.writer import convolution_text
 from eqfuse.emit.c.division import DIVISOR
 from eqfuse.emit.c.functions import with_functions
+from eqfuse.emit.c.ops import QUICK_FUNCTIONS
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.product.writer import panels_function, product_text
 from eqfuse.emit.c.scatter.schedule import ScatterSchedule
@@ -112,6 +113,8 @@ class CKernel:
         source = Source(parameters.body)
         source.inline = True
         source.writes_last = isinstance(self.schedule, (LoopsSchedule, ProductSchedule))
+        again = self.text.misses or any(n.op in QUICK_FUNCTIONS for n in parameters.body.nodes)  # may reads be read?
+        source.overwrites = source.writes_last and not again
         source.writes_gaps = type(self.schedule) is LoopsSchedule and self.schedule.may_spread
         source.names |= {self.name: function, "in_order": ordered_copy}
         names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]

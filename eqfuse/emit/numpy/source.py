@@ -66,6 +66,7 @@ class Source:
         self.writes_gaps = False  # may its result have gaps between its elements?
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, also over what it reads
         self.writes_last = False  # is an element of its one result written after all that is read of that element?
+        self.overwrites = False  # does it then take no longer where that lies over what it reads?
         self.carries: dict[int, int] = {}  # results that stay where a value read lies, if both lie in one place
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
         self.numbers: dict[str, Node] = {}  # inline: of leaves behind views, likewise
@@ -256,7 +257,7 @@ def straight_kernel(body: Graph) -> Source:
     straight(source, nodes, operands, places)
     fill_outputs(source, body.outputs, operands, places)
     source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
-    source.writes_last = source.one_ufunc_writes
+    source.writes_last = source.overwrites = source.one_ufunc_writes
     return source
 
 
