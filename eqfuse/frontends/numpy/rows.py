@@ -68,7 +68,8 @@ def products_before(outputs: Sequence[Node], inputs: Collection[Node], rows: Row
 
 
 class Batch:
-    """What is computed of rows, for all of them: `arrays`, by the node of a row. `multiplied`: those with products."""
+    """What is computed of rows, for all of them: `arrays`, by the node of a row. `multiplied`: those with one
+    product for all rows."""
 
     def __init__(self, rows: Rows, varies: set[Node]) -> None:
         self.length = next(iter(rows.values())).shape[0]
@@ -83,8 +84,15 @@ class Batch:
             self.left.add(n)
             return
         self.arrays[n] = array
-        if n.op == "matmul" or any(a in self.multiplied for a in n.args):
+        if self._is_one_product(n) or any(a in self.multiplied for a in n.args):
             self.multiplied.add(n)
+
+    def _is_one_product(self, n: Node) -> bool:
+        """Is `n`, for all rows, one product of matrices? (A stack of as many takes no less time than one a step.)"""
+        if n.op != "matmul":
+            return False
+        a, b = n.args
+        return b not in self.arrays or (a not in self.arrays and b.shape[1:] == (1,))
 
     def _batched(self, n: Node) -> Node | None:
         role = n.row.role
