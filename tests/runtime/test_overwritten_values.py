@@ -16,6 +16,7 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.runtime.program import Program
+from tests.support.drawing import many
 from tests.support.random_graphs import random_graph
 
 CPU = DEVICES["cpu"]  # prices that are the same everywhere
@@ -153,11 +154,10 @@ def test_a_chain_of_maps_holds_two_values(target: str) -> None:
     assert program.peak_bytes <= 3 * X.nbytes + SMALL
 
 
-@pytest.mark.parametrize("extractor", ["unfused", "greedy-priority", "flow"])
-@pytest.mark.parametrize("target", TARGETS)
-def test_random_programs_mean_what_they_did(target: str, extractor: str) -> None:
+def overwriting_programs(target: str, extractor: str, seeds: range) -> int:
+    """How many of these random programs write over values; all give what they mean, and leave arguments alone."""
     overwriting = 0
-    for seed in range(12):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         graph, arrays = random_graph(rng, 40, (1, 37, 90), all_results=seed % 2 == 0)
         before = [a.copy() for a in arrays]
@@ -168,4 +168,17 @@ def test_random_programs_mean_what_they_did(target: str, extractor: str) -> None
             np.testing.assert_array_equal(after, kept)
         for g, w in zip(got, ef.meaning(graph, *arrays), strict=True):
             np.testing.assert_allclose(g, w, rtol=1e-9, atol=1e-9)
-    assert overwriting or extractor != "unfused"
+    return overwriting
+
+
+@pytest.mark.parametrize("extractor", ["unfused", "greedy-priority", "flow"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_programs_mean_what_they_did(target: str, extractor: str) -> None:
+    assert overwriting_programs(target, extractor, range(4)) or extractor != "unfused"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extractor", ["unfused", "greedy-priority", "flow"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_many_random_programs_mean_what_they_did(target: str, extractor: str) -> None:
+    assert overwriting_programs(target, extractor, range(100, 100 + many(30))) or extractor != "unfused"
