@@ -131,14 +131,14 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
     """The schedule of a fused body. UnsupportedOp where these loops do not run it."""
     if all(o.type.size == 0 for o in body.outputs):
         return Schedule((0,) * len(body.inputs), (0,) * len(body.outputs), 0)
-    if len(body.computations) == 1 and any(is_map(n) or is_scan(n) for n in body.computations):
+    if len(body.computations) == 1 and any(is_map(n) or is_scan(n) or n.row.pieces for n in body.computations):
         return _alone(body, device)
     return _loops(body, device)
 
 
 def _alone(body: Graph, device: Device) -> Schedule:
-    """Of one operator that joins, gathers or scans: loops, or what NumPy makes of it, which is never refused."""
-    calls = calls_schedule(body, device) if any(map(is_scan, body.nodes)) else tiles_schedule(body, device)
+    """Of one operator that joins, updates, gathers or scans: loops, or what NumPy makes of it, which is never refused."""
+    calls = tiles_schedule(body, device) if any(map(is_map, body.nodes)) else calls_schedule(body, device)
     try:
         loops = _loops(body, device)
     except UnsupportedOp:
