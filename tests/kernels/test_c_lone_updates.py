@@ -1,4 +1,4 @@
-"""An update of many slices is a kernel in C however many pieces it joins: where loops refuse them, NumPy computes it."""
+"""An update of many slices is a kernel in C however many pieces it joins: where loops refuse them, it is NumPy's."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def loops_schedule(body: Graph, device: Device) -> Schedule:
 
 
 def _alone(body: Graph, device: Device) -> Schedule:
-    """Of one operator that joins, updates, gathers or scans: loops, or what NumPy makes of it, which is never refused."""
+    """Of one operator that joins, updates, gathers or scans: loops, or what NumPy makes of it, which is not refused."""
     calls = tiles_schedule(body, device) if any(map(is_map, body.nodes)) else calls_schedule(body, device)
     try:
         loops = _loops(body, device)
