@@ -29,16 +29,6 @@ def bound_arguments(parameters: inspect.Signature, args: tuple, kwargs: dict[str
         raise ArgumentError(f"the arguments do not fit the traced function: {error}") from None
 
 
-def split_static(
-    parameters: inspect.Signature | None, static: Iterable[str], args: tuple, kwargs: dict[str, Any]
-) -> tuple[tuple[tuple, dict[str, Any]], dict[str, Any]]:
-    """The dynamic (args, kwargs) in one normal form, and the static arguments by name.
-
-    In the normal form every argument that can be positional is, unless a static or an omitted one stands before it.
-    """
-    return CallForms(parameters, frozenset(static)).split(args, kwargs)
-
-
 class CallForm(NamedTuple):
     """Of calls with as many arguments by position and others of these names: where the arguments of the normal form
     are, counted through both. A parameter that takes several has a tuple of places, or a dict."""
@@ -56,7 +46,10 @@ class CallForms:
         self._forms: dict[tuple[int, tuple[str, ...]], CallForm] = {}
 
     def split(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple[tuple, dict[str, Any]], dict[str, Any]]:
-        """What `split_static` says."""
+        """The dynamic (args, kwargs) in one normal form, and the static arguments by name.
+
+        In the normal form every argument that can be positional is, unless a static or an omitted one stands before it.
+        """
         if not kwargs and not self._static:
             return (args, kwargs), {}
         key = len(args), tuple(kwargs)

@@ -14,7 +14,7 @@ from eqfuse.frontends.numpy.random import GENERATORS
 from eqfuse.frontends.numpy.trace import Spec, layout_of, leaf_type, trace
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph
-from eqfuse.ir.parameters import parameters_of, split_static
+from eqfuse.ir.parameters import CallForms, parameters_of
 from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ir.signature import input_names
 from eqfuse.ir.strides import Strides
@@ -28,7 +28,7 @@ class FunctionCall:
     def __init__(self, fn: Callable[..., Any], static: frozenset[str], args: tuple, kwargs: dict[str, Any]) -> None:
         self.fn, self.static = fn, static
         self._parameters = parameters_of(fn)
-        normal, _ = split_static(self._parameters, static, args, kwargs)
+        normal, _ = CallForms(self._parameters, static).split(args, kwargs)
         leaves, self.structure = tree_leaves(normal)
         self.names = input_names(self._parameters, self.structure)
         self.leaves = [_without_data(leaf, name) for leaf, name in zip(leaves, self.names, strict=True)]

@@ -10,7 +10,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.ir.pytree import tree_leaves, unflatten
-from tests.programs.every import PROGRAMS
+from tests.programs.every import FIELDS, PROGRAMS
 from tests.programs.program import Arguments, ExampleProgram
 
 LONG = {
@@ -78,7 +78,17 @@ def test_a_traced_program_means_what_numpy_computes(program: ExampleProgram) -> 
      for i, p in enumerate(PROGRAMS)],
 )  # fmt: skip
 def test_a_jitted_program_does_what_numpy_does(program: ExampleProgram) -> None:
-    jitted = ef.jit(static_argnames=program.static, budget=SHORT)(program.function)
+    does_what_numpy_does(program, SHORT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [field.PROGRAMS[-1] for field in FIELDS], ids=lambda p: p.name)
+def test_so_does_one_that_is_searched_as_long_as_usual(program: ExampleProgram) -> None:
+    does_what_numpy_does(program, None)
+
+
+def does_what_numpy_does(program: ExampleProgram, budget: ef.Budget | None) -> None:
+    jitted = ef.jit(static_argnames=program.static, budget=budget)(program.function)
     for seed in (1, 2):  # the second call runs the first one's program
         arguments = program.arguments(program.small, seed)
         wanted = run(program.function, arguments)

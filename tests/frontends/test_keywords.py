@@ -102,7 +102,7 @@ def check(seed: int) -> bool:
 
 
 def test_a_keyword_in_any_spelling_means_what_it_means_to_numpy() -> None:
-    assert sum(check(seed) for seed in range(500)) > 150
+    assert sum(check(seed) for seed in range(500)) > 250
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from eqfuse.frontends.numpy.tracing import Trace
 from eqfuse.ir.accepted import supported_array
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
-from eqfuse.ir.parameters import are_parameters, bound_arguments, parameters_of, split_static, static_names
+from eqfuse.ir.parameters import CallForms, are_parameters, bound_arguments, parameters_of, static_names
 from eqfuse.ir.places import spread
 from eqfuse.ir.pytree import BOOL_LEAF, LEAF, SCALAR, Static, Structure, tree_leaves, unflatten
 from eqfuse.ir.signature import CallSignature, input_names
@@ -94,7 +94,7 @@ def trace(
     are_parameters(names, parameters)
     if parameters is not None:
         bound_arguments(parameters, example_args, example_kwargs)
-    (args, kwargs), fixed = split_static(parameters, names, example_args, example_kwargs)
+    (args, kwargs), fixed = CallForms(parameters, names).split(example_args, example_kwargs)
     leaves, structure = tree_leaves((args, kwargs))
     classes = {kind.__name__: kind for kind in _classes(structure)}
     roots = {getattr(fn, "__name__", "the function"): fn, **fixed, **classes}
