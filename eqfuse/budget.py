@@ -38,7 +38,8 @@ class Budget:
     it waits for a compiler; `bytes` of memory come above what the process held at the start. When either ends, what is
     left of the program is planned by cheaper means: by the laws of a customary algebraic simplifier, by fusion alone,
     or as written, an operator a kernel. Where compiling all kernels with all optimisations would take more seconds than
-    are left, those that gain least by these are compiled with fewer. The report says how much was done by which means.
+    are left, those that gain least by these are compiled with fewer; and of those that take more than two seconds even
+    then, NumPy runs the ones for which a compiler gains least. The report says how much was done by which means.
 
     `nodes` and `rounds` limit the e-graph of each distinct segment of the program. Where no number of nodes is given
     it is three times those of the segment, and 2,500 for a small one: later matches rarely change a plan. A search ends
@@ -136,7 +137,8 @@ class Meter:
     """What one compile has taken, from the moment at which this is made, and what it may still take: its `allowance`.
 
     `searched`: how many operators were planned at each of `LEVELS`. `hurried`: the kernels that were compiled with
-    fewer optimisations, as the seconds did not suffice for all. `tell` is called with what is being done.
+    fewer optimisations, as the seconds did not suffice for all; `uncompiled`: those that NumPy runs for that reason.
+    `tell` is called with what is being done.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
@@ -146,6 +148,7 @@ class Meter:
         self.allowance = Allowance(until, most, self.budget.optimum, clock)
         self.searched: Counter[str] = Counter()
         self.hurried: set[str] = set()
+        self.uncompiled: set[str] = set()
         self._reasons: list[str] = []
         self.tell: Callable[[str], None] = lambda doing: None
 
@@ -158,7 +161,7 @@ class Meter:
     def anew(self) -> Meter:
         """The meter of another attempt, within what this one left."""
         another = self.within(1)
-        another.searched, another.hurried, another._reasons = Counter(), set(), []
+        another.searched, another.hurried, another.uncompiled, another._reasons = Counter(), set(), set(), []
         return another
 
     def say(self, doing: str) -> None:

@@ -186,11 +186,20 @@ def _compiled(
             disk_cache.keep_plan(key, program.plan, program.report)
     else:
         plan, report = entry
-        program = emit(replace(plan, graph=graph), meter)
-        seconds = {"cache": time.perf_counter() - started}
-        program.report = replace(report, seconds=seconds, rolled=graph.rolled or (), hurried=len(meter.hurried))
+        program = _emitted(replace(plan, graph=graph), meter, limit)
+        program.report = replace(
+            report, seconds={"cache": time.perf_counter() - started}, rolled=graph.rolled or (),
+            hurried=len(meter.hurried), uncompiled=len(meter.uncompiled),
+        )  # fmt: skip
     program.laws = chosen
     return program
+
+
+def _emitted(plan: Plan, meter: Meter, limit: int | None) -> Program:
+    """Within what the `meter` has left; but a plan that keeps a limit was compiled whole when that was asked for."""
+    meter.hurried.clear()  # of steps that were emitted when they were planned
+    meter.uncompiled.clear()
+    return emit(plan, meter if limit is None else None)
 
 
 def extract(
@@ -284,7 +293,7 @@ def _build(
     debug.show_plan(plan)
     unfused = with_inner(chosen_plan(space, device, "unfused", proved=False), inner.unfused)
     meter.say("emitting")
-    program = emit(plan, meter)
+    program = _emitted(plan, meter, memory_limit)
     lap("emit")
     debug.show_source(program.source)
     program.report = make_report(plan, unfused, space, seconds, program.peak_bytes, meter, memory_limit, exceeding)

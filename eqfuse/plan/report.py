@@ -57,7 +57,7 @@ class Report(SummarisedValue):
     inverse. `optimality_gap`: how far at most from the optimum over the same candidates, as a share of it; None where
     the extractor gives no bound. `searched`: how many operators were planned at each level (`budget.LEVELS`).
     `hurried`: how many kernels, those of loops too, were compiled with fewer optimisations, as the seconds of the
-    budget came to an end.
+    budget came to an end; `uncompiled`: how many NumPy runs for that reason, in place of a compiled kernel.
     """
 
     kernels: tuple[KernelReport, ...]
@@ -86,6 +86,7 @@ class Report(SummarisedValue):
     unlimited_bytes: int | None = None  # that a call of that plan holds
     searched: Mapping[str, int] = field(default_factory=dict)  # operators by how thoroughly they were planned
     hurried: int = 0
+    uncompiled: int = 0
     sizes: str = ""  # of symbols: which, and how the plan came to serve them
     timed: Mapping[str, float] = field(default_factory=dict)  # programs that autotune has timed, and their seconds
     rolled: tuple[str, ...] = ()  # what became of many alike steps, and of chains of constants
@@ -135,6 +136,7 @@ def make_report(
         unlimited_bytes=unlimited[1],
         searched=dict(meter.searched),
         hurried=len(meter.hurried),
+        uncompiled=len(meter.uncompiled),
         rolled=plan.graph.rolled or (),
     )
 
@@ -145,7 +147,7 @@ def report_at(
     """The report of `plan`, which was transferred to other `sizes` from one that has the report `planned`."""
     return replace(
         planned, **_totals(plan, unfused_plan), peak_bytes=peak_bytes, optimality_gap=None, seconds=dict(seconds),
-        hurried=0, sizes=sizes, rolled=plan.graph.rolled or (),
+        hurried=0, uncompiled=0, sizes=sizes, rolled=plan.graph.rolled or (),
     )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def load(path: str | Path, graphs: bool = False) -> Program:
         graph = replace(parse(header["graph"], large), signature=read_signature(header))
         program = emit(plan_of_text(header["plan"], graph, Device.from_json(header["device"])))
         if header["report"] is not None:
-            program.report = replace(report_of_text(header["report"]), hurried=0)
+            program.report = replace(report_of_text(header["report"]), hurried=0, uncompiled=0)
         if header["laws"] is not None:
             names = set(header["laws"])
             program.laws = tuple(law for law in admitted(book(), program.report.numerics) if law.name in names)

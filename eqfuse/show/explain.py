@@ -157,6 +157,11 @@ class Explanation:
                 f"The seconds of the budget did not suffice to compile {count(r.hurried, 'kernel')} with all "
                 "optimisations; ef.Budget(seconds=…) allows more, and a plan from the cache needs them for nothing else"
             )
+        if r.uncompiled:
+            lines.append(
+                f"The seconds of the budget did not suffice to compile {count(r.uncompiled, 'kernel')}, which NumPy "
+                "runs, those that gain least; ef.Budget(seconds=…) allows more"
+            )
         if r.laws_fired:
             fired = sorted(r.laws_fired.items(), key=lambda kv: (-kv[1], kv[0]))
             more = f", and {len(fired) - 8} more" if len(fired) > 8 else ""

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.emit.c import haste
 from eqfuse.ir.pytree import tree_leaves, unflatten
 from tests.programs.every import FIELDS, PROGRAMS
 from tests.programs.program import Arguments, ExampleProgram
+from tests.support.c_kernels import needs_compiler
 
 LONG = {
     "polymer", "kalman", "markov_chain", "bilateral", "iir", "implied_volatility", "binomial_tree", "heston",
@@ -72,11 +74,14 @@ def test_a_traced_program_means_what_numpy_computes(program: ExampleProgram) -> 
     judge(untouched, arguments, [arguments])
 
 
-@pytest.mark.parametrize(
+each_or_some = pytest.mark.parametrize(
     "program",
     [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG or i % 8 else [])
      for i, p in enumerate(PROGRAMS)],
 )  # fmt: skip
+
+
+@each_or_some
 def test_a_jitted_program_does_what_numpy_does(program: ExampleProgram) -> None:
     does_what_numpy_does(program, SHORT)
 
@@ -87,8 +92,15 @@ def test_so_does_one_that_is_searched_as_long_as_usual(program: ExampleProgram) 
     does_what_numpy_does(program, None)
 
 
-def does_what_numpy_does(program: ExampleProgram, budget: ef.Budget | None) -> None:
-    jitted = ef.jit(static_argnames=program.static, budget=budget)(program.function)
+@needs_compiler
+@each_or_some
+def test_so_does_one_that_there_is_no_time_to_compile(program: ExampleProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(haste, "QUICK_PACE", 1e6)
+    does_what_numpy_does(program, SHORT, "c")
+
+
+def does_what_numpy_does(program: ExampleProgram, budget: ef.Budget | None, target: str = "cpu") -> None:
+    jitted = ef.jit(static_argnames=program.static, budget=budget, target=target)(program.function)
     for seed in (1, 2):  # the second call runs the first one's program
         arguments = program.arguments(program.small, seed)
         wanted = run(program.function, arguments)

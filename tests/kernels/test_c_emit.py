@@ -16,7 +16,8 @@ import pytest
 
 from eqfuse.emit.c import kernels as c_kernels
 from eqfuse.emit.c import schedule as scheduling
-from eqfuse.emit.c.kernels import BRIEF, CKernel, Module, hurried, loaded, module_text, modules
+from eqfuse.emit.c.haste import are_too_many, hurried, left_to_numpy
+from eqfuse.emit.c.kernels import BRIEF, CKernel, Module, emit_by_numpy, loaded, module_text, modules
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, node
 from eqfuse.kinds import kind_named
@@ -325,6 +326,19 @@ def test_where_the_seconds_do_not_suffice_the_longest_kernels_are_compiled_with_
     quick, careful = modules(kernels, distinct[1])
     assert quick.is_quick and [k.name for k in quick.kernels] == [names[0], names[1], names[3]]
     assert not careful.is_quick and [k.name for k in careful.kernels] == [names[2]]
+
+
+def test_where_the_compiler_has_no_time_at_all_numpy_runs_the_kernels_that_it_makes_least_faster() -> None:
+    x = read(0, (1 << 16,))
+    bodies = [body([x], gelu(x)), body([x], mul(x, x)), body([x], gelu(gelu(x)))]
+    often, once, long = each = [emitted("map", b) for b in bodies]
+    kernels = [often] * 8 + each
+    by_numpy = {k.name: emit_by_numpy(b) for k, b in zip(each, bodies, strict=True)}
+    parts = [left_to_numpy(kernels, by_numpy, C, seconds) for seconds in np.linspace(0, 1, 500)]
+    distinct = [names for i, names in enumerate(parts) if names not in parts[:i]]
+    assert distinct == [{often.name, once.name, long.name}, {once.name, long.name}, {once.name}, set()]
+    assert [are_too_many(kernels, seconds) for seconds in np.linspace(0, 1, 500)] == [bool(names) for names in parts]
+    assert left_to_numpy(kernels, {once.name: by_numpy[once.name]}, C, 0) == {once.name}  # it alone has another form
 
 
 def test_a_chunk_of_one_unit_is_no_loop_since_compilers_unroll_it_before_they_make_vectors() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.emit.c import kernels as c_kernels
+from eqfuse.emit.c import haste
 from eqfuse.machine import c_compiler
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C
@@ -64,9 +64,28 @@ def test_kernels_are_compiled_with_fewer_optimisations_when_the_budget_ends_and_
     assert whole.report.hurried == 0 and "did not suffice to compile" not in str(whole.explain())
 
 
+def test_kernels_that_there_is_no_time_to_compile_are_numpys_but_not_those_of_a_plan_within_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def f(x: Any) -> Any:
+        step = ef.fori_loop(0, 3, lambda i, s: np.tanh(s) * 0.5 + s[::-1], x)
+        return softmax(step.T), np.cumsum(x, 0)
+
+    monkeypatch.setattr(haste, "QUICK_PACE", 1e6)
+    limited = ef.compile(f, X, target="c", memory_limit=1 << 20)
+    assert limited.report.uncompiled == 0
+    program = ef.compile(f, X, target="c")
+    assert program.report.uncompiled >= 2 and "ef.Budget(seconds=…)" in str(program.explain())
+    for got, want in zip(program(X), f(X), strict=True):
+        near(got, want)
+    monkeypatch.undo()
+    again = ef.compile(f, X, target="c")
+    assert "cache" in again.report.seconds and again.report.uncompiled == 0
+
+
 def test_a_plan_from_the_cache_is_compiled_within_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).standard_normal((400, 400)).astype(np.float32)
-    monkeypatch.setattr(c_kernels, "PACE", 1e6)
+    monkeypatch.setattr(haste, "PACE", 1e6)
     hurried = ef.compile(lambda x: softmax(x @ x), x, target="c")
     assert hurried.report.hurried == 1 and hurried.report.stop_reason == "saturated"
     monkeypatch.undo()

@@ -7,15 +7,18 @@ owns; several threads may call at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from eqfuse.budget import Meter, unmetered
-from eqfuse.emit.c.kernels import CKernel, emit_kernel, emit_spread, hurried, loaded, modules
+from eqfuse.emit.c.haste import LEAST, are_too_many, hurried, left_to_numpy
+from eqfuse.emit.c.kernels import CKernel, emit_by_numpy, emit_kernel, emit_spread, loaded, modules
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.numpy.executable import NumpyExecutable
 from eqfuse.emit.numpy.kernels import NumpyKernel
+from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import strides_after
 from eqfuse.machine.c_copies import copy_in_order, ordered_copy
@@ -51,7 +54,7 @@ class CExecutable(NumpyExecutable):
 
     def _kernels(self, kernels: Sequence[Kernel]) -> list[NumpyKernel | None]:
         rounds = self.plan.numerics != "approximate"
-        emitted = [None if k.is_view else self._emitted_kernel(k, rounds) for k in kernels]
+        emitted = self._in_budget(kernels, [None if k.is_view else self._emitted_kernel(k, rounds) for k in kernels])
         ours = {k.name: k for k in emitted if isinstance(k, CKernel)}  # alike kernels are one
         self._warns_never = all(k is None or isinstance(k, CKernel) for k in emitted)
         functions = self._compiled([*ours.values()]) if ours else {}
@@ -65,6 +68,24 @@ class CExecutable(NumpyExecutable):
                 e = e.called(functions[e.name], [i for i, v in enumerate(k.reads) if v in views], panels)
             callables.append(e)
         return callables
+
+    def _in_budget(
+        self, kernels: Sequence[Kernel], emitted: Sequence[NumpyKernel | CKernel | None]
+    ) -> list[NumpyKernel | CKernel | None]:
+        """What runs `kernels`: as `emitted`, but by NumPy where there is no time to compile them."""
+        ours = [e for e in emitted if isinstance(e, CKernel)]
+        allowance = self._meter.allowance
+        seconds = max(allowance.left, LEAST - allowance.clock.waited)
+        if not are_too_many(ours, seconds):
+            return [*emitted]
+        by_numpy: dict[str, NumpyKernel] = {}
+        for k, e in zip(kernels, emitted, strict=True):
+            if isinstance(e, CKernel) and e.name not in by_numpy:
+                with suppress(UnsupportedOp):
+                    by_numpy[e.name] = emit_by_numpy(k.body)
+        left = left_to_numpy(ours, by_numpy, self.plan.device, seconds)
+        self._meter.uncompiled |= left
+        return [by_numpy[e.name] if isinstance(e, CKernel) and e.name in left else e for e in emitted]
 
     def _compiled(self, kernels: Sequence[CKernel]) -> dict[str, Any]:
         """The functions of `kernels`, by name."""

@@ -36,6 +36,7 @@ from eqfuse.emit.c.writer import Text, loops_text
 from eqfuse.emit.executable import function_name
 from eqfuse.emit.numpy import kernels as numpy_kernels
 from eqfuse.emit.numpy.kernels import NumpyKernel
+from eqfuse.emit.numpy.scheduling import whole_arrays
 from eqfuse.emit.numpy.source import Source
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, const
@@ -46,7 +47,6 @@ from eqfuse.machine.c_copies import ordered_copy
 from eqfuse.machine.c_objects import load_all
 from eqfuse.machine.c_threads import compiling, runner
 from eqfuse.machine.memory import aligned_memory
-from eqfuse.machine.thread_limit import thread_count
 from eqfuse.plan.plan import Kernel
 
 RUN_NAME = "eqf_run"  # what runs chunks on threads; set when the text is loaded
@@ -57,7 +57,6 @@ void (*{RUN_NAME})(void (*chunk)(void *const *, long long), void *const *arrays,
 """
 TEXT_LENGTHS = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
 BRIEF = 2e-6  # predicted seconds of a kernel, below which its text is compiled in little time: a call takes longer
-PACE, QUICK_PACE = 2.5e-5, 1.5e-5  # seconds of gcc for a character of a kernel, with all optimisations and with fewer
 TEXTS = 8  # from how many on texts are longer: each takes a compiler's start
 TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR, "eqf_stream": STREAM}
 
@@ -180,8 +179,17 @@ def emit_kernel(
     if isinstance(schedule, CallsSchedule) and gaps:
         return numpy_kernels.emit_kernel(kernel, numpy_side(device), gaps)
     emitted = kind.emit(kernel.body, schedule, device, function_name(kernel), rounds)
-    if isinstance(emitted, CKernel):
-        return emitted
+    return emitted if isinstance(emitted, CKernel) else _in_order(emitted, schedule)
+
+
+def emit_by_numpy(body: Graph) -> NumpyKernel:
+    """What runs `body` where it is not compiled: one NumPy call after another. UnsupportedOp where there is none for
+    one of its operators on whole arrays."""
+    schedule = whole_arrays(body)
+    return _in_order(numpy_kernels.source_of(body, schedule), schedule)
+
+
+def _in_order(emitted: Source, schedule: Schedule) -> NumpyKernel:
     if emitted.returned:  # library routines may give arrays in another order
         emitted.names["in_order"] = ordered_copy
         emitted.returned = f"in_order({emitted.returned})"
@@ -209,20 +217,6 @@ def _sources(kernels: Collection[CKernel]) -> dict[tuple[str, ...], str]:
     """The texts of kernels, by name; those that are brief and alike have one."""
     brief = {k.name for k in kernels if k.schedule.seconds < BRIEF}
     return with_alike_joined({k.name: k.text.source for k in kernels}, brief)
-
-
-def hurried(kernels: Collection[CKernel], seconds: float) -> set[str]:
-    """The names of those kernels that are compiled in little time though they are not quick, so that all are compiled
-    within about `seconds`: where these do not suffice, those that take the longest are the ones compiled with care."""
-    lengths = {k.name: len(k.text.source) for k in kernels}
-    left = seconds * thread_count() - QUICK_PACE * sum(lengths.values())
-    names = set()
-    for k in sorted(kernels, key=lambda k: -k.schedule.seconds):
-        if not k.is_quick:
-            left -= (PACE - QUICK_PACE) * lengths[k.name]
-            if left < 0:
-                names.add(k.name)
-    return names
 
 
 def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[Module]:
