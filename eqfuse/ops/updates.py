@@ -41,17 +41,19 @@ def slice_runs(ranges: Ranges, shape: Shape) -> int:
     return math.prod(extents) // run if run else 0
 
 
-def is_narrow(slices: Sequence[Ranges], shape: Shape) -> bool:
+@lru_cache(maxsize=4096)
+def is_narrow(slices: tuple[Ranges, ...], shape: Shape) -> bool:
     """Does it take longer to begin the runs of `slices` of an array of `shape` than to copy all of it?"""
     return sum(slice_runs(ranges, shape) for ranges in slices) * _SHORT_RUN > math.prod(shape)
 
 
-def uncovered(shape: Shape, slices: Sequence[Ranges]) -> list[Ranges]:
+@lru_cache(maxsize=4096)
+def uncovered(shape: Shape, slices: tuple[Ranges, ...]) -> tuple[Ranges, ...]:
     """Slices that hold what `slices` leave of an array: no more than that where these have no steps, or fill one
     another's gaps, and leave few boxes, which are not narrow."""
     whole = tuple([(0, extent, 1) for extent in shape])
-    boxes = left_of(whole, slices)
-    return [whole] if is_narrow(boxes, shape) else boxes
+    boxes = tuple(left_of(whole, slices))
+    return (whole,) if is_narrow(boxes, shape) else boxes
 
 
 def left_of(whole: Ranges, slices: Sequence[Ranges]) -> list[Ranges]:

@@ -223,7 +223,7 @@ class _Placements:
         if n.row.pieces is None or len([m for m in k.body.operators if computes(m) or not is_new]) != 1:
             return parts
         slices = _slices(n)
-        kept = uncovered(n.shape, slices) if is_new else []
+        kept = uncovered(n.shape, slices) if is_new else ()
         whole = input_node("whole", self.plan.types[k.writes[0]])
         leaves = [leaf_chain(a) for a in n.args]
         for position, (leaf, chain) in enumerate(leaves[1:]):

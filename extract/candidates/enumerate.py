@@ -97,14 +97,16 @@ class Candidates:
 
     @cached_property
     def parts(self) -> dict[int, dict[int, Cut]]:
-        """Computed classes of which several others are views, and the cuts that are those views."""
+        """Computed classes of which several others are views, not all of them whole, and the cuts that are those
+        views."""
         views: dict[int, dict[int, Cut]] = {}
         for eclass, cuts in sorted(self.cuts.items()):
             for cut in cuts:
                 if cut.state.is_view and self.grammar.free.isdisjoint(cut.leaves):
                     for whole in cut.leaves:
                         views.setdefault(whole, {})[eclass] = cut
-        return {whole: cuts for whole, cuts in views.items() if len(cuts) > 1}
+        sizes = self.grammar.prices.sizes
+        return {w: cuts for w, cuts in views.items() if len(cuts) > 1 and any(sizes[c] < sizes[w] for c in cuts)}
 
     def untangled(self) -> dict[int, int]:
         """Settle the flows one after another, the least first (Dijkstra, 1959), and give each class's place in

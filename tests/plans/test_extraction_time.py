@@ -11,7 +11,9 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.corpus.random_graphs import irregular_graph
 from eqfuse.budget import Allowance
+from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
+from eqfuse.egraph.space import ENode
 from eqfuse.extract.candidates.cuts import Cut
 from eqfuse.extract.candidates.enumerate import Candidates
 from eqfuse.extract.candidates.grammar import Grammar
@@ -19,20 +21,40 @@ from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.covers.area_flow import cheapest
 from eqfuse.extract.covers.cover import Group
 from eqfuse.extract.flow import extract
+from eqfuse.ir.graph import Graph
 from eqfuse.kinds.kind import Kind
 from tests.support.c_target import C
 
 
-@pytest.mark.parametrize("target", ["cpu", "a100"])
-def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 30)).segments
+def filled(x: Any) -> Any:
+    """Every element of an array on its own, from those above and before it."""
+    out = np.zeros((9, 9))
+    for i in range(1, 9):
+        for j in range(1, 9):
+            out[i, j] = np.maximum(out[i - 1, j], out[i, j - 1]) + x[i, j]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("device", "graph"),
+    [
+        (DEVICES["cpu"], irregular_graph(np.random.default_rng(3), 30)),
+        (DEVICES["a100"], irregular_graph(np.random.default_rng(3), 30)),
+        (C, ef.trace(filled, ef.spec((9, 9)))),
+    ],
+    ids=["cpu", "a100", "many operands"],
+)
+def test_an_extraction_asks_often_whether_to_go_on(
+    device: Device, graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (segment,) = ef.saturate(graph).segments
     joined = asked = longest = 0
     join = Grammar._join
 
-    def counted(*args: Any) -> Any:
+    def counted(grammar: Grammar, eclass: int, enode: ENode, parts: tuple[Cut, ...]) -> Any:
         nonlocal joined
-        joined += 1
-        return join(*args)
+        joined += len(parts)
+        return join(grammar, eclass, enode, parts)
 
     class Asked(Allowance):
         def spent(self) -> str | None:
@@ -41,9 +63,10 @@ def test_an_extraction_asks_often_whether_to_go_on(target: str, monkeypatch: pyt
             return None
 
     monkeypatch.setattr(Grammar, "_join", counted)
-    extract(segment, DEVICES[target], allowance := Asked())
+    extract(segment, device, allowance := Asked())
     allowance.spent()  # and after the last question
-    assert longest < 4 * len(segment.classes) < joined / 2, "joins between two questions"
+    operands = sum(len(n.args) for c in segment.classes for n in c.nodes)
+    assert longest < 4 * operands < joined / 2, "operands joined between two questions"
 
 
 @pytest.mark.slow

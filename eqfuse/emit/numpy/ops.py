@@ -139,7 +139,7 @@ def replaced_slices(n: Node, args: Sequence[str]) -> tuple[list[tuple[str, str]]
     *over, ground = n.pieces
     over.reverse()
     base, is_number = args[ground.argument], n.args[ground.argument].shape != n.shape
-    kept = [index_text(ranges) for ranges in uncovered(n.shape, [p.ranges for p in over])]
+    kept = [index_text(ranges) for ranges in uncovered(n.shape, tuple([p.ranges for p in over]))]
     values = [(index_text(p.ranges) or "[...]", args[p.argument]) for p in over]
     return [(index, base if is_number else f"{base}{index}") for index in kept], values
 
@@ -148,7 +148,7 @@ def replaced_calls(n: Node) -> int:
     """How many copies `replaced_slices` are."""
     *over, _ = n.pieces
     over.reverse()
-    return len(uncovered(n.shape, [p.ranges for p in over])) + len(over)
+    return len(uncovered(n.shape, tuple([p.ranges for p in over]))) + len(over)
 
 
 def view_text(name: str, chain: Sequence[Node], number: bool = False) -> str:

@@ -173,7 +173,7 @@ def _unwritten(
     chain: Sequence[Node], stands: dict[Node, Node], updates: Sequence[Sequence[Write]]
 ) -> list[Ranges]:
     """Slices that hold all of the first array that is read by an update, or left by the last."""
-    places, kept = uncovered(chain[0].shape, chain[0].attr("slices")), []
+    places, kept = [*uncovered(chain[0].shape, chain[0].attr("slices"))], []
     for n, writes in zip(chain[1:], updates[1:], strict=True):
         read = [there for w in writes for _, there in _read(w.value, {*stands.values()})]
         kept += [place for place in places if not all(apart(place, there) for there in read)]
