@@ -19,6 +19,8 @@ MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
 
 _SHORT_RUN = 8  # elements that are copied in the time that it takes to begin a run of neighbours
 _MOST_BOXES = 16  # that are kept apart; beyond, all of the array
+_FEW_SLICES = 16  # that are compared one by one
+_MARKED = 1 << 20  # elements of arrays in which more of them are marked
 
 
 def apart(a: Ranges, b: Ranges) -> bool:
@@ -27,6 +29,18 @@ def apart(a: Ranges, b: Ranges) -> bool:
         stop <= other or end <= start or (start - other) % math.gcd(step, stride)
         for (start, stop, step), (other, end, stride) in zip(a, b, strict=True)
     )
+
+
+def meeting(shape: Shape, slices: Sequence[Ranges]) -> Sequence[bool]:
+    """Of each of `slices` of an array of `shape`: may it share an element with one before it?"""
+    if len(slices) <= _FEW_SLICES or math.prod(shape) > _MARKED:
+        return [not all(apart(ranges, before) for before in slices[:i]) for i, ranges in enumerate(slices)]
+    marks, meets = np.zeros(shape, np.bool_), []
+    for ranges in slices:
+        marked = marks[tuple([slice(*r) for r in ranges])]
+        meets.append(bool(marked.any()))
+        marked[...] = True
+    return meets
 
 
 def slice_runs(ranges: Ranges, shape: Shape) -> int:
@@ -116,7 +130,11 @@ def _slice_scatter(types: Types, attrs: tuple) -> TensorType:
 def _slice_pieces(shapes: tuple[Shape, ...], attrs: tuple) -> tuple[Piece, ...]:
     (slices,) = attrs
     places = (tuple([(0, extent, 1) for extent in shapes[0]]), *slices)
-    pieces = [Piece(i, ranges, left_of(ranges, slices[i:])) for i, ranges in enumerate(places)]
+    covered = (True, *reversed(meeting(shapes[0], slices[::-1])))
+    stepless = [all(step == 1 for _, _, step in r) for r in places]
+    pieces = [
+        Piece(i, r, left_of(r, slices[i:]) if covered[i] and stepless[i] else [r]) for i, r in enumerate(places)
+    ]
     return tuple(reversed(pieces))
 
 

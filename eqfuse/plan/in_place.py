@@ -6,6 +6,7 @@ In: a `Plan`, what its kernels can write into, and of a loop's step the carries,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, node, topological
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.ops import Role, index_map
 from eqfuse.ops.types import TensorType
-from eqfuse.ops.updates import Ranges, apart, uncovered
+from eqfuse.ops.updates import Ranges, apart, meeting, uncovered
 from eqfuse.ops.views import extents_of
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -226,17 +227,16 @@ class _Placements:
         kept = uncovered(n.shape, slices) if is_new else ()
         whole = input_node("whole", self.plan.types[k.writes[0]])
         leaves = [leaf_chain(a) for a in n.args]
+        uses, values = Counter(leaf for leaf, _ in leaves), dict(zip(k.body.inputs, k.reads, strict=True))
+        meets = meeting(n.shape, (*kept, *slices))[len(kept) :]
+        seen = [] if is_new else [*_seen(n).values()]
         for position, (leaf, chain) in enumerate(leaves[1:]):
-            if leaf not in k.body.inputs or not all(
-                apart(slices[position], before) for before in (*kept, *slices[:position])
-            ):
+            if leaf not in values or meets[position]:
                 continue
-            v = k.reads[k.body.inputs.index(leaf)]
+            v = values[leaf]
             if not self._may_lie(v, i, n, slices[position], chain, is_new):
                 continue
-            if sum(other is leaf for other, _ in leaves) > 1 or v in self.parts:
-                continue
-            if not is_new and not all(r and apart(r, slices[position]) for r in _seen(n).values()):
+            if uses[leaf] > 1 or v in self.parts or not all(r and apart(r, slices[position]) for r in seen):
                 continue
             maker = self.maker[v]
             if is_new or self._is_left_alone(whole_value, maker, i):

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import eqfuse as ef
 from eqfuse.errors import EqfuseError
@@ -141,3 +143,31 @@ def test_what_numpy_does_not_know_as_a_requirement_is_refused_by_its_name(requir
         np.require(np.ones((2, 3)), requirements=requirements)
     with pytest.raises(ef.TraceError, match=f"no requirement {wanted.value}"):
         ef.trace(lambda x: np.require(x, requirements=requirements), ef.spec((2, 3), "f8"))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60))
+@settings(max_examples=60)
+def test_what_is_read_after_many_writes_is_the_last_that_was_written(seed: int, writes: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (5, 4, 3)[: rng.integers(1, 4)]
+
+    def along(n: int) -> int | slice:
+        one = int(rng.integers(-n, n))
+        return one if rng.random() < 0.5 else slice(*sorted(rng.integers(0, n + 1, 2)), rng.integers(1, 3))
+
+    def somewhere() -> tuple[int | slice, ...]:
+        return tuple([along(n) for n in shape])
+
+    turns = [(somewhere(), somewhere()) for _ in range(writes)]
+
+    def f(x: Any) -> Any:
+        a, seen = x.copy(), []
+        for i, (written, read) in enumerate(turns):
+            a[written] = x[written] * 0 + i
+            seen.append(a[read].sum())
+        return a, seen
+
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    got, wanted = ef.meaning(ef.trace(f, x), x), f(x)
+    for g, w in zip((got[0], *got[1]), (wanted[0], *wanted[1]), strict=True):
+        np.testing.assert_array_equal(g, w)

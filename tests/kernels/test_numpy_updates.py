@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
-from eqfuse.ops.updates import uncovered
+from eqfuse.ops import row
+from eqfuse.ops.updates import meeting, uncovered
+from eqfuse.ops.views import extents_of
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.support.c_kernels import needs_compiler
@@ -187,6 +189,36 @@ def test_what_slices_leave_uncovered_is_held_by_the_boxes_that_are_copied(drawn:
         covered[tuple(slice(*r) for r in ranges)] = True
     assert (seen <= 1).all()
     assert ((seen == 1) | covered).all()
+
+
+@given(slices())
+def test_slices_are_known_to_meet_however_many_they_are(drawn: Any) -> None:
+    shape, few = drawn
+    for written in (few, few * 17):
+        seen, met = np.zeros(shape, bool), []
+        for ranges in written:
+            part = seen[tuple(slice(*r) for r in ranges)]
+            met.append(bool(part.any()))
+            part[...] = True
+        found = meeting(shape, written)
+        assert all(f or not m for f, m in zip(found, met, strict=True))
+        assert found == met or len(written) <= 16, "some are only thought to meet"
+
+
+@given(slices())
+def test_every_element_of_an_update_comes_from_the_last_piece_that_has_it(drawn: Any) -> None:
+    shape, few = drawn
+    for written in (few, few * 17):
+        types = (shape, *[extents_of(ranges) for ranges in written])
+        last = np.zeros(shape, int)
+        for number, ranges in enumerate(written, 1):
+            last[tuple(slice(*r) for r in ranges)] = number
+        left = np.full(shape, -1)
+        for piece in row("slice_scatter").pieces(types, (tuple(written),)):
+            for box in piece.boxes:
+                part = left[tuple(slice(*r) for r in box)]
+                part[part < 0] = piece.argument
+        assert (left == last).all()
 
 
 @pytest.mark.parametrize("device", [DEVICES["cpu"], pytest.param(C, marks=needs_compiler)])

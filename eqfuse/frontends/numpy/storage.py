@@ -15,11 +15,12 @@ import numpy as np
 
 from eqfuse.errors import TraceError, user_place
 from eqfuse.frontends.numpy import tidy
+from eqfuse.frontends.numpy.pending_writes import PendingWrites
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.ir.graph import CodePlace, Node, node
 from eqfuse.ir.strides import IN_ORDER, MemoryLayout, ViewStep, reshaped_view, view_outline
 from eqfuse.ops.types import Shape
-from eqfuse.ops.updates import Ranges, apart
+from eqfuse.ops.updates import Ranges
 from eqfuse.ops.views import extents_of
 
 
@@ -62,7 +63,7 @@ class Storage:
         self.version: int = 0
         self.origin: tuple[Storage, int] | None = None if origin is None else (origin, origin.version)
         self.copies: list[Storage] = []
-        self._writes: list[tuple[Ranges, Node]] = []
+        self._writes = PendingWrites(value.shape)
         self._place: CodePlace | None = None  # of the last write
         self.argument = argument
 
@@ -70,9 +71,7 @@ class Storage:
     def value(self) -> Node:
         """All of it, with every write so far."""
         if self._writes:
-            ranges, values = zip(*self._writes, strict=True)
-            self._base = tidy.slice_scatter(self._base, values, ranges)
-            self._writes.clear()
+            self._base = self._writes.taken(self._base)
             self._note_place()
         return self._base
 
@@ -97,8 +96,7 @@ class Storage:
         while steps:
             *rest, (op, attr) = steps
             if op == "slice" and not rest:
-                self._writes.append((attr, value))
-                self._join_row()
+                self._writes.add(attr, value)
                 return
             before = self.read(rest)
             value = tidy.slice_scatter(before, (value,), (attr,)) if op == "slice" else _undone(op, attr, value, before)
@@ -106,19 +104,6 @@ class Storage:
         self._base = value
         self._writes.clear()
         self._note_place()
-
-    def _join_row(self) -> None:
-        """Let the last writes be one, if they were those of all elements of a row, one after another: it is then read
-        as a row, and loops over rows are alike."""
-        ranges, value = self._writes[-1]
-        for axis, extent in enumerate(self.shape):
-            if value.type.size == 1 < extent == ranges[axis][1] < math.prod(self.shape):
-                last = self._writes[-extent:]
-                before, after = ranges[:axis], ranges[axis + 1 :]
-                if [places for places, _ in last] == [(*before, (i, i + 1, 1), *after) for i in range(extent)]:
-                    row = tidy.concat([element for _, element in last], axis - len(ranges))
-                    self._writes[-extent:] = [((*before, (0, extent, 1), *after), row)]
-                    return
 
     @property
     def shape(self) -> Shape:
@@ -166,13 +151,12 @@ class Storage:
 
     def _slice(self, wanted: Ranges) -> Node | None:
         """The slice `wanted`, unless the writes since cover parts of it."""
-        for ranges, value in reversed(self._writes):
-            if ranges == wanted:
-                return value
-            if not apart(ranges, wanted):
-                inside = _within(wanted, ranges)
-                return None if inside is None else tidy.slice_(value, inside)
-        return tidy.slice_(self._base, wanted)
+        write = self._writes.covering(wanted)
+        if write is None:
+            return tidy.slice_(self._base, wanted)
+        ranges, value = write
+        inside = _within(wanted, ranges)
+        return None if inside is None else tidy.slice_(value, inside)
 
 
 def viewed_by(value: Node, steps: Sequence[ViewStep]) -> Node:
