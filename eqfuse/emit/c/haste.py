@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.calls import numpy_side
-from eqfuse.emit.c.kernels import CKernel
+from eqfuse.emit.c.kernels import CKernel, kernel_texts
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.machine.thread_limit import thread_count
 
@@ -21,20 +21,19 @@ LEAST = 2.0  # seconds that the compiler may take for a program, even where noth
 def hurried(kernels: Collection[CKernel], seconds: float) -> set[str]:
     """The names of those kernels that are compiled in little time though they are not quick, so that all are compiled
     within about `seconds`: where these do not suffice, those that take the longest are the ones compiled with care."""
-    lengths = _lengths(kernels)
-    left = seconds * thread_count() - QUICK_PACE * sum(lengths.values())
+    careful = [k for k in kernels if not k.is_quick]
+    left = seconds * thread_count() - _quick_seconds(kernels)
     names = set()
-    for k in sorted(kernels, key=lambda k: -k.schedule.seconds):
-        if not k.is_quick:
-            left -= (PACE - QUICK_PACE) * lengths[k.name]
-            if left < 0:
-                names.add(k.name)
+    for k in sorted(careful, key=lambda k: -k.schedule.seconds):
+        left -= (PACE - QUICK_PACE) * len(k.text.source)
+        if left < 0:
+            names.add(k.name)
     return names
 
 
 def are_too_many(kernels: Collection[CKernel], seconds: float) -> bool:
     """Can the `kernels` not all be compiled within about `seconds`, however quickly?"""
-    return QUICK_PACE * sum(_lengths(kernels).values()) > seconds * thread_count()
+    return _quick_seconds(kernels) > seconds * thread_count()
 
 
 def left_to_numpy(
@@ -42,22 +41,25 @@ def left_to_numpy(
 ) -> set[str]:
     """The names of those of `kernels`, one for each of a program's calls, that run `by_numpy`, so that the others are
     compiled within about `seconds`: those for which the compiler's time gains least."""
-    calls, side, lengths = Counter(k.name for k in kernels), numpy_side(device), _lengths(kernels)
+    calls, side, each = Counter(k.name for k in kernels), numpy_side(device), {k.name: k for k in kernels}
+    texts = kernel_texts(each.values())
 
-    def gain(k: CKernel) -> float:
+    def gain(alike: tuple[str, ...]) -> float:
         """Seconds of a call, for one of the compiler's."""
-        price = by_numpy[k.name].schedule.price(side)
-        return calls[k.name] * (price.seconds - k.schedule.seconds) / lengths[k.name] if price else 0.0
+        prices = {name: by_numpy[name].schedule.price(side) for name in alike}
+        saved = [calls[n] * (price.seconds - each[n].schedule.seconds) for n, price in prices.items() if price]
+        return sum(saved) / len(texts[alike])
 
-    excess = QUICK_PACE * sum(lengths.values()) - seconds * thread_count()
+    excess = _quick_seconds(kernels) - seconds * thread_count()
     names: set[str] = set()
-    for k in sorted({k.name: k for k in kernels if k.name in by_numpy}.values(), key=gain):
+    for alike in sorted([alike for alike in texts if by_numpy.keys() >= {*alike}], key=gain):
         if excess <= 0:
             break
-        names.add(k.name)
-        excess -= QUICK_PACE * lengths[k.name]
+        names |= {*alike}
+        excess -= QUICK_PACE * len(texts[alike])
     return names
 
 
-def _lengths(kernels: Collection[CKernel]) -> dict[str, int]:
-    return {k.name: len(k.text.source) for k in kernels}
+def _quick_seconds(kernels: Collection[CKernel]) -> float:
+    """That one core takes to compile `kernels`, all of them quickly."""
+    return QUICK_PACE * sum(map(len, kernel_texts(kernels).values()))

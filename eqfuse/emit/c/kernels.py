@@ -205,7 +205,7 @@ def emit_spread(kernel: Kernel, device: Device, rounds: bool, strides: Sequence[
 
 def module_text(kernels: Collection[CKernel]) -> str:
     """One C text: what kernels call, then the kernels, each once."""
-    return _text([*_sources(kernels).values()])
+    return _text([*kernel_texts(kernels).values()])
 
 
 def _text(sources: Sequence[str]) -> str:
@@ -213,7 +213,7 @@ def _text(sources: Sequence[str]) -> str:
     return f"{HEAD}{types}\n{with_functions(sources)}"
 
 
-def _sources(kernels: Collection[CKernel]) -> dict[tuple[str, ...], str]:
+def kernel_texts(kernels: Collection[CKernel]) -> dict[tuple[str, ...], str]:
     """The texts of kernels, by name; those that are brief and alike have one."""
     brief = {k.name for k in kernels if k.schedule.seconds < BRIEF}
     return with_alike_joined({k.name: k.text.source for k in kernels}, brief)
@@ -223,7 +223,7 @@ def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[
     """Texts that together have every kernel once; those named `in_haste` stand with the quick ones. Texts are compiled
     side by side, so each has a few kernels only."""
     each = {k.name: k for k in kernels}
-    sources = _sources(each.values())
+    sources = kernel_texts(each.values())
     short, long = TEXT_LENGTHS
     least = min(max(short, sum(map(len, sources.values())) // TEXTS), long)
     texts: list[Module] = []
