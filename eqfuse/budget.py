@@ -38,8 +38,8 @@ class Budget:
     it waits for a compiler; `bytes` of memory come above what the process held at the start. When either ends, what is
     left of the program is planned by cheaper means: by the laws of a customary algebraic simplifier, by fusion alone,
     or as written, an operator a kernel. Where compiling all kernels with all optimisations would take more seconds than
-    are left, those that gain least by these are compiled with fewer; and of those that take more than two seconds even
-    then, NumPy runs the ones for which a compiler gains least. The report says how much was done by which means.
+    are left, those that gain least by these are compiled with fewer; where these take more than three seconds even so,
+    NumPy runs those for which a compiler gains least. The report says how much was done by which means.
 
     `nodes` and `rounds` limit the e-graph of each distinct segment of the program. Where no number of nodes is given
     it is three times those of the segment, and 2,500 for a small one: later matches rarely change a plan. A search ends

@@ -15,7 +15,7 @@ from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.machine.thread_limit import thread_count
 
 PACE, QUICK_PACE = 2.5e-5, 1.5e-5  # seconds of gcc for a character of a kernel, with all optimisations and with fewer
-LEAST = 2.0  # seconds that the compiler may take for a program, even where nothing is left of the budget
+LEAST = 3.0  # seconds that the compiler may take for a program, even where nothing is left of the budget
 
 
 def hurried(kernels: Collection[CKernel], seconds: float) -> set[str]:
