@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqfuse.ir.graph import node
+from eqfuse.ir.graph import const, node
 from tests.support.kernels import add, body, cast, judge, number, read, reduced
 
 CASES = [
@@ -61,3 +61,10 @@ def test_tiles_are_taken_by_columns_too():
     far = reduced("sum", node("exp", (node("multiply", (apart, lengths)),)))
     source = judge("reduce", body([x, row, lengths], far))
     assert "share(" in source and source.count("for q in range(3):") == 2 and "for q in range(1, 3):" in source
+
+
+@pytest.mark.parametrize(("rows", "columns", "one_by_one"), [(16, 4, False), (500, 4, True), (500, 65, False)])
+def test_what_is_added_to_many_short_rows_that_indices_name_is_added_by_columns(rows, columns, one_by_one):
+    x, places, values = read(0, (50, columns)), const(np.arange(rows) % 50), read(1, (rows, columns))
+    scattered = node("scatter", (x, places, values), (-2, "add"))
+    assert ("for q in" in judge("library", body([x, values], scattered))) == one_by_one
