@@ -81,7 +81,8 @@ class Trace:
         if len(self.values) > MAX_NODES:
             raise TraceError(
                 f"the function makes more than {MAX_NODES} operations: a Python loop over elements is unrolled when it "
-                "is traced. Replace the loop by array operations"
+                "is traced. Replace the loop by array operations, or by ef.fori_loop or ef.scan, whose step is traced "
+                "once"
             )
 
     def require(self, value: Any) -> None:
