@@ -6,66 +6,83 @@ computed for all pieces at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.frontends.numpy.rows import Batch, depending
+from eqfuse.frontends.numpy.rows import Batch, Rows, depending
 from eqfuse.frontends.rolling.alignment import Alignment, Misalignment
 from eqfuse.frontends.rolling.chains import FEWEST_STEPS
 from eqfuse.frontends.rolling.loops import ATTEMPTS, Steps
-from eqfuse.frontends.rolling.rows import Range, even, joined_rows, moving
+from eqfuse.frontends.rolling.rows import Range, even, evenly, joined_rows, moving
 from eqfuse.ir.graph import Graph, Node, node, topological
 from eqfuse.ops import TABLE
 from eqfuse.summary import count
 
 _REDUCTION = {r.joined_by: name for name, r in TABLE.items() if r.joined_by in ("add", "maximum", "minimum")}
+FEWEST_OF_MANY = 4  # pieces that are made together in a loop that shrinks or grows, as most of the others are
 StepRun = tuple[range, Node]  # pieces that are alike, and all of them in one array
+StandIns = dict[Node, Node]  # nodes of a graph, and what is read in their place
 StepLimit = Callable[[range], range]
 
 
 def made_together(graph: Graph) -> tuple[Graph, list[str]]:
-    """`graph`, where pieces that are joined or written into one array are made together; and what is, in words."""
-    new: dict[Node, Node] = {}
+    """`graph`, where pieces that are joined or written into one array are made together; and what is, in words. Who
+    reads a piece, or what is computed for it, reads a row of what is computed for all."""
+    stand_ins: StandIns = {}
     said: list[str] = []
     for n in graph.nodes:
-        args = [new[a] for a in n.args]
-        rewrite = _REWRITES.get(n.op) if len(args) >= FEWEST_STEPS else None
-        joined = None if rewrite is None else rewrite(n, args)
-        new[n] = joined[0] if joined is not None else n if args == [*n.args] else n.over(args)
-        said += [f"{count(len(run), 'alike piece')} are computed at once" for run in (joined[1] if joined else ())]
-    return replace(graph, outputs=tuple([new[o] for o in graph.outputs])), said
+        rewrite = _REWRITES.get(n.op) if len(n.args) >= FEWEST_STEPS else None
+        made = None if rewrite is None else rewrite(n, stand_ins)
+        if made is not None:
+            stand_ins[n], runs = made
+            said += [f"{count(len(run), 'alike piece')} are computed at once" for run, _ in runs]
+    return replace(graph, outputs=tuple(_rebuilt(graph.outputs, dict(stand_ins)))) if said else graph, said
 
 
-def _joined(n: Node, pieces: Sequence[Node]) -> tuple[Node, list[range]] | None:
-    runs = _runs(pieces)
+def _rebuilt(outputs: Sequence[Node], new: StandIns) -> list[Node]:
+    """`outputs` over what stands in `new` for some nodes, to which is added what becomes of the others."""
+    stack = [*outputs]
+    while stack:
+        n = stack[-1]
+        missing = [] if n in new else [a for a in n.args if a not in new]
+        if missing:
+            stack += missing
+        elif stack.pop() not in new:
+            args = [new[a] for a in n.args]
+            new[n] = n if args == [*n.args] else n.over(args)
+    return [new[n] for n in outputs]
+
+
+def _joined(n: Node, stand_ins: StandIns) -> tuple[Node, list[StepRun]] | None:
+    runs = _runs_of(n.args, [range(len(n.args))], stand_ins)
     if not runs:
         return None
-    axis: int = n.attr("axis")
+    pieces, axis = _rebuilt(n.args, dict(stand_ins)), n.attr("axis")
     parts: list[Node] = []
     start = 0
     for run, rows in runs:
         parts += [*pieces[start : run.start], joined_rows(rows, n.type.rank + axis)]
         start = run.stop
-    return tidy.concat([*parts, *pieces[start:]], axis), [run for run, _ in runs]
+    return tidy.concat([*parts, *pieces[start:]], axis), runs
 
 
-def _written(n: Node, args: Sequence[Node]) -> tuple[Node, list[range]] | None:
-    base, *pieces = args
+def _written(n: Node, stand_ins: StandIns) -> tuple[Node, list[StepRun]] | None:
     ranges: Sequence[tuple[Range, ...]] = n.attr("slices")
 
     def in_order(run: range) -> range:
         """Those of the run that are written side by side."""
         good = even(ranges[run.start : run.stop])
-        if len(good) < FEWEST_STEPS or ranges[run.start + good.start] == ranges[run.start + good.start + 1]:
+        if len(good) < 2 or ranges[run.start + good.start] == ranges[run.start + good.start + 1]:
             return range(0)
         axis, distance, width = moving(ranges[run.start + good.start :])
         fits = width == 1 or (abs(distance) == width and ranges[run.start][axis][2] == 1)
         return good if fits else range(0)
 
-    runs = _runs(pieces, in_order)
+    runs = _runs_of(n.args[1:], evenly(ranges), stand_ins, in_order)
     if not runs:
         return None
+    base, *pieces = _rebuilt(n.args, dict(stand_ins))
     parts: list[Node] = []
     places: list[tuple[Range, ...]] = []
     start = 0
@@ -77,53 +94,87 @@ def _written(n: Node, args: Sequence[Node]) -> tuple[Node, list[range]] | None:
         parts += [*pieces[start : run.start], joined_rows(rows, axis, distance < 0)]
         places += [*ranges[start : run.start], whole]
         start = run.stop
-    return tidy.slice_scatter(base, [*parts, *pieces[start:]], [*places, *ranges[start:]]), [run for run, _ in runs]
+    return tidy.slice_scatter(base, [*parts, *pieces[start:]], [*places, *ranges[start:]]), runs
 
 
 _REWRITES = {"concat": _joined, "slice_scatter": _written}
 
 
-def _runs(pieces: Sequence[Node], limit: StepLimit | None = None) -> list[StepRun]:
-    """Runs of `pieces` that are made together, each within what `limit` leaves of it, in order."""
+def _runs_of(
+    pieces: Sequence[Node], stages: Sequence[range], stand_ins: StandIns, limit: StepLimit | None = None
+) -> list[StepRun]:
+    """Runs of `pieces` that are made together, in order. What later `stages` read of earlier ones are rows of these, by
+    what is added to `stand_ins`."""
     runs: list[StepRun] = []
-    left = [range(len(pieces))]
+    fewest = FEWEST_OF_MANY if sum(len(stage) >= FEWEST_STEPS for stage in stages) > 1 else FEWEST_STEPS
+    for stage in stages:
+        if len(stage) < fewest:
+            continue
+        new = dict(stand_ins)
+        built = dict(zip(stage, _rebuilt(pieces[stage.start : stage.stop], new), strict=True))
+        made: StandIns = {}
+        runs += _runs(built, stage, fewest, limit, made)
+        stand_ins |= {n: made[value] for n, value in new.items() if value in made}
+    return runs
+
+
+def _runs(
+    pieces: Mapping[int, Node], among: range, fewest: int, limit: StepLimit | None, made: StandIns
+) -> list[StepRun]:
+    """Runs of the `pieces` numbered `among` that are made together, `fewest` at least, each within what `limit` leaves
+    of it, in order. To `made` are added the rows of what is computed."""
+    runs: list[StepRun] = []
+    left = [among]
     while left:
         among = left.pop()
         run = among
         for _ in range(ATTEMPTS):
             good = range(len(run)) if limit is None else limit(run)
-            if len(good) == len(run) >= FEWEST_STEPS:
-                rows = _aligned(pieces[run.start : run.stop])
+            if len(good) == len(run) >= fewest:
+                rows = _aligned([pieces[i] for i in run], made)
                 if isinstance(rows, Node):
                     runs.append((run, rows))
                     left += [range(among.start, run.start), range(run.stop, among.stop)]
                     break
                 good = rows
             run = run[good.start : good.stop]
-            if len(run) < FEWEST_STEPS:
+            if len(run) < fewest:
                 break
     return sorted(runs, key=lambda each: each[0].start)
 
 
-def _aligned(pieces: Sequence[Node]) -> Node | range:
+def _aligned(pieces: Sequence[Node], made: StandIns) -> Node | range:
     """`pieces` as rows of one array, or which of them might be."""
     try:
         alignment = Alignment(tuple(pieces))
     except Misalignment as why:
         return why.good
-    return _batched(alignment, alignment.nodes[alignment.root]) or range(0)
+    piece = alignment.nodes[alignment.root]
+    arrays = _batched(alignment, piece)
+    if piece not in arrays:
+        return range(0)
+    for values, n in alignment.nodes.items():
+        if n in arrays and values[0].row.computes:
+            made |= {value: _row(arrays[n], step) for step, value in enumerate(values)}
+    return arrays[piece]
 
 
-def _batched(aligned: Alignment, value: Node) -> Node | None:
-    """What `value` is in all steps, in one array; None where it is the same in all, or cannot be computed so."""
+def _row(rows: Node, number: int) -> Node:
+    _, *shape = rows.shape
+    return tidy.reshape(tidy.slice_(rows, [(number, number + 1, 1), *[(0, n, 1) for n in shape]]), tuple(shape))
+
+
+def _batched(aligned: Alignment, value: Node) -> Rows:
+    """What is computed for `value` in all steps, in one array each: not what is the same in all, or cannot be computed
+    so."""
+    if not aligned.rows:
+        return {}
     varies = depending([value], aligned.rows)
-    if value not in varies:
-        return None
     batch = Batch(aligned.rows, set())
     for n in topological([value]):
         if n in varies and n not in batch.arrays:
             batch.add(n)
-    return batch.arrays.get(value)
+    return batch.arrays
 
 
 def as_reduction(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] | None:
@@ -142,7 +193,7 @@ def as_reduction(steps: Steps, graph: Graph, exactly: bool) -> dict[Node, Node] 
     (term,) = others
     if carry in topological([term]) or term.type != update.type or steps.on_windows:
         return None
-    rows = _batched(steps.aligned, term)
+    rows = _batched(steps.aligned, term).get(term)
     if rows is None:
         return None
     total = node(op, (rows,), ((-rows.type.rank,),))

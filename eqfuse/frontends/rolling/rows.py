@@ -5,6 +5,7 @@ In: the slices of one array, or constants, that steps read, in order. Out: an ar
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,6 +32,19 @@ def even(ranges: Sequence[Sequence[Range]]) -> range:
             begun = i - 1
     distance = starts[best.start + 1] - starts[best.start] if len(best) > 1 else np.zeros(0)
     return best if np.count_nonzero(distance) <= 1 else range(0)
+
+
+def evenly(ranges: Sequence[Sequence[Range]]) -> list[range]:
+    """`ranges` in runs, from the first on: in each, starts differ by one distance."""
+    starts = [tuple([start for start, _, _ in r]) for r in ranges]
+    distances = [tuple(np.subtract(b, a)) for a, b in itertools.pairwise(starts)]
+    runs, begun = [], 0
+    for i in range(1, len(distances)):
+        if distances[i] != distances[begun]:
+            end = i if i == begun + 1 else i + 1  # of two, the second may begin what follows
+            runs.append(range(begun, end))
+            begun = end
+    return [*runs, range(begun, len(ranges))]
 
 
 def moving(ranges: Sequence[Sequence[Range]]) -> tuple[int, int, int]:
