@@ -57,10 +57,10 @@ def read_apart(a: Any) -> Any:
 def together(fn: Any, *args: Any) -> tuple[ef.Graph, list[str]]:
     """`fn`'s graph with pieces made together, after a look at what it computes."""
     graph = ef.trace(fn, *args)
-    made, said = made_together(graph)
-    for got, wanted in zip(*(tree_leaves(ef.meaning(g, *args))[0] for g in (made, graph)), strict=True):
+    rolled, said = made_together(graph)
+    for got, wanted in zip(*(tree_leaves(ef.meaning(g, *args))[0] for g in (rolled, graph)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11)
-    return made, said
+    return rolled, said
 
 
 def matrix(n: int) -> np.ndarray:
@@ -71,17 +71,17 @@ def matrix(n: int) -> np.ndarray:
 def test_each_turn_of_the_outer_loop_is_a_few_operators_on_all_rows(fn: Any) -> None:
     count = {}
     for n in (20, 40):
-        made, said = together(fn, matrix(n))
+        rolled, said = together(fn, matrix(n))
         assert len(said) >= n - FEWEST_OF_MANY - 1
-        count[n] = sum(node.op in ("multiply", "subtract", "divide", "matmul") for node in made.operators)
+        count[n] = sum(node.op in ("multiply", "subtract", "divide", "matmul") for node in rolled.operators)
     assert count[40] - count[20] <= 10 * 20, "as many more as turns, whatever the rows"
 
 
 @pytest.mark.parametrize("fn", [growing, read_apart])
 def test_who_reads_a_piece_reads_a_row_of_all(fn: Any) -> None:
-    made, said = together(fn, matrix(24))
+    rolled, said = together(fn, matrix(24))
     assert said
-    computed = [node for node in made.operators if node.op in ("exp", "tanh")]
+    computed = [node for node in rolled.operators if node.op in ("exp", "tanh")]
     shapes = sorted({node.shape for node in computed})
     assert len(computed) <= 26, "of 24 rows, the first few by elements"
     assert max(np.prod(shape) for shape in shapes) >= 23

@@ -200,9 +200,9 @@ def test_slices_are_known_to_meet_however_many_they_are(drawn: Any) -> None:
             part = seen[tuple(slice(*r) for r in ranges)]
             met.append(bool(part.any()))
             part[...] = True
-        found = meeting(shape, written)
-        assert all(f or not m for f, m in zip(found, met, strict=True))
-        assert found == met or len(written) <= 16, "some are only thought to meet"
+        answers = meeting(shape, written)
+        assert all(a or not m for a, m in zip(answers, met, strict=True))
+        assert answers == met or len(written) <= 16, "some are only thought to meet"
 
 
 @given(slices())

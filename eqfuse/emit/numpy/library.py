@@ -152,7 +152,7 @@ def laid_over(source: Source, n: Node, args: list[str]) -> None:
 
 # ufunc.at is a tenth as slow on one axis: 20,000 rows of 3 take 0.63 ms, three columns of them 0.06. But it takes over
 # a microsecond to begin: 16 rows of 32 take 5 of them, 32 columns 40.
-MOST_COLUMNS, FEWEST_ROWS = 64, 128
+MOST_COLUMNS, FEWEST_ADDED = 64, 128
 
 
 def scatter(source: Source, n: Node, args: list[str]) -> None:
@@ -175,7 +175,7 @@ def scatter(source: Source, n: Node, args: list[str]) -> None:
 def _by_column(n: Node) -> bool:
     """Are the columns of what the update `n` joins taken one by one?"""
     is_by_row = n.attr("axis") == -2 and len(n.shape) == 2
-    pays = is_by_row and n.shape[1] <= MOST_COLUMNS and n.args[1].type.size >= FEWEST_ROWS
+    pays = is_by_row and n.shape[1] <= MOST_COLUMNS and n.args[1].type.size >= FEWEST_ADDED
     return n.attr("mode") != "set" and pays
 
 

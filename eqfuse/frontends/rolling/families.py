@@ -33,9 +33,9 @@ def made_together(graph: Graph) -> tuple[Graph, list[str]]:
     said: list[str] = []
     for n in graph.nodes:
         rewrite = _REWRITES.get(n.op) if len(n.args) >= FEWEST_STEPS else None
-        made = None if rewrite is None else rewrite(n, stand_ins)
-        if made is not None:
-            stand_ins[n], runs = made
+        rewritten = None if rewrite is None else rewrite(n, stand_ins)
+        if rewritten is not None:
+            stand_ins[n], runs = rewritten
             said += [f"{count(len(run), 'alike piece')} are computed at once" for run, _ in runs]
     return replace(graph, outputs=tuple(_rebuilt(graph.outputs, dict(stand_ins)))) if said else graph, said
 
@@ -112,17 +112,17 @@ def _runs_of(
             continue
         new = dict(stand_ins)
         built = dict(zip(stage, _rebuilt(pieces[stage.start : stage.stop], new), strict=True))
-        made: StandIns = {}
-        runs += _runs(built, stage, fewest, limit, made)
-        stand_ins |= {n: made[value] for n, value in new.items() if value in made}
+        rows: StandIns = {}
+        runs += _runs(built, stage, fewest, limit, rows)
+        stand_ins |= {n: rows[value] for n, value in new.items() if value in rows}
     return runs
 
 
 def _runs(
-    pieces: Mapping[int, Node], among: range, fewest: int, limit: StepLimit | None, made: StandIns
+    pieces: Mapping[int, Node], among: range, fewest: int, limit: StepLimit | None, rows_of: StandIns
 ) -> list[StepRun]:
     """Runs of the `pieces` numbered `among` that are made together, `fewest` at least, each within what `limit` leaves
-    of it, in order. To `made` are added the rows of what is computed."""
+    of it, in order. To `rows_of` are added those of what is computed."""
     runs: list[StepRun] = []
     left = [among]
     while left:
@@ -131,7 +131,7 @@ def _runs(
         for _ in range(ATTEMPTS):
             good = range(len(run)) if limit is None else limit(run)
             if len(good) == len(run) >= fewest:
-                rows = _aligned([pieces[i] for i in run], made)
+                rows = _aligned([pieces[i] for i in run], rows_of)
                 if isinstance(rows, Node):
                     runs.append((run, rows))
                     left += [range(among.start, run.start), range(run.stop, among.stop)]
@@ -143,7 +143,7 @@ def _runs(
     return sorted(runs, key=lambda each: each[0].start)
 
 
-def _aligned(pieces: Sequence[Node], made: StandIns) -> Node | range:
+def _aligned(pieces: Sequence[Node], rows_of: StandIns) -> Node | range:
     """`pieces` as rows of one array, or which of them might be."""
     try:
         alignment = Alignment(tuple(pieces))
@@ -155,7 +155,7 @@ def _aligned(pieces: Sequence[Node], made: StandIns) -> Node | range:
         return range(0)
     for values, n in alignment.nodes.items():
         if n in arrays and values[0].row.computes:
-            made |= {value: _row(arrays[n], step) for step, value in enumerate(values)}
+            rows_of |= {value: _row(arrays[n], step) for step, value in enumerate(values)}
     return arrays[piece]
 
 
