@@ -100,7 +100,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tracer:
     if isinstance(axes, int):
         over_a, over_b = tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes))
     else:
-        over_a, over_b = (tuple(s) if isinstance(s, (list, tuple)) else (s,) for s in axes)
+        over_a, over_b = (tuple(s) if np.ndim(s) else (s,) for s in axes)
     over_a = tuple(i + a.ndim for i in negative_axes(over_a, a.ndim))
     over_b = tuple(i + b.ndim for i in negative_axes(over_b, b.ndim))
     if [a.shape[i] for i in over_a] != [b.shape[i] for i in over_b]:

@@ -34,7 +34,7 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
     """``x[key]``: the basic part as views first, then one take for the integer arrays; a traced mask selects."""
     parts = _parts(key)
     traced = [p for p in parts if isinstance(p, Tracer)]
-    if len(traced) == 1 and _is_mask(traced[0]) and traced[0].constant_value() is None:
+    if len(traced) == 1 and _is_mask(traced[0]) and (not traced[0].ndim or traced[0].constant_value() is None):
         view, place, mask = _masked(x, parts)
         if place == 0:
             return Selection(wrap(view.node), mask)

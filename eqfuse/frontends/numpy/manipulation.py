@@ -22,11 +22,12 @@ from eqfuse.frontends.numpy.registry import implements, of_arrays
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import constant_of
+from eqfuse.ir.strides import memory_order
 
 
 @of_arrays
 @implements(np.reshape)
-def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tracer:
+def reshape(a: Any, /, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Tracer:
     x = lift(a)
     wanted = tuple(map(operator.index, shape)) if isinstance(shape, Sequence | np.ndarray) else (operator.index(shape),)
     if wanted.count(-1) > 1:
@@ -38,10 +39,9 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         wanted = tuple(x.size // rest if n == -1 else n for n in wanted)
     if math.prod(wanted) != x.size or any(n < 0 for n in wanted):
         raise ShapeError(f"cannot reshape {x.size} elements, shape {x.shape}, into {wanted}")
+    order = memory_order(order, "CFA")
     if order == "A":
         order = "F" if _in_columns(x) else "C"
-    if order not in ("C", "F"):
-        raise ShapeError(f"reshape takes its elements in the order 'C', 'F' or 'A', not {order!r}")
     reshaped = _reshaped(x.copy() if copy else x, wanted, order)
     if copy is False:
         if not reshaped.is_of([x]):
@@ -62,15 +62,12 @@ def _in_columns(x: Tracer) -> bool:
 
 
 @implements(np.ravel)
-def ravel(a: Any, order: str = "C") -> Tracer:
+def ravel(a: Any, order: str | None = "C") -> Tracer:
     x = lift(a)
+    order = memory_order(order)
     if order == "A":
         order = "F" if _in_columns(x) else "C"
-    if order in ("C", "F"):
-        return x.raveled(order)
-    if order != "K":
-        raise ShapeError(f"ravel takes its elements in the order 'C', 'F', 'A' or 'K', not {order!r}")
-    return x.in_read_order().raveled()
+    return x.in_read_order().raveled() if order == "K" else x.raveled(order)
 
 
 @of_arrays
@@ -386,9 +383,9 @@ def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
 
 
 @implements(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
+def copy(a: Any, order: str | None = "K", subok: bool = False) -> Tracer:
     x = lift(a)
-    return wrap(x.node, Rights.WRITABLE) if x.scalar else x.copy(order)
+    return wrap(x.node, Rights.WRITABLE) if x.scalar else x.copy(memory_order(order, default="K"))
 
 
 @implements(np.astype)

@@ -1,12 +1,13 @@
 """``x[mask]`` of a traced mask: how many elements it has depends on data, but what is done to each does not.
 
-In: elementwise work, sums and assignments on what a mask selects. Out: the same work on all elements, of which the mask
-then chooses: ``x[mask] = f(y[mask])`` is ``where(mask, f(y), x)``.
+In: elementwise work, sums, products and assignments on what a mask selects. Out: the same work on all elements, of
+which the mask then chooses: ``x[mask] = f(y[mask])`` is ``where(mask, f(y), x)``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,7 +19,19 @@ from eqfuse.frontends.numpy.tracer import Tracer
 from eqfuse.ir.accepted import ARRAY_TYPES
 from eqfuse.ops.numpy_names import title
 
-_REDUCTIONS = (np.sum, np.mean, np.var, np.std, np.prod, np.any, np.all)
+_REDUCTIONS = (
+    np.sum, np.mean, np.var, np.std, np.prod, np.any, np.all, np.nansum, np.nanmean, np.nanvar, np.nanstd, np.nanprod,
+)  # fmt: skip
+_OF_ROWS = (*_REDUCTIONS, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin, np.linalg.norm)
+_ELEMENTWISE = (
+    np.where, np.clip, np.round, np.around, np.fix, np.real, np.imag, np.angle, np.nan_to_num, np.isclose, np.isreal,
+    np.iscomplex, np.isposinf, np.isneginf, np.sinc, np.i0, np.select, np.piecewise, np.copy, np.zeros_like,
+    np.ones_like, np.empty_like, np.full_like, np.broadcast_arrays,
+)  # fmt: skip
+_PRODUCTS = (np.matmul, np.dot)
+_TAKING_LISTS = (np.select, np.piecewise)  # of arrays that each meet the others
+_OF_ONE = {np.interp: 0, np.digitize: 0, np.isin: 0, np.searchsorted: 1, np.polyval: 1}  # elementwise in this argument
+_OF_DTYPES = (np.result_type, np.can_cast, np.common_type, np.min_scalar_type, np.iscomplexobj, np.isrealobj)
 
 
 def _method(function: Any) -> Callable[..., Any]:
@@ -73,35 +86,62 @@ class Selection(NDArrayOperatorsMixin):
         """Is it `mask` that selects?"""
         return self.mask.node is mask.node
 
-    def astype(self, dtype: Any) -> Selection:
-        return Selection(self.values.astype(dtype), self.mask)
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Selection:
+        return Selection(self.values.astype(dtype, *args, **kwargs), self.mask)
 
-    def copy(self) -> Selection:
+    def copy(self, order: str | None = "C") -> Selection:
         return Selection(self.values.copy(), self.mask)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
+        raise _depends_on_data(name)
 
     sum, mean, var, std = (_method(f) for f in (np.sum, np.mean, np.var, np.std))
     prod, any, all = (_method(f) for f in (np.prod, np.any, np.all))
+    clip, round, conj, conjugate = (_method(f) for f in (np.clip, np.round, np.conjugate, np.conjugate))
+    real, imag = property(_method(np.real)), property(_method(np.imag))
     shape, size, T = (property(_unknown(name)) for name in ("shape", "size", "T"))
     __len__, __iter__, __bool__, __getitem__ = (_unknown(n) for n in ("len()", "iteration", "truth value", "indexing"))
     __array__, max, min = _unknown("np.asarray()"), _unknown("max"), _unknown("min")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
-        if method != "__call__" or (out is not None and out[0] is not self):
+        if ufunc in _PRODUCTS and method == "__call__" and out is None and not kwargs:
+            return _product(title(ufunc), *inputs)
+        if ufunc.signature is not None or method != "__call__" or (out is not None and out[0] is not self):
             raise _depends_on_data(title(ufunc))
-        values = ufunc(*(self._aligned(title(ufunc), i) for i in inputs), **kwargs)
+        align = partial(self._aligned, title(ufunc))
+        values = ufunc(*map(align, inputs), **{key: align(value) for key, value in kwargs.items()})
         if out is None:
-            return (
-                tuple(Selection(v, self.mask) for v in values)
-                if isinstance(values, tuple)
-                else Selection(values, self.mask)
-            )
+            return self._selected(values)
         self.values = values.astype(self.dtype, casting="same_kind")
         return self
 
     def __array_function__(self, function: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
+        name = title(function)
+        align = partial(self._aligned, name)
+        if function in _PRODUCTS and len(args) == 2 and not kwargs:
+            return _product(name, *args)
+        if function in _OF_DTYPES:
+            return function(*(a.values if isinstance(a, Selection) else a for a in args), **kwargs)
+        if function in _ELEMENTWISE and kwargs.get("out") is None and kwargs.get("shape") is None:
+            lists = list if function in _TAKING_LISTS else ()
+            aligned = [[*map(align, a)] if isinstance(a, lists) else align(a) for a in args]
+            return self._selected(function(*aligned, **{key: align(value) for key, value in kwargs.items()}))
+        if function in _OF_ONE and len(args) > _OF_ONE[function] and args[_OF_ONE[function]] is self:
+            place = _OF_ONE[function]
+            return self._selected(function(*args[:place], self.values, *args[place + 1 :], **kwargs))
+        return self._reduced(function, args, dict(kwargs))
+
+    def _reduced(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Over all that is selected, over its first axis, or over the axis `axis` of each of its rows."""
         axis = kwargs.pop("axis", args[1] if len(args) == 2 else None)
-        if function not in _REDUCTIONS or args[0] is not self or len(args) > 2 or axis not in (None, 0):
+        if args[0] is not self or len(args) > 2:
+            raise _depends_on_data(title(function))
+        if function in _OF_ROWS and isinstance(axis, int) and axis % self.ndim and -self.ndim < axis < self.ndim:
+            return self._selected(function(self.values, axis=axis - self.ndim if axis > 0 else axis, **kwargs))
+        if function not in _REDUCTIONS or axis not in (None, 0):
             raise _depends_on_data(title(function))
         leading = tuple(range(self.mask.ndim)) if axis == 0 else None
         mask = np.broadcast_to(self.spread, self.values.shape)
@@ -110,12 +150,33 @@ class Selection(NDArrayOperatorsMixin):
     def _aligned(self, name: str, value: Any) -> Any:
         """`value` as it meets the values: another selection by this mask, or what broadcasts behind the mask's axes."""
         if isinstance(value, Selection):
-            if not value.is_by(self.mask):
-                raise TraceError(f"{name} of selections by two masks: whether they fit together depends on data")
+            if not value.is_by(self.mask) or value.ndim != self.ndim:
+                raise TraceError(f"{name} of selections that differ: whether they fit together depends on data")
             return value.values
-        if not isinstance(value, (bool, int, float, complex)) and lift(value).ndim >= self.ndim:
+        if value is None or isinstance(value, (bool, int, float, complex, str, type, np.dtype)) or callable(value):
+            return value
+        if lift(value).ndim >= self.ndim:
             raise _depends_on_data(f"{name} with an array of shape {lift(value).shape}")
         return value
+
+    def _selected(self, values: Any) -> Any:
+        """Of all elements `values`, those that the mask selects."""
+        return tuple(map(self._selected, values)) if isinstance(values, (tuple, list)) else Selection(values, self.mask)
+
+    def in_one_axis(self) -> Tracer:
+        """The values, 0 where the mask is not true, the axes of the mask as one."""
+        chosen = elementwise("where", self.spread, self.values, self.dtype.type(0))
+        return chosen.reshape((-1, *self.values.shape[self.mask.ndim :]))
+
+
+def _product(name: str, left: Any, right: Any) -> Any:
+    """A product of each row that is selected, or along the axis that the same mask selects of both."""
+    if isinstance(left, Selection) and isinstance(right, Selection):
+        if left.is_by(right.mask) and left.ndim == 1 and right.ndim < 3:
+            return left.in_one_axis() @ right.in_one_axis()
+    elif isinstance(left, Selection) and left.ndim > 1 and lift(right).ndim in (1, 2):
+        return Selection(left.values @ right, left.mask)
+    raise _depends_on_data(name)
 
 
 ARRAY_TYPES.add(Selection)  # which itself refuses to be converted
