@@ -68,7 +68,8 @@ def test_values_may_be_extracted_and_placed() -> None:
     def placed(x: Any) -> Any:
         y, inside = np.zeros(x.shape), (x > -2) & (x < 2)
         np.place(y, inside, np.extract(inside, x) / 2)
-        np.place(y, ~inside, np.nan)
+        outside = (1 - inside) & (x < 3)  # integers
+        np.place(y, outside, np.extract(outside, x) + 9)
         extracted = np.extract(inside.ravel(), x)
         return y, extracted.sum(), np.compress(x[0] > 0, x[1]).mean(), x.compress(x[:, 0] > 0, axis=0).sum()
 
@@ -78,7 +79,9 @@ def test_values_may_be_extracted_and_placed() -> None:
 def test_a_known_mask_without_axes_selects_all_or_nothing() -> None:
     def selected(x: Any) -> Any:
         y = np.zeros(())
-        y[np.array(True)] = x[np.array(True)].sum() + x[np.array(False)].sum()
+        y[np.array(True)] = x[np.array(True)].sum() + x[np.False_].sum()
+        y[len(x) > 3] += np.maximum(y[len(x) > 3], 1)
+        y[False] = 7
         return y
 
     agrees(selected, X)

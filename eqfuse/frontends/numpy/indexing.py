@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constant_indices import picked
 from eqfuse.frontends.numpy.laid_out import laid_as
@@ -92,9 +92,7 @@ def _parts(key: Any) -> list[Any]:
             parts.append(_array_part(part))
         elif number_kind(part) is int:
             parts.append(part)
-        elif isinstance(part, (bool, np.bool_)):
-            raise UnsupportedOp("indexing with a Python bool cannot be traced; use x[None] or np.where")
-        elif isinstance(part, (int, np.integer)):
+        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
             parts.append(int(part))
         else:
             parts.append(_array_part(part))

@@ -60,6 +60,7 @@ class Selection(NDArrayOperatorsMixin):
     """The elements of `values` where `mask`, which stands for the leading axes, is true."""
 
     __hash__ = None  # type: ignore[assignment]
+    device = "cpu"
 
     def __init__(self, values: Tracer, mask: Tracer) -> None:
         self.values, self.mask = values, mask

@@ -155,8 +155,8 @@ _INSTEAD = "use np.where(mask, x, fill), or multiply by the mask before a reduct
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Tracer | Selection:
     x, along = one_axis(lift(a), axis)
-    if _selects(condition) and condition.shape == x.shape[:1] and along == -x.ndim:
-        return x[condition]
+    if (mask := _mask(condition)) is not None and mask.shape == x.shape[:1] and along == -x.ndim:
+        return x[mask]
     chosen = constant_of(condition, "the condition of np.compress", _INSTEAD)
     if chosen.ndim != 1:
         raise ShapeError("condition must be a 1-d array")
@@ -166,12 +166,13 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) 
 @implements(np.extract)
 def extract(condition: Any, arr: Any) -> Tracer | Selection:
     x = lift(arr)
-    if _selects(condition) and condition.size == x.size:
-        return x[condition] if condition.shape == x.shape else x.reshape(-1)[condition.reshape(-1)]
+    if (mask := _mask(condition)) is not None and mask.size == x.size:
+        return x[mask] if mask.shape == x.shape else x.reshape(-1)[mask.reshape(-1)]
     chosen = constant_of(condition, "the condition of np.extract", _INSTEAD)
     return lazy.take(x.reshape(-1), np.flatnonzero(chosen))
 
 
-def _selects(condition: Any) -> bool:
-    """Is it a mask whose values are not known?"""
-    return isinstance(condition, Tracer) and condition.dtype.kind == "b" and condition.constant_value() is None
+def _mask(condition: Any) -> Tracer | None:
+    """Where `condition` is true, if that is not known."""
+    traced = isinstance(condition, Tracer) and condition.constant_value() is None
+    return condition.astype(bool) if traced else None

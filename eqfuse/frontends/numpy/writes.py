@@ -59,7 +59,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     if isinstance(vals, Selection):
         _fits(vals.dtype, _written(arr, "np.place").dtype, "np.place")
-        arr[mask] = vals
+        arr[lift(mask).astype(bool)] = vals
         return
     x, chosen, new = _masked(arr, mask, vals, "np.place")
     if not new.size and x.size:
