@@ -1,4 +1,4 @@
-"""What NumPy takes in several spellings is taken in each: memory orders, axes from arrays, defaults passed on."""
+"""What NumPy takes in several spellings is taken in each: memory orders, axes, integers, defaults passed on."""
 
 from __future__ import annotations
 
@@ -68,6 +68,43 @@ def test_axes_may_come_from_an_array_whose_values_are_known(name: str) -> None:
         return AXES[name](x, np.sort(axes))
 
     agrees(turned, X)
+
+
+NUMBERS: dict[str, Callable[[Any, Callable[[int], Any]], Any]] = {
+    "x.transpose": lambda x, i: x[0].transpose(i(0)) + x.transpose(i(1), i(0))[:, 0].sum(),
+    "tensordot": lambda x, i: np.tensordot(x, x.T, i(1)), "fftshift": lambda x, i: np.fft.fftshift(x, i(1)),
+    "quantile": lambda x, i: np.quantile(x, 0.3, i(0)), "nanmedian": lambda x, i: np.nanmedian(x, i(0)),
+    "average": lambda x, i: np.average(x, axis=i(1), weights=x[0]), "rot90": lambda x, i: np.rot90(x, i(1)),
+    "roll": lambda x, i: np.roll(x, i(1), i(0)), "repeat": lambda x, i: np.repeat(x, i(2), i(0)),
+    "tile": lambda x, i: np.tile(x, i(2)),
+    "split": lambda x, i: np.split(x, i(3), i(1)),
+    "pad": lambda x, i: np.pad(x, i(2)),
+    "diff": lambda x, i: np.diff(x, i(2)), "triu": lambda x, i: np.triu(x, i(1)), "diag": lambda x, i: np.diag(x, i(1)),
+    "eye": lambda x, i: np.eye(i(2), i(3), i(1)) + x,
+    "trace": lambda x, i: x.trace(i(1)),
+    "zeros": lambda x, i: np.zeros(i(3)) + x,
+    "vander": lambda x, i: np.vander(x[0], i(3)),
+    "round": lambda x, i: np.round(x / 3, i(1)),
+    "var": lambda x, i: x.var(ddof=i(1)),
+    "reshape": lambda x, i: x.reshape(i(3), i(2)) + x.reshape(i(6))[0], "squeeze": lambda x, i: x[:1].squeeze(i(0)),
+    "broadcast_to": lambda x, i: np.broadcast_to(x[0], (i(2), i(3))) + np.broadcast_to(x[0, 0], i(3)),
+    "an array of extents": lambda x, i: np.broadcast_to(x, np.array([i(2), i(2), i(3)])),
+    "insert": lambda x, i: np.insert(x, i(1), 5, i(1)), "delete": lambda x, i: np.delete(x, i(1), i(1)),
+    "partition": lambda x, i: np.partition(x, i(1))[:, 1], "take": lambda x, i: x.take(i(1), i(0)),
+    "norm": lambda x, i: np.linalg.norm(x, i(1), i(0)), "fft": lambda x, i: np.fft.fft(x, i(3), i(0)),
+    "gradient": lambda x, i: np.gradient(x, i(2), axis=i(0)),
+    "trapezoid": lambda x, i: np.trapezoid(x, dx=i(2), axis=i(0)),
+    "apply_over_axes": lambda x, i: np.apply_over_axes(np.sum, x, i(1)),
+    "count": lambda x, i: np.count_nonzero(x, i(0)),
+    "slices": lambda x, i: x[i(0) : i(2), :: i(2)], "compress": lambda x, i: np.compress([True, False], x, i(0)),
+    "histogram": lambda x, i: np.histogram(x, i(4), (0, 10)), "polyint": lambda x, i: np.polyint(x[0], i(1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.int8])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_may_be_one_of_numpys_integers(name: str, kind: Callable[[int], Any]) -> None:
+    agrees(lambda x: NUMBERS[name](x, kind), X)
 
 
 def test_an_axis_that_is_an_argument_is_refused_with_the_line() -> None:

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import common, lift
-from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
+from eqfuse.frontends.numpy.reductions import is_sequence, negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import implements, of_arrays
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
@@ -29,7 +29,7 @@ from eqfuse.ir.strides import memory_order
 @implements(np.reshape)
 def reshape(a: Any, /, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Tracer:
     x = lift(a)
-    wanted = tuple(map(operator.index, shape)) if isinstance(shape, Sequence | np.ndarray) else (operator.index(shape),)
+    wanted = tuple(map(operator.index, shape)) if is_sequence(shape) else (operator.index(shape),)
     if wanted.count(-1) > 1:
         raise ShapeError(f"reshape to {wanted}: only one extent can be -1")
     if -1 in wanted:
@@ -72,10 +72,10 @@ def ravel(a: Any, order: str | None = "C") -> Tracer:
 
 @of_arrays
 @implements(np.transpose, np.permute_dims)
-def transpose(a: Any, axes: Sequence[int] | int | None = None) -> Tracer:
+def transpose(a: Any, axes: Any = None) -> Tracer:
     x = lift(a)
     axes = range(x.ndim)[::-1] if axes is None else axes
-    order = tuple(n + x.ndim for n in negative_axes((axes,) if isinstance(axes, int) else tuple(axes), x.ndim))
+    order = tuple(n + x.ndim for n in negative_axes(tuple(axes) if is_sequence(axes) else (axes,), x.ndim))
     if len(order) != x.ndim:
         raise ShapeError(f"transpose of rank {x.ndim} by {len(order)} axes")
     return x.viewed(("transpose", order))
@@ -160,7 +160,7 @@ def atleast_3d(*arrays: Any) -> Any:
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
     x = lift(array)
-    extents = tuple(map(operator.index, shape)) if isinstance(shape, Sequence) else (operator.index(shape),)
+    extents = tuple(map(operator.index, shape)) if is_sequence(shape) else (operator.index(shape),)
     return x.viewed(("broadcast_to", extents), access=Rights.READ_ONLY)
 
 

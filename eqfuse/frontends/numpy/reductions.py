@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,11 @@ from eqfuse.ir.graph import Node, node
 from eqfuse.ops.reductions import reduction_dtype
 
 AxisArg = int | tuple[int, ...] | None
+
+
+def is_sequence(value: Any) -> bool:
+    """Is it several axes, or extents, and not one, which may be one of NumPy's integers?"""
+    return isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def _reduced_axes(axis: AxisArg, rank: int) -> tuple[int, ...]:
