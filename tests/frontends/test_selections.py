@@ -62,6 +62,42 @@ def test_selected_rows_are_worked_on_row_by_row() -> None:
     agrees(worked, ROWS, X[:4])
 
 
+def test_a_selection_may_be_selected_of_and_changed() -> None:
+    def clipped(x: Any) -> Any:
+        y, mask = np.zeros(x.shape), x > -2
+        chosen = x[mask]
+        chosen[chosen < 0] *= 2
+        chosen[chosen > 1.5] = np.sqrt(chosen[chosen > 1.5]) + 1
+        positive = chosen[chosen > 0]
+        y[mask] = chosen
+        chosen[:] = 7
+        return y, positive.mean(), positive[positive > 1].sum(), chosen[...].sum(), x[mask].sum()
+
+    agrees(clipped, ROWS)
+
+
+def test_selected_rows_may_be_selected_of_and_changed() -> None:
+    def changed(x: Any) -> Any:
+        y, mask = np.zeros(x.shape), x[:, 0] > -2
+        rows, large = x[mask], x[mask, 0] > 0
+        rows[large] = rows[large] * 2 + 1
+        rows[~large] = x[0]
+        y[mask] = rows
+        return y, rows[large].sum(axis=0), x
+
+    agrees(changed, ROWS)
+
+
+def test_a_part_of_a_selection_is_not_written_to() -> None:
+    def written(x: Any) -> Any:
+        chosen = x[x.real > 0]
+        chosen.real[:] = 2
+        return chosen.sum()
+
+    with pytest.raises(ef.TraceError, match=r"real or imaginary part(.|\n)*chosen.real\[:\] = 2"):
+        ef.trace(written, X * 1j)
+
+
 def test_values_may_be_extracted_and_placed() -> None:
     """As SciPy's distributions and waveforms do."""
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from eqfuse.errors import TraceError
-from eqfuse.frontends.numpy.promotion import elementwise, lift
-from eqfuse.frontends.numpy.tracer import Tracer
+from eqfuse.frontends.numpy.promotion import elementwise, fitted, lift
+from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.accepted import ARRAY_TYPES
 from eqfuse.ops.numpy_names import title
 
@@ -28,6 +28,7 @@ _ELEMENTWISE = (
     np.iscomplex, np.isposinf, np.isneginf, np.sinc, np.i0, np.select, np.piecewise, np.copy, np.zeros_like,
     np.ones_like, np.empty_like, np.full_like, np.broadcast_arrays,
 )  # fmt: skip
+_PARTS = (np.real, np.imag)  # which share memory with what they are parts of
 _PRODUCTS = (np.matmul, np.dot)
 _TAKING_LISTS = (np.select, np.piecewise)  # of arrays that each meet the others
 _OF_ONE = {np.interp: 0, np.digitize: 0, np.isin: 0, np.searchsorted: 1, np.polyval: 1}  # elementwise in this argument
@@ -62,8 +63,8 @@ class Selection(NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]
     device = "cpu"
 
-    def __init__(self, values: Tracer, mask: Tracer) -> None:
-        self.values, self.mask = values, mask
+    def __init__(self, values: Tracer, mask: Tracer, writable: bool = True) -> None:
+        self.values, self.mask, self.writable = values, mask, writable
         self.no_result = _depends_on_data("return")  # made here, where the user's line is known
 
     @property  # type: ignore[misc]
@@ -103,8 +104,32 @@ class Selection(NDArrayOperatorsMixin):
     clip, round, conj, conjugate = (_method(f) for f in (np.clip, np.round, np.conjugate, np.conjugate))
     real, imag = property(_method(np.real)), property(_method(np.imag))
     shape, size, T = (property(_unknown(name)) for name in ("shape", "size", "T"))
-    __len__, __iter__, __bool__, __getitem__ = (_unknown(n) for n in ("len()", "iteration", "truth value", "indexing"))
+    __len__, __iter__, __bool__ = (_unknown(name) for name in ("len()", "iteration", "truth value"))
     __array__, max, min = _unknown("np.asarray()"), _unknown("max"), _unknown("min")
+
+    def __getitem__(self, key: Any) -> Selection:
+        return self if self._is_all(key) else Selection(self.values, self._mask_within(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        mask = self.mask if self._is_all(key) else self._mask_within(key)
+        within = Selection(self.values, mask)
+        new = within._aligned("assignment", value)
+        self._become(elementwise("where", within.spread, wrap(fitted(new, self.values.tensor_type)), self.values))
+
+    def _become(self, values: Tracer) -> None:
+        if not self.writable:
+            raise TraceError("a write into the real or imaginary part of x[mask] would have to change x[mask]")
+        self.values = values
+
+    @staticmethod
+    def _is_all(key: Any) -> bool:
+        return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
+
+    def _mask_within(self, key: Any) -> Tracer:
+        """The mask of what `key`, a mask of what is selected, selects of it."""
+        if not isinstance(key, Selection) or key.dtype.kind != "b" or key.ndim != 1 or not key.is_by(self.mask):
+            raise _depends_on_data("indexing")
+        return self.mask & key.values
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
@@ -116,7 +141,7 @@ class Selection(NDArrayOperatorsMixin):
         values = ufunc(*map(align, inputs), **{key: align(value) for key, value in kwargs.items()})
         if out is None:
             return self._selected(values)
-        self.values = values.astype(self.dtype, casting="same_kind")
+        self._become(values.astype(self.dtype, casting="same_kind"))
         return self
 
     def __array_function__(self, function: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
@@ -129,7 +154,8 @@ class Selection(NDArrayOperatorsMixin):
         if function in _ELEMENTWISE and kwargs.get("out") is None and kwargs.get("shape") is None:
             lists = list if function in _TAKING_LISTS else ()
             aligned = [[*map(align, a)] if isinstance(a, lists) else align(a) for a in args]
-            return self._selected(function(*aligned, **{key: align(value) for key, value in kwargs.items()}))
+            values = function(*aligned, **{key: align(value) for key, value in kwargs.items()})
+            return Selection(values, self.mask, writable=False) if function in _PARTS else self._selected(values)
         if function in _OF_ONE and len(args) > _OF_ONE[function] and args[_OF_ONE[function]] is self:
             place = _OF_ONE[function]
             return self._selected(function(*args[:place], self.values, *args[place + 1 :], **kwargs))
