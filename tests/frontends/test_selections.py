@@ -98,6 +98,15 @@ def test_a_part_of_a_selection_is_not_written_to() -> None:
         ef.trace(written, X * 1j)
 
 
+def test_what_is_not_selected_raises_no_error() -> None:
+    def powers(base: Any, exponent: Any) -> Any:
+        y, mask = np.zeros(4, int), exponent >= 0
+        y[mask] = base[mask] ** exponent[mask] + 2 ** exponent[mask] + base[mask] // exponent[mask]
+        return y
+
+    agrees(powers, np.arange(2, 6), np.array([-1, 2, 3, -2]))
+
+
 def test_values_may_be_extracted_and_placed() -> None:
     """As SciPy's distributions and waveforms do."""
 

@@ -29,6 +29,7 @@ _ELEMENTWISE = (
     np.ones_like, np.empty_like, np.full_like, np.broadcast_arrays,
 )  # fmt: skip
 _PARTS = (np.real, np.imag)  # which share memory with what they are parts of
+_OF_NATURALS = (np.power,)  # where integers as exponents must not be negative, wherever they are selected
 _PRODUCTS = (np.matmul, np.dot)
 _TAKING_LISTS = (np.select, np.piecewise)  # of arrays that each meet the others
 _OF_ONE = {np.interp: 0, np.digitize: 0, np.isin: 0, np.searchsorted: 1, np.polyval: 1}  # elementwise in this argument
@@ -138,7 +139,10 @@ class Selection(NDArrayOperatorsMixin):
         if ufunc.signature is not None or method != "__call__" or (out is not None and out[0] is not self):
             raise _depends_on_data(title(ufunc))
         align = partial(self._aligned, title(ufunc))
-        values = ufunc(*map(align, inputs), **{key: align(value) for key, value in kwargs.items()})
+        operands = [align(i) for i in inputs]
+        if ufunc in _OF_NATURALS and isinstance(inputs[1], Selection):
+            operands[1] = inputs[1].filled(1)
+        values = ufunc(*operands, **{key: align(value) for key, value in kwargs.items()})
         if out is None:
             return self._selected(values)
         self._become(values.astype(self.dtype, casting="same_kind"))
@@ -190,10 +194,13 @@ class Selection(NDArrayOperatorsMixin):
         """Of all elements `values`, those that the mask selects."""
         return tuple(map(self._selected, values)) if isinstance(values, (tuple, list)) else Selection(values, self.mask)
 
+    def filled(self, value: int) -> Tracer:
+        """The values, `value` where the mask is not true."""
+        return elementwise("where", self.spread, self.values, self.dtype.type(value))
+
     def in_one_axis(self) -> Tracer:
         """The values, 0 where the mask is not true, the axes of the mask as one."""
-        chosen = elementwise("where", self.spread, self.values, self.dtype.type(0))
-        return chosen.reshape((-1, *self.values.shape[self.mask.ndim :]))
+        return self.filled(0).reshape((-1, *self.values.shape[self.mask.ndim :]))
 
 
 def _product(name: str, left: Any, right: Any) -> Any:
