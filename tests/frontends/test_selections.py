@@ -36,7 +36,10 @@ ELEMENTWISE: dict[str, Callable[[Any], Any]] = {
     "broadcast_arrays": lambda s: np.broadcast_arrays(s, 1.0)[0] + 1,
     "result_type": lambda s: s.astype(np.result_type(s, np.float32)), "iscomplexobj": lambda s: s + np.iscomplexobj(s),
     "a product": lambda s: s + s @ s, "dot": lambda s: s / np.dot(s, s), "nansum": lambda s: s - np.nansum(s),
-    "where=": lambda s: np.multiply(s, 2, where=s > 0) * (s > 0), "copy is another": lambda s: s.copy().__imul__(2) - s,
+    "norm": lambda s: s / np.linalg.norm(s), "average": lambda s: s - np.average(s),
+    "count_nonzero": lambda s: s * np.count_nonzero(s > 0),
+    "where=": lambda s: np.multiply(s, 2, where=s > 0) * (s > 0),
+    "copy is another": lambda s: s.copy().__imul__(2) - s,
 }  # fmt: skip
 
 
@@ -86,6 +89,19 @@ def test_selected_rows_may_be_selected_of_and_changed() -> None:
         return y, rows[large].sum(axis=0), x
 
     agrees(changed, ROWS)
+
+
+def test_a_norm_takes_its_order_before_its_axis() -> None:
+    def lengths(x: Any) -> Any:
+        y, mask = np.zeros((2, 4)), x[:, 0] > -2
+        y[0, mask] = np.linalg.norm(x[mask], axis=1)
+        y[1, mask] = np.linalg.norm(x[mask], ord=1, axis=-1)
+        return y
+
+    agrees(lengths, ROWS)
+    for call in (lambda s: np.linalg.norm(s, 1), lambda s: np.linalg.norm(s, 1, axis=1), lambda s: np.sum(a=s)):
+        with pytest.raises(ef.TraceError, match="depend on data"):
+            ef.trace(lambda x, call=call: call(x[x[:, 0] > -2]), ROWS)
 
 
 def test_a_part_of_a_selection_is_not_written_to() -> None:
@@ -146,6 +162,8 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
     "of rows and an array": lambda f, x: f(x[x[:, 0] > 0.1], x[0]),
     "of an array and rows": lambda f, x: f(x[0], x[x[:, 0] > 0.1]),
     "of rows and rows": lambda f, x: f(x[x[:, 0] > 0.1], x[x[:, 0] > 0.1]),
+    "with a number": lambda f, x: f(x[x[:, 0] > 0.1], 1),
+    "with a number and an axis": lambda f, x: f(x[x[:, 0] > 0.1], 1, axis=1),
     "with an axis": lambda f, x: f(x[x[:, 0] > 0.1], axis=1), "with the first": lambda f, x: f(x[x > 0.1], axis=0),
 }  # fmt: skip
 FUNCTIONS = [f for f in (*TRACED_UFUNCS, *TRACED_FUNCTIONS) if f not in LEFT_OPEN]

@@ -23,6 +23,7 @@ _REDUCTIONS = (
     np.sum, np.mean, np.var, np.std, np.prod, np.any, np.all, np.nansum, np.nanmean, np.nanvar, np.nanstd, np.nanprod,
 )  # fmt: skip
 _OF_ROWS = (*_REDUCTIONS, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin, np.linalg.norm)
+_AXIS_BY_NAME = (np.linalg.norm,)  # whose second parameter is another
 _ELEMENTWISE = (
     np.where, np.clip, np.round, np.around, np.fix, np.real, np.imag, np.angle, np.nan_to_num, np.isclose, np.isreal,
     np.iscomplex, np.isposinf, np.isneginf, np.sinc, np.i0, np.select, np.piecewise, np.copy, np.zeros_like,
@@ -163,13 +164,17 @@ class Selection(NDArrayOperatorsMixin):
         if function in _OF_ONE and len(args) > _OF_ONE[function] and args[_OF_ONE[function]] is self:
             place = _OF_ONE[function]
             return self._selected(function(*args[:place], self.values, *args[place + 1 :], **kwargs))
+        if function in _IN_OTHERS and args == (self,) and not kwargs:
+            return _IN_OTHERS[function](self)
         return self._reduced(function, args, dict(kwargs))
 
     def _reduced(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Over all that is selected, over its first axis, or over the axis `axis` of each of its rows."""
-        axis = kwargs.pop("axis", args[1] if len(args) == 2 else None)
-        if args[0] is not self or len(args) > 2:
+        positions = () if function in _AXIS_BY_NAME or "axis" in kwargs else ("axis",)
+        if not args or args[0] is not self or len(args) > 1 + len(positions):
             raise _depends_on_data(title(function))
+        kwargs |= dict(zip(positions, args[1:], strict=False))
+        axis = kwargs.pop("axis", None)
         if function in _OF_ROWS and isinstance(axis, int) and axis % self.ndim and -self.ndim < axis < self.ndim:
             return self._selected(function(self.values, axis=axis - self.ndim if axis > 0 else axis, **kwargs))
         if function not in _REDUCTIONS or axis not in (None, 0):
@@ -201,6 +206,18 @@ class Selection(NDArrayOperatorsMixin):
     def in_one_axis(self) -> Tracer:
         """The values, 0 where the mask is not true, the axes of the mask as one."""
         return self.filled(0).reshape((-1, *self.values.shape[self.mask.ndim :]))
+
+
+def _norm(selection: Selection) -> Any:
+    if selection.ndim > 1:
+        raise _depends_on_data("np.linalg.norm")
+    return np.sqrt(np.sum(np.square(np.abs(selection) * 1.0)))
+
+
+_IN_OTHERS: dict[Any, Callable[[Selection], Any]] = {  # of all that is selected, in functions above
+    np.count_nonzero: lambda selection: np.sum(selection != 0), np.average: lambda selection: np.mean(selection),
+    np.linalg.norm: _norm,
+}  # fmt: skip
 
 
 def _product(name: str, left: Any, right: Any) -> Any:
