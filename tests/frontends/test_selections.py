@@ -79,6 +79,19 @@ def test_a_selection_may_be_selected_of_and_changed() -> None:
     agrees(clipped, ROWS)
 
 
+def test_a_selection_that_is_no_copy_is_the_same_one() -> None:
+    def changed(x: Any) -> Any:
+        first, second, third = x[x > 0], x[x > 0], x[x > 0]
+        np.asarray(first, float)[...] = 1
+        second.astype(float, copy=False)[...] = 1
+        np.array(third)[...] = 1
+        positive = first[first > 0]
+        np.nan_to_num(positive, copy=False)
+        return first.sum(), second.sum(), third.sum()
+
+    agrees(changed, np.array([1.0, np.inf, -1.0, 3.0]))
+
+
 def test_selected_rows_may_be_selected_of_and_changed() -> None:
     def changed(x: Any) -> Any:
         y, mask = np.zeros(x.shape), x[:, 0] > -2

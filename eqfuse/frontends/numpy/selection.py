@@ -90,8 +90,11 @@ class Selection(NDArrayOperatorsMixin):
         """Is it `mask` that selects?"""
         return self.mask.node is mask.node
 
-    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Selection:
-        return Selection(self.values.astype(dtype, *args, **kwargs), self.mask)
+    def astype(
+        self, dtype: Any, order: str | None = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Selection:
+        values = self.values.astype(dtype, order, casting)
+        return self if not copy and values.dtype == self.dtype else Selection(values, self.mask)
 
     def copy(self, order: str | None = "C") -> Selection:
         return Selection(self.values.copy(), self.mask)
@@ -110,7 +113,7 @@ class Selection(NDArrayOperatorsMixin):
     __array__, max, min = _unknown("np.asarray()"), _unknown("max"), _unknown("min")
 
     def __getitem__(self, key: Any) -> Selection:
-        return self if self._is_all(key) else Selection(self.values, self._mask_within(key))
+        return self if self._is_all(key) else Selection(self.values.copy(), self._mask_within(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         mask = self.mask if self._is_all(key) else self._mask_within(key)
@@ -164,7 +167,7 @@ class Selection(NDArrayOperatorsMixin):
         if function in _OF_ONE and len(args) > _OF_ONE[function] and args[_OF_ONE[function]] is self:
             place = _OF_ONE[function]
             return self._selected(function(*args[:place], self.values, *args[place + 1 :], **kwargs))
-        if function in _IN_OTHERS and args == (self,) and not kwargs:
+        if function in _IN_OTHERS and len(args) == 1 and args[0] is self and not kwargs:
             return _IN_OTHERS[function](self)
         return self._reduced(function, args, dict(kwargs))
 

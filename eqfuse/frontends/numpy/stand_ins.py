@@ -133,7 +133,7 @@ def _converted(value: Any, dtype: Any, order: str | None, copy: bool | None = No
     new. ShapeError where `copy` says that it be not new, and it is."""
     order = memory_order(order, default="K")
     if isinstance(value, Selection):
-        selection = value if dtype is None else value.astype(dtype)
+        selection = value if dtype is None else value.astype(dtype, copy=False)
         return cast(Tracer, selection.copy() if copy else selection)
     if isinstance(value, FlatIterator):
         value = value.raveled()
