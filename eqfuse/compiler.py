@@ -22,6 +22,7 @@ from eqfuse.extract import Limit, chosen_plan
 from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.chunking.chunks import chunked, in_blocks
+from eqfuse.frontends.rolling.empty_reductions import empty_reductions_known
 from eqfuse.frontends.rolling.loop_constants import constants_within
 from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.frontends.rolling.view_chains import views_met
@@ -166,9 +167,9 @@ def _predicted(program: Program) -> float:
 
 def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[Law]) -> Graph:
     """`graph` as it is searched: its alike steps are loops, which hold their constants, long chains of constants one
-    constant, those of views a few views."""
+    constant, those of views a few views, sums of nothing constants."""
     costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes), device.l2_bytes)
-    met = constants_met(views_met(rolled(graph, costs, numerics == "strict")), laws)
+    met = constants_met(views_met(rolled(empty_reductions_known(graph), costs, numerics == "strict")), laws)
     return constants_within(carried_over(met, graph))
 
 

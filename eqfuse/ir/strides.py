@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from eqfuse.errors import ShapeError
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.machine.device_arrays import byte_strides
 from eqfuse.ops import row
@@ -31,6 +32,14 @@ class MemoryLayout(NamedTuple):
 
 IN_ORDER = MemoryLayout(None)
 _TURNING = frozenset(("transpose", "sliding_window", "broadcast_to", "flat"))  # a later axis may have a longer stride
+
+
+def memory_order(order: str | None, letters: str = "CFAK", default: str = "C") -> str:
+    """The letter of a memory order, which NumPy takes in both cases; None means a function's own."""
+    letter = default if order is None else str(order).upper()
+    if letter not in tuple(letters):
+        raise ShapeError(f"the memory order is one of {', '.join(map(repr, letters))}, not {order!r}")
+    return letter
 
 
 def strides_of(array: Any) -> Strides:

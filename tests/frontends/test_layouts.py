@@ -58,9 +58,19 @@ def a_copy_of_a_copy(x: Any) -> Any:
     return x.sum(), y + 0
 
 
+def flags_decide(x: Any) -> Any:
+    """As NumPy's np.pad, np.insert and np.kron do."""
+    order = "F" if x.flags.fnc else "C"
+    y = np.empty(x.shape, order=order)
+    y[...] = x
+    z = x[:, 1]
+    some = z * 2 if z.flags["C_CONTIGUOUS"] or not x.T.flags.contiguous else z * 3
+    return y.ravel("K"), some, x.sum() * (1 + x.flags.forc) - x[0, 0].flags.c_contiguous
+
+
 FUNCTIONS = (
     write_through_a_reshape, write_through_a_reshape_of_the_transpose, write_then_read_the_reshape,
-    write_to_the_copy_or_itself, read_as_it_lies, copies_that_keep_the_order, a_copy_of_a_copy,
+    write_to_the_copy_or_itself, read_as_it_lies, copies_that_keep_the_order, a_copy_of_a_copy, flags_decide,
 )  # fmt: skip
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "C": lambda a: a.copy(), "F": lambda a: a.copy("F"), "rows": lambda a: a.repeat(2, 0)[::2],
@@ -96,6 +106,23 @@ def test_so_do_calls_with_dynamic_sizes(fn: Callable[..., Any]) -> None:
     for n in (3, 5, 60):
         for lay in LAYOUTS.values():
             same(fn, jitted, lay, np.arange(4.0 * n).reshape(n, 4))
+
+
+def test_flags_of_a_line_are_those_of_each_call() -> None:
+    def scaled(x: Any) -> Any:
+        return x * 2 if x.flags.c_contiguous else x * 3
+
+    jitted = ef.jit(scaled)
+    for line in (np.ones(6), np.ones(12)[::2], np.ones(6)[::-1], np.ones(6), np.ones(1)[::-1], np.ones(0)):
+        np.testing.assert_array_equal(jitted(line), scaled(line))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.flags.writeable, lambda x: x.flags["OWNDATA"], lambda x: setattr(x.flags, "writeable", False),
+])  # fmt: skip
+def test_other_flags_are_refused_by_name(call: Callable[..., Any]) -> None:
+    with pytest.raises(ef.UnsupportedOp, match=r"ndarray\.flags\.\w+ cannot be traced"):
+        ef.trace(call, X)
 
 
 def test_a_function_that_layouts_do_not_change_is_compiled_once() -> None:

@@ -57,6 +57,7 @@ METHODS: dict[str, tuple[Case, ...]] = {
     "partition": (changed(lambda x: x.partition(1)), changed(lambda x: x.T.partition(1, axis=0))),
     "prod": (lambda x: x.prod(), lambda x: x.prod(0, dtype="f8")),
     "put": (changed(lambda x: x.put([0, -1], [3, 4])), changed(lambda x: x.put([9, 99], 1, mode="clip"))),
+    "flags": (lambda x: x * x.flags.c_contiguous + x.T.flags.f_contiguous, lambda x: x[:, 0] * x[:, 0].flags.forc),
     "ravel": (lambda x: x.ravel(), lambda x: x.ravel("F"), lambda x: x.ravel(order="K")),
     "repeat": (lambda x: x.repeat(2), lambda x: x.repeat([1, 2, 0], 0)),
     "reshape": (lambda x: x.reshape(4, 3), lambda x: x.reshape((2, -1), order="F"), lambda x: x.reshape(-1)),
@@ -79,8 +80,8 @@ METHODS: dict[str, tuple[Case, ...]] = {
     "__imatmul__": (lambda x: x[:3, :3].__imatmul__(np.eye(3, dtype=x.dtype)),),
 }  # fmt: skip
 REFUSED = (
-    "base", "ctypes", "data", "flags", "strides", "byteswap", "getfield", "setfield", "resize", "setflags", "dump",
-    "dumps", "tofile",
+    "base", "ctypes", "data", "strides", "byteswap", "getfield", "setfield", "resize", "setflags", "dump", "dumps",
+    "tofile",
 )  # fmt: skip
 X = np.array([[-1.5, 2, 1, 0.5], [2, 0.5, -2, 3], [1, -0.5, 0, 1]])
 

@@ -262,7 +262,8 @@ def test_a_refused_function_says_why_and_what_to_write_instead(function):
 @pytest.mark.parametrize("use", [
     lambda x: np.repeat(x, x.astype(int)), lambda x: np.delete(x, x.astype(int)),
     lambda x: np.insert(x, x.astype(int), 0),
-    lambda x: np.compress(x > 0, x), lambda x: np.extract(x > 0, x), lambda x: np.pad(x, x.astype(int)[:1]),
+    lambda x: np.compress(x > 0, x[None], 1), lambda x: np.extract(x[1:] > 0, x),
+    lambda x: np.pad(x, x.astype(int)[:1]),
     lambda x: np.roll(x, x.astype(int)[0], 0), lambda x: np.ix_(x > 0),
 ])  # fmt: skip
 def test_counts_places_and_masks_that_are_traced_are_refused(use):

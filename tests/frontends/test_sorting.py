@@ -84,8 +84,8 @@ REFUSED = {
     "nonzero": np.nonzero, "flatnonzero": np.flatnonzero, "argwhere": np.argwhere, "unique": np.unique,
     "unique_counts": np.unique_counts, "union1d": lambda x: np.union1d(x, x), "trim_zeros": np.trim_zeros,
     "intersect1d": lambda x: np.intersect1d(x, x), "setdiff1d": lambda x: np.setdiff1d(x, x),
-    "setxor1d": lambda x: np.setxor1d(x, x), "compress": lambda x: np.compress(x > 0, x),
-    "extract": lambda x: np.extract(x > 0, x), "roots": np.roots, "polymul": lambda x: np.polymul(x, x),
+    "setxor1d": lambda x: np.setxor1d(x, x), "compress": lambda x: np.compress(x > 0, x[None], 1),
+    "extract": lambda x: np.extract(x[1:] > 0, x), "roots": np.roots, "polymul": lambda x: np.polymul(x, x),
     "polydiv": lambda x: np.polydiv(x, x), "bincount": lambda x: np.bincount(x.astype(int)),
     "histogram": lambda x: np.histogram(x, "auto"),
 }  # fmt: skip

@@ -7,6 +7,7 @@ sliding windows convolutions.
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
 from string import ascii_letters
 from typing import Any
@@ -19,7 +20,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.convolved import convolved
 from eqfuse.frontends.numpy.manipulation import broadcast_to, diagonal, diagonal_view, transpose
 from eqfuse.frontends.numpy.promotion import common, common_dtype, elementwise, lift
-from eqfuse.frontends.numpy.reductions import negative_axes
+from eqfuse.frontends.numpy.reductions import is_sequence, negative_axes
 from eqfuse.frontends.numpy.reductions import sum as sum_
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
@@ -97,10 +98,11 @@ def linalg_outer(x1: Any, x2: Any, /) -> Tracer:
 @implements(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tracer:
     a, b = lift(a), lift(b)
-    if isinstance(axes, int):
+    if not is_sequence(axes):
+        axes = operator.index(axes)
         over_a, over_b = tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes))
     else:
-        over_a, over_b = (tuple(s) if isinstance(s, (list, tuple)) else (s,) for s in axes)
+        over_a, over_b = (tuple(s) if is_sequence(s) else (s,) for s in axes)
     over_a = tuple(i + a.ndim for i in negative_axes(over_a, a.ndim))
     over_b = tuple(i + b.ndim for i in negative_axes(over_b, b.ndim))
     if [a.shape[i] for i in over_a] != [b.shape[i] for i in over_b]:

@@ -20,6 +20,7 @@ from eqfuse.frontends.numpy.masked import MASKED
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.promotion import defers, elementwise, holds_tracer, lift
 from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, TRACED_METHODS, TRACED_UFUNCS, F, of_arrays
+from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.ir.graph import const
@@ -55,7 +56,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
         return NotImplemented
     if method == "at" and not isinstance(inputs[0], Tracer):
         raise _no_tracer(name)
-    kwargs = dict(kwargs)
+    kwargs = _keywords(kwargs)
     out = kwargs.pop("out", None)
     where = kwargs.pop("where", True)
     if where is not True and method == "reduce":
@@ -77,11 +78,14 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
 def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     name = title(function)
     implementation = TRACED_FUNCTIONS.get(function)
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Selection) and function not in _TAKING_SELECTIONS:
+            return value.__array_function__(function, (), args, kwargs)
     if implementation is None:
         if not holds_tracer((args, kwargs)):
             raise refused.error(name)  # called with like=
         return on_values(name, function, args, kwargs)
-    kwargs, args = dict(kwargs), list(args)
+    kwargs, args = _keywords(kwargs), list(args)
     if kwargs.get("where", True) is True:
         kwargs.pop("where", None)
     elif function in MASKED:
@@ -98,6 +102,12 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     return _into(name, out, results, kwargs.get("casting", "same_kind"), exact=function not in _SPREAD)
 
 
+def _keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords that say something: np._NoValue is the default of functions that pass theirs on."""
+    return {name: value for name, value in kwargs.items() if value is not np._NoValue}
+
+
+_TAKING_SELECTIONS = (np.place,)
 _SPREAD = (  # functions that broadcast their results into ``out=``
     np.clip, np.fix, np.isposinf, np.isneginf, np.percentile, np.quantile, np.nanmedian, np.nanpercentile,
     np.nanquantile,

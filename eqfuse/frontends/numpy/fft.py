@@ -13,7 +13,7 @@ import numpy as np
 
 from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.frontends.numpy.promotion import lift
-from eqfuse.frontends.numpy.reductions import negative_axes
+from eqfuse.frontends.numpy.reductions import is_sequence, negative_axes
 from eqfuse.frontends.numpy.registry import implements
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.graph import node
@@ -156,7 +156,7 @@ def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None,
 
 
 def _shifted(x: Tracer, axes: Any, forth: bool) -> Tracer:
-    chosen = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
+    chosen = range(x.ndim) if axes is None else axes if is_sequence(axes) else (axes,)
     halves = [x.shape[a] // 2 if forth else -(x.shape[a] // 2) for a in chosen]
     return lazy.roll(x, tuple(halves), tuple(chosen))
 

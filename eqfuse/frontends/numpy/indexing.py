@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError, UnsupportedOp
+from eqfuse.errors import BoundsError, DtypeError, ShapeError, TraceError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.constant_indices import picked
 from eqfuse.frontends.numpy.laid_out import laid_as
@@ -34,7 +34,7 @@ def index(x: Tracer, key: Any) -> Tracer | Selection:
     """``x[key]``: the basic part as views first, then one take for the integer arrays; a traced mask selects."""
     parts = _parts(key)
     traced = [p for p in parts if isinstance(p, Tracer)]
-    if len(traced) == 1 and _is_mask(traced[0]) and traced[0].constant_value() is None:
+    if len(traced) == 1 and _is_mask(traced[0]) and (not traced[0].ndim or traced[0].constant_value() is None):
         view, place, mask = _masked(x, parts)
         if place == 0:
             return Selection(wrap(view.node), mask)
@@ -92,9 +92,7 @@ def _parts(key: Any) -> list[Any]:
             parts.append(_array_part(part))
         elif number_kind(part) is int:
             parts.append(part)
-        elif isinstance(part, (bool, np.bool_)):
-            raise UnsupportedOp("indexing with a Python bool cannot be traced; use x[None] or np.where")
-        elif isinstance(part, (int, np.integer)):
+        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
             parts.append(int(part))
         else:
             parts.append(_array_part(part))

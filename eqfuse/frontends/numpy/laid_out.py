@@ -73,7 +73,7 @@ def _of_call(
     function: NumpyFunction, args: Sequence[Any], kwargs: Arguments, arrays: list[Tracer], type: TensorType, place: int
 ) -> MemoryLayout | None:
     in_order = all(x.runs_in_order() for x in arrays) and all(strides_of(c) is None for c in _constants((args, kwargs)))
-    if in_order and function not in _TURNED:
+    if in_order and function not in _TURNED and "order" not in kwargs:
         return MemoryLayout(None, _arguments(arrays))
     return _numpy_layout(function, args, kwargs, arrays, type, place)
 

@@ -17,18 +17,19 @@ from numpy.lib.stride_tricks import as_strided
 from eqfuse.errors import ShapeError
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import common, lift
-from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
+from eqfuse.frontends.numpy.reductions import is_sequence, negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import implements, of_arrays
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import constant_of
+from eqfuse.ir.strides import memory_order
 
 
 @of_arrays
 @implements(np.reshape)
-def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Tracer:
+def reshape(a: Any, /, shape: Any, order: str | None = "C", *, copy: bool | None = None) -> Tracer:
     x = lift(a)
-    wanted = tuple(map(operator.index, shape)) if isinstance(shape, Sequence | np.ndarray) else (operator.index(shape),)
+    wanted = tuple(map(operator.index, shape)) if is_sequence(shape) else (operator.index(shape),)
     if wanted.count(-1) > 1:
         raise ShapeError(f"reshape to {wanted}: only one extent can be -1")
     if -1 in wanted:
@@ -38,10 +39,9 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         wanted = tuple(x.size // rest if n == -1 else n for n in wanted)
     if math.prod(wanted) != x.size or any(n < 0 for n in wanted):
         raise ShapeError(f"cannot reshape {x.size} elements, shape {x.shape}, into {wanted}")
+    order = memory_order(order, "CFA")
     if order == "A":
         order = "F" if _in_columns(x) else "C"
-    if order not in ("C", "F"):
-        raise ShapeError(f"reshape takes its elements in the order 'C', 'F' or 'A', not {order!r}")
     reshaped = _reshaped(x.copy() if copy else x, wanted, order)
     if copy is False:
         if not reshaped.is_of([x]):
@@ -62,23 +62,20 @@ def _in_columns(x: Tracer) -> bool:
 
 
 @implements(np.ravel)
-def ravel(a: Any, order: str = "C") -> Tracer:
+def ravel(a: Any, order: str | None = "C") -> Tracer:
     x = lift(a)
+    order = memory_order(order)
     if order == "A":
         order = "F" if _in_columns(x) else "C"
-    if order in ("C", "F"):
-        return x.raveled(order)
-    if order != "K":
-        raise ShapeError(f"ravel takes its elements in the order 'C', 'F', 'A' or 'K', not {order!r}")
-    return x.in_read_order().raveled()
+    return x.in_read_order().raveled() if order == "K" else x.raveled(order)
 
 
 @of_arrays
 @implements(np.transpose, np.permute_dims)
-def transpose(a: Any, axes: Sequence[int] | int | None = None) -> Tracer:
+def transpose(a: Any, axes: Any = None) -> Tracer:
     x = lift(a)
     axes = range(x.ndim)[::-1] if axes is None else axes
-    order = tuple(n + x.ndim for n in negative_axes((axes,) if isinstance(axes, int) else tuple(axes), x.ndim))
+    order = tuple(n + x.ndim for n in negative_axes(tuple(axes) if is_sequence(axes) else (axes,), x.ndim))
     if len(order) != x.ndim:
         raise ShapeError(f"transpose of rank {x.ndim} by {len(order)} axes")
     return x.viewed(("transpose", order))
@@ -163,7 +160,7 @@ def atleast_3d(*arrays: Any) -> Any:
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tracer:
     x = lift(array)
-    extents = tuple(map(operator.index, shape)) if isinstance(shape, Sequence) else (operator.index(shape),)
+    extents = tuple(map(operator.index, shape)) if is_sequence(shape) else (operator.index(shape),)
     return x.viewed(("broadcast_to", extents), access=Rights.READ_ONLY)
 
 
@@ -386,9 +383,9 @@ def diagonal_view(a: Any, offset: int, axis1: int, axis2: int) -> Tracer:
 
 
 @implements(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Tracer:
+def copy(a: Any, order: str | None = "K", subok: bool = False) -> Tracer:
     x = lift(a)
-    return wrap(x.node, Rights.WRITABLE) if x.scalar else x.copy(order)
+    return wrap(x.node, Rights.WRITABLE) if x.scalar else x.copy(memory_order(order, default="K"))
 
 
 @implements(np.astype)

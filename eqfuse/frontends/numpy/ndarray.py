@@ -16,6 +16,7 @@ import numpy as np
 from eqfuse import xp
 from eqfuse.errors import TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.constructs import lines_instead
+from eqfuse.frontends.numpy.memory_flags import MemoryFlags
 from eqfuse.frontends.numpy.registry import ARRAY_FUNCTIONS
 
 lazy: Any = np  # NumPy, for calls on tracers: its type stubs do not know that they come back to the tracer
@@ -85,7 +86,6 @@ _REFUSED = {
     "base": _WHERE + "Write into the array itself, or into a copy of it",
     "ctypes": _WHERE + "Call foreign code outside of the traced function",
     "data": _WHERE + "Call foreign code outside of the traced function",
-    "flags": _WHERE + "np.ascontiguousarray(x), np.asfortranarray(x) and np.require(x) give an array as it is needed",
     "strides": _WHERE + "np.ascontiguousarray(x) and np.asfortranarray(x) give an array as it is needed",
     "byteswap": "tensors have native byte order. Swap outside of the traced function",
     "getfield": "structured arrays are not tensors. Use x.view(dtype) for the same memory in a dtype of equal width",
@@ -303,6 +303,10 @@ class NdarrayFace(Operators):
     @property
     def mT(self: Any) -> Any:
         return lazy.matrix_transpose(self)
+
+    @property
+    def flags(self: Any) -> MemoryFlags:
+        return MemoryFlags(self)
 
     @property
     def flat(self: Any) -> Any:

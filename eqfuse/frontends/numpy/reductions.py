@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from eqfuse.dtypes import inexact, kind
-from eqfuse.errors import ShapeError, TraceError, as_ours
+from eqfuse.errors import ShapeError, as_ours
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.number import Number, computed_number
 from eqfuse.frontends.numpy.promotion import elementwise, lift, operand, with_dtype
@@ -23,6 +24,11 @@ from eqfuse.ir.graph import Node, node
 from eqfuse.ops.reductions import reduction_dtype
 
 AxisArg = int | tuple[int, ...] | None
+
+
+def is_sequence(value: Any) -> bool:
+    """Is it several axes, or extents, and not one, which may be one of NumPy's integers?"""
+    return isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def _reduced_axes(axis: AxisArg, rank: int) -> tuple[int, ...]:
@@ -36,10 +42,8 @@ def negative_axes(axis: AxisArg, rank: int) -> tuple[int, ...]:
         return tuple(range(-rank, 0))
     if type(axis) is int and -rank <= axis < rank:
         return (axis if axis < 0 else axis - rank,)
-    if any(isinstance(a, Tracer) for a in (axis if isinstance(axis, tuple) else (axis,))):
-        raise TraceError("an axis is a traced value: name the argument in static_argnames")
     try:
-        return tuple(a - rank for a in normalize_axis_tuple(axis, rank))
+        return tuple(a - rank for a in normalize_axis_tuple(axis, rank))  # which asks a traced axis for its value
     except (np.exceptions.AxisError, ValueError) as error:
         raise as_ours(error) from None
 

@@ -15,6 +15,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.promotion import common, lift
 from eqfuse.frontends.numpy.reductions import negative_axes, one_axis
 from eqfuse.frontends.numpy.registry import implements
+from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 from eqfuse.ir.accepted import constant_of
 from eqfuse.ir.graph import node
@@ -152,15 +153,26 @@ _INSTEAD = "use np.where(mask, x, fill), or multiply by the mask before a reduct
 
 
 @implements(np.compress)
-def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Tracer:
+def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Tracer | Selection:
+    x, along = one_axis(lift(a), axis)
+    if (mask := _mask(condition)) is not None and mask.shape == x.shape[:1] and along == -x.ndim:
+        return x[mask]
     chosen = constant_of(condition, "the condition of np.compress", _INSTEAD)
     if chosen.ndim != 1:
         raise ShapeError("condition must be a 1-d array")
-    x, along = one_axis(lift(a), axis)
     return lazy.take(x, np.flatnonzero(chosen), along)
 
 
 @implements(np.extract)
-def extract(condition: Any, arr: Any) -> Tracer:
+def extract(condition: Any, arr: Any) -> Tracer | Selection:
+    x = lift(arr)
+    if (mask := _mask(condition)) is not None and mask.size == x.size:
+        return x[mask] if mask.shape == x.shape else x.reshape(-1)[mask.reshape(-1)]
     chosen = constant_of(condition, "the condition of np.extract", _INSTEAD)
-    return lazy.take(lift(arr).reshape(-1), np.flatnonzero(chosen))
+    return lazy.take(x.reshape(-1), np.flatnonzero(chosen))
+
+
+def _mask(condition: Any) -> Tracer | None:
+    """Where `condition` is true, if that is not known."""
+    traced = isinstance(condition, Tracer) and condition.constant_value() is None
+    return condition.astype(bool) if traced else None

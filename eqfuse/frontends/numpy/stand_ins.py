@@ -13,7 +13,7 @@ import secrets
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,22 +39,24 @@ from eqfuse.frontends.numpy.reach import CACHED, MOST_ELEMENTS, Builtin, of_libr
 from eqfuse.frontends.numpy.readings import ASKED, READINGS
 from eqfuse.frontends.numpy.registry import TRACED_FUNCTIONS, implements
 from eqfuse.frontends.numpy.seeds import SEEDED, default_rng, system_bits
+from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, untraced
 from eqfuse.frontends.numpy.writes import copied
 from eqfuse.ir.accepted import ARRAY_TYPES
 from eqfuse.ir.graph import const
-from eqfuse.ir.strides import IN_ORDER, MemoryLayout, in_columns, strides_of
+from eqfuse.ir.strides import IN_ORDER, MemoryLayout, in_columns, memory_order, strides_of
 from eqfuse.ops.numpy_names import title
 
 # ---- arrays made from nothing
 
 
-def _filled(value: int, shape: Any, dtype: Any, order: str) -> Tracer:
+def _filled(value: int, shape: Any, dtype: Any, order: str | None) -> Tracer:
     extents = tuple(int(n) for n in shape) if isinstance(shape, (tuple, list)) or np.ndim(shape) else (int(shape),)
     source = const(value, tensor_dtype(dtype, "the new array"))
-    layout = MemoryLayout(in_columns(extents, source.dtype.itemsize) if order == "F" else None)
+    in_rows = memory_order(order, "CF") == "C"
+    layout = MemoryLayout(None if in_rows else in_columns(extents, source.dtype.itemsize))
     return wrap(tidy.broadcast_to(source, extents), Rights.WRITABLE, layout=layout)
 
 
@@ -82,7 +84,7 @@ def _array(
 ) -> Tracer:  # fmt: skip
     always = copy in (True, np._CopyMode.ALWAYS)
     never = copy in (False, np._CopyMode.NEVER)
-    x = _converted(object, dtype, order or "K", None if not (always or never) else always)
+    x = _converted(object, dtype, order, None if not (always or never) else always)
     if 0 < ndmax < x.ndim and not isinstance(object, (Tracer, np.ndarray)):
         raise ShapeError(f"np.array: what is nested {x.ndim} deep has more than ndmax={ndmax} dimensions")
     return x if x.ndim >= ndmin else x.reshape((1,) * (ndmin - x.ndim) + x.shape)
@@ -92,7 +94,7 @@ def _asarray(
     a: Any, dtype: Any = None, order: str | None = None, *, device: None = None, copy: bool | None = None,
     like: None = None,
 ) -> Tracer:  # fmt: skip
-    return _converted(a, dtype, order or "K", copy)
+    return _converted(a, dtype, order, copy)
 
 
 def _ascontiguousarray(a: Any, dtype: Any = None, *, like: None = None) -> Tracer:
@@ -126,9 +128,13 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None, *, like: None 
     return x.copy(order) if "W" in wanted and not x.writable else x
 
 
-def _converted(value: Any, dtype: Any, order: str, copy: bool | None = None) -> Tracer:
+def _converted(value: Any, dtype: Any, order: str | None, copy: bool | None = None) -> Tracer:
     """`value` as an array of that dtype and memory order: itself if it is one already, unless `copy` says that it be
     new. ShapeError where `copy` says that it be not new, and it is."""
+    order = memory_order(order, default="K")
+    if isinstance(value, Selection):
+        selection = value if dtype is None else value.astype(dtype, copy=False)
+        return cast(Tracer, selection.copy() if copy else selection)
     if isinstance(value, FlatIterator):
         value = value.raveled()
     own = isinstance(value, Tracer) and not value.scalar

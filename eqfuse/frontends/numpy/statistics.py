@@ -41,10 +41,11 @@ def _rows(x: Tracer, axis: AxisArg) -> tuple[Tracer, tuple[int, ...]]:
 
 def _left(x: Tracer, axis: AxisArg, reduced: Tracer, axes: tuple[int, ...], keepdims: bool) -> Tracer:
     """`reduced`, where reduced axes stay with extent 1, in the shape the user asked for."""
-    lead = reduced.shape[: reduced.ndim - (1 if axis is None else x.ndim + (axis == ()))]
+    of_none = isinstance(axis, tuple) and not axis
+    lead = reduced.shape[: reduced.ndim - (1 if axis is None else x.ndim + of_none)]
     if axis is None:
         return wrap(tidy.reshape(reduced.node, (*lead, *(1,) * x.ndim) if keepdims else lead))
-    if axis == ():
+    if of_none:
         return wrap(tidy.reshape(reduced.node, (*lead, *x.shape)))
     return reduced if keepdims else finish(reduced.node, axes, False)
 

@@ -23,6 +23,7 @@ from eqfuse.frontends.numpy.origins import note_places
 from eqfuse.frontends.numpy.outside import OutsideState, leaving_alone
 from eqfuse.frontends.numpy.placing import stand_ins
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
+from eqfuse.frontends.numpy.scipy_fft import traced_transforms
 from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.stand_ins import stand_in_for
 from eqfuse.frontends.numpy.traced_bool import TracedBool
@@ -101,7 +102,7 @@ def trace(
 
     def attempt(outside: OutsideState) -> tuple[Graph, Trace]:
         with Trace() as run:
-            with stand_ins(outside.reached), _explaining():
+            with stand_ins(outside.reached), traced_transforms(), _explaining():
                 run.places = {}
                 graph = _traced(run, fn, parameters, names, leaves, structure, fixed)
                 graph = replace(graph, places=spread(run.places, graph.outputs))

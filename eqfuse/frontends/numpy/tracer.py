@@ -30,6 +30,7 @@ from eqfuse.ir.strides import (
     copy_strides,
     in_columns,
     is_line,
+    memory_order,
     read_order,
     runs_in_order,
     view_of,
@@ -354,29 +355,28 @@ class Tracer(NdarrayFace):
         return Tracer(TensorType(self.dtype, (self.size,)), self._storage, (*self._steps, step), self._access)
 
     def astype(
-        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+        self, dtype: Any, order: str | None = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Tracer:
         wanted = tensor_dtype(dtype, "astype")
         if not castable(self.dtype, wanted, casting):
             raise DtypeError(f"cannot cast {self.dtype} to {wanted} by the rule {casting!r}")
         if not copy and wanted == self.dtype:
-            return self.conforming(order)
-        return wrap(tidy.cast(self.node, wanted), self._access, layout=self._copied(order, wanted))
+            return self.conforming(memory_order(order, default="K"))
+        return wrap(tidy.cast(self.node, wanted), self._access, layout=self._copied(order or "K", wanted))
 
-    def conforming(self, order: str | None) -> Tracer:
+    def conforming(self, order: str) -> Tracer:
         """This array if it lies in that memory order, else a copy that does."""
         if order == "A":
             return self if self.lying().flags.forc else self.copy("A")
         return self.ordered(order) if order in ("C", "F") else self
 
-    def copy(self, order: str = "C", origin: Storage | None = None) -> Tracer:
+    def copy(self, order: str | None = "C", origin: Storage | None = None) -> Tracer:
         access = Rights.SCALAR if self._access is Rights.SCALAR else Rights.WRITABLE
         return Tracer(self._type, Storage(self.node, origin=origin, layout=self._copied(order, self.dtype)), (), access)
 
-    def _copied(self, order: str, dtype: np.dtype) -> MemoryLayout | None:
+    def _copied(self, order: str | None, dtype: np.dtype) -> MemoryLayout | None:
         """How a copy in a memory order lies."""
-        if order not in ("C", "F", "A", "K"):
-            raise ShapeError(f"the memory order is one of 'C', 'F', 'A', 'K', not {order!r}")
+        order = memory_order(order)
         if order == "C" or is_line(self.shape):
             return IN_ORDER
         if order == "F":

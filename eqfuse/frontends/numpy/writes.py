@@ -17,6 +17,7 @@ from eqfuse.frontends.numpy.number import number_kind
 from eqfuse.frontends.numpy.promotion import as_dtype, elementwise, fitted, lift
 from eqfuse.frontends.numpy.reductions import negative_axes
 from eqfuse.frontends.numpy.registry import implements
+from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.tracer import Tracer, lazy, wrap
 
 _KINDS = {bool: 0, int: 1, float: 3, complex: 4}  # the least kind of dtype that takes them
@@ -56,6 +57,10 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 
 @implements(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
+    if isinstance(vals, Selection):
+        _fits(vals.dtype, _written(arr, "np.place").dtype, "np.place")
+        arr[lift(mask).astype(bool)] = vals
+        return
     x, chosen, new = _masked(arr, mask, vals, "np.place")
     if not new.size and x.size:
         raise ShapeError("np.place: there are no values to place")
@@ -71,9 +76,14 @@ def _masked(array: Any, mask: Any, values: Any, function: str) -> tuple[Tracer, 
     if chosen.size != x.size:
         raise ShapeError(f"{function}: a mask of shape {chosen.shape} does not fit an array of shape {x.shape}")
     is_array = not values.scalar if isinstance(values, Tracer) else isinstance(values, np.ndarray)
-    if is_array and not np.can_cast(new.dtype, x.dtype):
-        raise DtypeError(f"{function}: {new.dtype} does not fit {x.dtype}; cast the values first")
+    if is_array:
+        _fits(new.dtype, x.dtype, function)
     return x, chosen.reshape(x.shape), wrap(as_dtype(values, x.dtype))
+
+
+def _fits(values: np.dtype, place: np.dtype, function: str) -> None:
+    if not np.can_cast(values, place):
+        raise DtypeError(f"{function}: {values} does not fit {place}; cast the values first")
 
 
 @implements(np.put)
