@@ -6,7 +6,7 @@ In: a body of kind map, row or reduce, and a device. Out: `LoopsSchedule`, and i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from eqfuse.emit.c.splits import Split, of_scans, split_of
 from eqfuse.emit.c.streaming import streamed_results
 from eqfuse.emit.c.strips import with_strips
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import Shape, TensorType
 
@@ -54,6 +54,11 @@ class CompiledSchedule(Schedule):
     def workspaces(self) -> list[TensorType]:
         """Arrays that it writes, and reads again."""
         raise NotImplementedError
+
+    @property
+    def overlays(self) -> Mapping[Node, frozenset[int]]:
+        """By input, the results that may lie over it."""
+        return {}
 
     @property
     def units(self) -> int:

@@ -7,7 +7,7 @@ cheaper, as BLAS is for large products with little around them. Next stop: `writ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +33,7 @@ from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import SPINNING
 from eqfuse.emit.numpy.tiling import node_work as call_work
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.schedule import Schedule
@@ -83,6 +83,12 @@ class ProductSchedule(CompiledSchedule):
         leaves = {leaf_chain(p.body.outputs[0])[0] for p in (*lefts, *rights)}
         in_place = frozenset(i for i, n in enumerate(self.body.inputs) if n in leaves)
         return in_place | self.copied if self.copies_once else in_place
+
+    @property
+    def overlays(self) -> Mapping[Node, frozenset[int]]:
+        """By input that no operand is made of, the results that may lie over it."""
+        operands = {n for part in (*self.parts.lefts, *self.parts.rights) for n in part.body.inputs}
+        return {n: results for n, results in self.rest.overlays.items() if n not in operands}
 
     @property
     def copies_once(self) -> bool:
