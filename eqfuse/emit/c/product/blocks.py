@@ -232,7 +232,7 @@ def _step(
     if source is not None and is_large and (side_by_side or across > COPIED_FROM * tile.columns):
         source = None
     transposed = source is None and not number and _is_transposed(left)
-    at_once = source is None and not transposed and _is_far(parts.height * terms * size, device)
+    at_once = source is None and not transposed and _is_far(left.elements * size, device)
     held = terms if again or left.reduces or number > 0 or at_once else depth
     high = -(-rows // tile.rows) * tile.rows
     width = stride_of(-(-columns // tile.columns) * tile.columns, size)
@@ -312,7 +312,7 @@ def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Acces
 
 
 def _is_constant(right: BlockPart) -> bool:
-    return all(leaf.is_constant_leaf for leaf in right.body.inputs)
+    return all(leaf.is_constant_leaf for leaf in right.leaves)
 
 
 def _by_units(parts: ProductParts, rows: int) -> bool:

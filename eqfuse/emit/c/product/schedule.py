@@ -72,8 +72,8 @@ class ProductSchedule(CompiledSchedule):
     @property
     def copied(self) -> frozenset[int]:
         """The numbers of the inputs that right operands are copied from."""
-        nodes = (n for loops in self.rights if loops is not None for n in loops.body.nodes)
-        return frozenset(self.body.inputs.index(n) for n in nodes if n in self.body.inputs)
+        copied = (part for part, loops in zip(self.parts.rights, self.rights, strict=True) if loops is not None)
+        return frozenset(self.body.inputs.index(n) for part in copied for n in part.leaves if n in self.body.inputs)
 
     @property
     def read_by_tiles(self) -> frozenset[int]:
@@ -87,7 +87,7 @@ class ProductSchedule(CompiledSchedule):
     @property
     def overlays(self) -> Mapping[Node, frozenset[int]]:
         """By input that no operand is made of, the results that may lie over it."""
-        operands = {n for part in (*self.parts.lefts, *self.parts.rights) for n in part.body.inputs}
+        operands = {n for part in (*self.parts.lefts, *self.parts.rights) for n in part.leaves}
         return {n: results for n, results in self.rest.overlays.items() if n not in operands}
 
     @property

@@ -8,7 +8,7 @@ of a tile; from0, to0: terms of the first product that are added.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from eqfuse.emit.c import ops
@@ -19,9 +19,12 @@ from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product import online_lines
 from eqfuse.emit.c.product.blocks import ProductStep, outer_of
 from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
+from eqfuse.emit.c.product.merged_axes import MergedAxesLines
+from eqfuse.emit.c.product.parts import BlockPart
 from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.writer import Text, called, run_line
+from eqfuse.ir.graph import Node
 
 
 def product_text(schedule: ProductSchedule, name: str, rounds: bool, once: bool = False) -> Text:
@@ -65,8 +68,7 @@ class _Writer:
         place = f"{{row}} * {step.tile.columns} + {{column}}"
         if step.tile.dots:
             place = f"{{column}} * {loops.space[-2]} + {{row}}"
-        piece = BlockLines(loops, self.rounds, self.parameters, {}, [f"panel[{place}]"])
-        lines = piece.kernel()
+        lines = self._lines(self.parts.rights[product], loops, {}, [f"panel[{place}]"]).kernel()
         d, count, parts = len(outer) + 1, columns.blocks, down.blocks
         wide, terms = step.tile.columns, loops.space[-2]
         outer_counts = [(AXES[i], dim.extent) for i, dim in enumerate(outer)]
@@ -143,6 +145,12 @@ class _Writer:
         block_function = Function(f"{self.name}_{name}", piece.block(), buffers, piece.kernel())
         self.functions.append(block_function)
         return block_function
+
+    def _lines(self, part: BlockPart, loops: Loops, incoming: Mapping[Node, str], kept: Sequence[str]) -> BlockLines:
+        """The lines that copy or compute a block of an operand."""
+        if part.merged is None:
+            return BlockLines(loops, self.rounds, self.parameters, incoming, kept)
+        return MergedAxesLines(part.merged, loops, self.rounds, self.parameters, kept)
 
     def _products(self) -> list[str]:
         """The sums of the last product."""
@@ -227,7 +235,7 @@ class _Writer:
             place = f"{{{slow}}} * {step.stride} + {{{fast}}}"
             rows = self._carried() if len(self.parts.products) == 1 else []
             incoming, kept, buffers = {}, [f"left[{place}]", *(f"{x}[{{row}}]" for x in rows)], ["left", *rows]
-        lines = BlockLines(loops, self.rounds, self.parameters, incoming, kept)
+        lines = self._lines(self.parts.lefts[product], loops, incoming, kept)
         return self._function(f"left{product}", lines, buffers)
 
     def _right_copy(self, product: int) -> list[str]:
@@ -236,7 +244,7 @@ class _Writer:
         if loops is None or step.in_panels:
             return []
         place = f"right[{{row}} * {step.right_stride} + {{column}}]"
-        lines = BlockLines(loops, self.rounds, self.parameters, {}, [place])
+        lines = self._lines(self.parts.rights[product], loops, {}, [place])
         copy = self._function(f"right{product}", lines, ["right"])
         outer, down = len(loops.nest.dims) - 2, loops.nest.dims[-2]
         terms = [f"from{product}", f"to{product}"] if down.blocks > 1 else []
