@@ -219,11 +219,11 @@ def test_a_kernel_reads_no_more_of_its_operands_than_its_views_show() -> None:
 def test_bytes_priced_are_those_of_operands_panels_and_results() -> None:
     graph = lone(700, 600, 1300)
     schedule = product(graph).schedule
-    (panels,) = schedule.workspaces
-    assert panels.shape[1] * panels.shape[-1] >= 1300 and panels.shape[-2] == 600
+    (panels,), turns = schedule.workspaces, schedule.blocks.turns
+    assert turns * panels.shape[1] * panels.shape[-1] >= 1300 and panels.shape[-2] == 600
     price = schedule.price(C)
-    assert price.bytes_read == sum(n.type.nbytes for n in graph.inputs) + panels.nbytes
-    assert price.bytes_written == graph.outputs[0].type.nbytes + panels.nbytes
+    assert price.bytes_read == sum(n.type.nbytes for n in graph.inputs) + turns * panels.nbytes
+    assert price.bytes_written == graph.outputs[0].type.nbytes + turns * panels.nbytes
 
 
 @pytest.mark.parametrize("graph", list(of_one_or_two_units()))
@@ -263,7 +263,7 @@ def test_constants_are_priced_as_copied_once() -> None:
     x, y = given.inputs
     fixed = input_node("fixed", y.type, True)
     one, other = product(given).schedule, product(Graph((x, fixed), substitute(given.outputs, {y: fixed}))).schedule
-    assert one.workspaces == other.workspaces and not one.copies_once and other.copies_once
+    assert one.between == sum(t.nbytes for t in other.workspaces) and not one.copies_once and other.copies_once
     price = other.price(C)
     assert price.bytes_read == x.type.nbytes + y.type.nbytes and price.seconds < one.price(C).seconds
     weights = np.ones(y.shape, np.float32)

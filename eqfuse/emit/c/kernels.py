@@ -92,6 +92,8 @@ class CKernel:
         s = self.schedule
         if not isinstance(s, ProductSchedule) or not s.workspaces or not s.copied <= set(constants):
             return self
+        if s.blocks.turns > 1:  # what one turn copies the next one writes over
+            return self
         name = f"{self.name}_once"
         return CKernel(name, product_text(s, name, rounds, once=True), s, panels_function(name))
 

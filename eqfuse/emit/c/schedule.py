@@ -230,23 +230,24 @@ def _most_units(units: int, chunk: int, threads: int) -> int:
     return -(-chunks // threads) * chunk - missing * (chunks % threads == 1)
 
 
-def shared(stages: Sequence[tuple[float, int]], units: int, device: Device) -> dict[str, Any]:
-    """How threads share few units, which take turns. `stages`: seconds of one thread for what a unit computes in one
-    loop after another, and the traffic that comes meanwhile, of all units."""
+def shared(stages: Sequence[tuple[float, int]], units: int, device: Device, times: int = 1) -> dict[str, Any]:
+    """How threads share few units, which take turns, so many `times`. `stages`: seconds of one thread for what a unit
+    computes in one loop after another, and the traffic that comes meanwhile, of all units."""
     alone = sum(seconds for seconds, _ in stages)
-    chunk = max(1, int(units * CHUNK_SECONDS / max(alone, 1e-9) + 0.5))
+    chunk = max(1, int(times * units * CHUNK_SECONDS / max(alone, 1e-9) + 0.5))
     chunks = -(-units // chunk)
     turns = -(-chunks // device.threads) * device.threads / chunks
-    return _sooner(stages, turns / device.threads, chunk, units, device)
+    return _sooner(stages, turns / device.threads, chunk, units, device, times)
 
 
 def _sooner(
-    stages: Sequence[tuple[float, int]], share: float, chunk: int, units: int, device: Device
+    stages: Sequence[tuple[float, int]], share: float, chunk: int, units: int, device: Device, times: int = 1
 ) -> dict[str, Any]:
-    """What is done sooner: one thread that does all, or all of them, each this `share`, chunk after chunk."""
+    """What is done sooner: one thread that does all, or all of them, each this `share`, chunk after chunk, so many
+    `times`."""
     alone = sum(seconds for seconds, _ in stages)
     seconds = _one_by_one(stages, 1.0, device.single)
-    together = HANDED + _one_by_one(stages, share, device)
+    together = HANDED * times + _one_by_one(stages, share, device)
     if device.threads == 1 or seconds < SHARED_FROM or together >= seconds or chunk >= units:
         return {"chunk": units, "threads": 1, "seconds": seconds, "compute": alone}
     return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": alone * share}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
@@ -44,6 +44,9 @@ SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to
 NARROW_ROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
 PART_OF_LAST = 1 / 4  # of the last cache: larger arrays are far, as others of the program pass through it between
 COPY_OF_VECTOR = 2  # cycles to copy a vector of a right operand
+NEAR_PANELS = 1 << 20  # bytes of panels that are made at a time, if there are units enough
+TURN_SECONDS = 5e-4  # of a turn, at least: threads wait for one another at its ends
+EVEN_UNITS = 8  # for each thread: of so many it does not matter whether all threads have as many
 COPYING_UNITS = 2  # down the rows, at most: each copies a right operand that is an array
 FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
 COPIED_FROM = 4  # tiles across from which on a left operand is copied to lie together
@@ -78,10 +81,11 @@ class ProductStep:
 @dataclass(frozen=True)
 class ProductBlocks:
     """`rows` of a unit, and what it does with them. The second left operand of a chain takes the place of the sums that
-    it is made of."""
+    it is made of. Units are done in `turns`, each of as many blocks of columns, for which panels are copied before."""
 
     rows: int
     steps: tuple[ProductStep, ...]
+    turns: int = 1
 
     def is_chained(self, number: int) -> bool:
         """Does a unit compute one block of terms for product `number` after another, and multiply it at once?"""
@@ -91,6 +95,15 @@ class ProductBlocks:
     def columns(self) -> int:
         """Of the last product that a unit computes."""
         return self.steps[-1].columns
+
+    def across(self, parts: ProductParts) -> int:
+        """Blocks of columns of a turn."""
+        return -(-parts.out[-1] // self.columns) // self.turns
+
+    def panels(self, number: int, parts: ProductParts) -> int:
+        """The panels of a turn, for each matrix that product `number` multiplies by."""
+        across = parts.rights[number].space[-1] if self.turns == 1 else self.across(parts) * self.columns
+        return -(-across // self.steps[number].tile.columns)
 
     @property
     def high(self) -> int:
@@ -147,6 +160,24 @@ def _near(parts: ProductParts, blocks: ProductBlocks, device: Device) -> Product
         return blocks
     near = _blocks(parts, first.tile.rows, NARROW_ROW // size, device)
     return near if near.steps[0].tile == first.tile else blocks
+
+
+def in_turns(parts: ProductParts, blocks: ProductBlocks, device: Device, seconds: float) -> ProductBlocks:
+    """`blocks` in as many turns as let the panels of one stay near, where each has work enough for all threads: a part
+    of `seconds`, in units of which all have as many."""
+    (step, *others), across = blocks.steps, -(-parts.out[-1] // blocks.columns)
+    if others or not step.in_panels or _is_constant(parts.rights[0]):
+        return blocks
+    *_, terms, _ = parts.rights[0].space
+    nbytes = math.prod(dim.extent for dim in outer_of(parts, 0)) * terms * parts.out[-1] * parts.dtype.itemsize
+    units, turns = product_units(parts, blocks), 1
+    for more in range(2, across + 1):
+        if nbytes <= NEAR_PANELS * turns or seconds < TURN_SECONDS * more * device.threads:
+            break
+        each = units // more
+        if across % more == 0 and (each % device.threads == 0 or each >= EVEN_UNITS * device.threads):
+            turns = more
+    return replace(blocks, turns=turns)
 
 
 def product_units(parts: ProductParts, blocks: ProductBlocks) -> int:

@@ -19,8 +19,8 @@ from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim
 from eqfuse.emit.c.product.blocks import (
     ProductBlocks,
-    ProductStep,
     heights,
+    in_turns,
     outer_of,
     product_blocks,
     product_units,
@@ -66,8 +66,9 @@ class ProductSchedule(CompiledSchedule):
 
     @property
     def workspaces(self) -> list[TensorType]:
-        """Copies of right operands."""
-        return [_panels(self.parts, number, s) for number, s in enumerate(self.blocks.steps) if s.in_panels]
+        """Copies of right operands, of one turn."""
+        numbers = [number for number, s in enumerate(self.blocks.steps) if s.in_panels]
+        return [_panels(self.parts, number, self.blocks) for number in numbers]
 
     @property
     def copied(self) -> frozenset[int]:
@@ -97,14 +98,17 @@ class ProductSchedule(CompiledSchedule):
 
     @property
     def between(self) -> int:
-        return 0 if self.copies_once else super().between
+        return 0 if self.copies_once else super().between * self.blocks.turns
 
     @property
     def units(self) -> int:
-        return product_units(self.parts, self.blocks)
+        """Those of a turn."""
+        return product_units(self.parts, self.blocks) // self.blocks.turns
 
     def __str__(self) -> str:
-        lines = [f"{self.units} blocks of {self.blocks.rows} x {self.blocks.columns}, {self.sharing}"]
+        turns = f", in {self.blocks.turns} turns of" if self.blocks.turns > 1 else ","
+        units = product_units(self.parts, self.blocks)
+        lines = [f"{units} blocks of {self.blocks.rows} x {self.blocks.columns}{turns} {self.sharing}"]
         for step, right in zip(self.blocks.steps, self.rights, strict=True):
             t = step.tile
             tiles = f"tiles of {t.rows} x {t.columns}"
@@ -169,7 +173,7 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     rough = max(rough, sum(device.single.memory_seconds(n.args[1].type.nbytes) for n in parts.products))
-    blocks = product_blocks(parts, device, rough)
+    blocks = in_turns(parts, product_blocks(parts, device, rough), device, rough)
     steps = blocks.steps
     if parts.online is not None and not blocks.is_chained(1):
         raise UnsupportedOp("a row of one block is whole")
@@ -186,11 +190,11 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     return _priced(schedule, device)
 
 
-def _panels(parts: ProductParts, number: int, step: ProductStep) -> TensorType:
+def _panels(parts: ProductParts, number: int, blocks: ProductBlocks) -> TensorType:
     """The copy of a right operand: panels of the columns of a tile, one after another, each by terms."""
-    *_, terms_, across = parts.rights[number].space
+    terms_, wide = parts.rights[number].space[-2], blocks.steps[number].tile.columns
     outer = math.prod(dim.extent for dim in outer_of(parts, number))
-    return TensorType(parts.dtype, (outer, -(-across // step.tile.columns), terms_, step.tile.columns))
+    return TensorType(parts.dtype, (outer, blocks.panels(number, parts), terms_, wide))
 
 
 def _left(parts: ProductParts, number: int, blocks: ProductBlocks) -> Loops:
@@ -292,8 +296,9 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
     traffic = traffic_of(sum(s.reads), sum(s.writes)) + s.between
     by_tiles = min(traffic, traffic_of(sum(s.reads[i] for i in s.read_by_tiles), 0) + s.between)
-    shares = shared([(tiles, by_tiles), (beside, traffic - by_tiles)], s.units, device)
+    turns = s.blocks.turns
+    shares = shared([(tiles, by_tiles), (beside, traffic - by_tiles)], s.units, device, turns)
     if not s.copies_once:
         memory = device if shares["threads"] > 1 else device.single
-        shares["seconds"] += STRIDED * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)
+        shares["seconds"] += STRIDED * turns * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)
     return replace(s, flops=flops, **shares)

@@ -49,14 +49,26 @@ class _Writer:
     def text(self, once: bool) -> Text:
         panels = [self._panels(number) for number, step in enumerate(self.blocks.steps) if step.in_panels]
         chunk = self._chunk()
-        lines_of = {name: lines for name, lines, _ in [*panels, chunk]}
+        lines_of = {name: [*self._turn_line(), *lines] for name, lines, _ in [*panels, chunk]}
         source = functions_text(lines_of, self.functions, self.parameters, self.type.computed)
         *before, run = [run_line(name, chunks, self.schedule.threads) for name, _, chunks in [*panels, chunk]]
         if once:
             source += called(panels_function(self.name), self.parameters, before, self.schedule.seconds)
             before = []
-        source += called(self.name, self.parameters, [*before, run], self.schedule.seconds)
+        lines, counted = [*before, run], []
+        if self.blocks.turns > 1:
+            lines, counted = braced(f"for (; turn < {self.blocks.turns}; turn++)", lines), ["turn"]
+        source += called(self.name, self.parameters, lines, self.schedule.seconds, counted=counted)
         return Text(source, self.parameters)
+
+    def _of_turn(self, name: str, count: int) -> str:
+        """The number among all of what is number `name` among the `count` of a turn."""
+        return sum_text(("turn", count if self.blocks.turns > 1 else 0), name)
+
+    def _turn_line(self) -> list[str]:
+        """The line that finds which turn it is."""
+        line = f"const long turn = *(const long *)arrays[{len(self.parameters.names())}];"
+        return [line] * (self.blocks.turns > 1)
 
     # Copies of right operands
 
@@ -70,9 +82,12 @@ class _Writer:
             place = f"{{column}} * {loops.space[-2]} + {{row}}"
         lines = self._lines(self.parts.rights[product], loops, {}, [f"panel[{place}]"]).kernel()
         d, count, parts = len(outer) + 1, columns.blocks, down.blocks
-        wide, terms = step.tile.columns, loops.space[-2]
+        wide, terms, panels = step.tile.columns, loops.space[-2], self.blocks.panels(product, self.parts)
         outer_counts = [(AXES[i], dim.extent) for i, dim in enumerate(outer)]
-        head = decoded("chunk", [*outer_counts, ("number", count), ("part", parts)])
+        head = decoded("chunk", [*outer_counts, ("place", panels), ("part", parts)])
+        head.append(f"const long number = {self._of_turn('place', panels)};")
+        if count % panels:
+            head.append(f"if (number >= {count}) return;")
         if columns.blocks > 1:
             head += block_bounds(AXES[d], "number", wide, columns.extent)
         first, extent = f"chunk * {wide * terms}", str(terms)
@@ -83,7 +98,7 @@ class _Writer:
         head.append(f"{self.type.computed} *panel = {self._workspace(product)} + {first};")
         if columns.extent % wide:
             head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide} * {extent} * sizeof *panel);"]
-        chunks = math.prod(extent for _, extent in outer_counts) * count * parts
+        chunks = math.prod(extent for _, extent in outer_counts) * panels * parts
         return f"{self.name}_right{product}", [*head, *lines], chunks
 
     def _workspace(self, product: int) -> str:
@@ -127,8 +142,9 @@ class _Writer:
         parts, blocks = self.parts, self.blocks
         across, high = parts.out[-1], parts.height
         counts = [(AXES[d], dim.extent) for d, dim in enumerate(parts.outer)]
-        counts += [("rows", -(-high // blocks.rows)), ("columns", -(-across // blocks.columns))]
+        counts += [("rows", -(-high // blocks.rows)), ("block", blocks.across(parts))]
         lines = decoded("unit", counts)
+        lines.append(f"const long columns = {self._of_turn('block', blocks.across(parts))};")
         lines += block_bounds(self.row, "rows", blocks.rows, high)
         lines += block_bounds(self.column, "columns", blocks.columns, across)
         lines += self._products()
@@ -307,9 +323,10 @@ class _Writer:
             return f"{sum_text('right', (f'(column - {self.column}_begin)', 1))}, {step.right_stride}"
         wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, product)
         number = _joined([(AXES[self.parts.outer.index(dim)], dim) for dim in varied])
-        matrix = -(-part.space[-1] // wide) * wide * terms
+        panels = self.blocks.panels(product, self.parts)
         by_term = 1 if step.tile.dots else wide
-        place = sum_text(self._workspace(product), (number, matrix), ("column", terms), (term, by_term))
+        column = f"(column - turn * {panels * wide})" if self.blocks.turns > 1 else "column"
+        place = sum_text(self._workspace(product), (number, panels * wide * terms), (column, terms), (term, by_term))
         return f"{place}, {terms if step.tile.dots else wide}"
 
     def _outer(self, access: Access) -> list[tuple[str, int]]:
