@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.c.product import blocks
+from eqfuse.emit.c.product import schedule, turns
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, judge, product
 from tests.support.kernels import add, body, cast, data, mul, number, read
 
+DTYPES = "float32", "float64", "int32"
 ONE, TWO = replace(C, threads=1), replace(C, threads=2)
 
 
@@ -32,8 +33,7 @@ def lone(rows: int, terms: int, columns: int, dtype: str = "float32") -> Graph:
 
 def graphs() -> list[Graph]:
     """Of whole blocks and of shorter last ones; of batches, some with a right operand of each; with other work."""
-    dtypes = "float32", "float64", "int32"
-    cases = [lone(380, 70, columns, dtype) for columns in (2048, 2000, 1543) for dtype in dtypes]
+    cases = [lone(380, 70, columns, dtype) for columns in (2048, 2000, 1543) for dtype in DTYPES]
     for stem, other in [((3,), (3,)), ((3,), ()), ((2, 3), (2, 1))]:
         x, y = read(0, (*stem, 330, 33)), read(1, (*other, 1100, 33))
         cases.append(body([x, y], matmul(x, turned(y))))
@@ -44,16 +44,32 @@ def graphs() -> list[Graph]:
     return cases
 
 
+def of_many_terms() -> list[Graph]:
+    """Blocks of terms that turns have as many of, and others; left operands that lie as they are multiplied, across, or
+    are computed; rows and columns that no tile divides; what follows the product; what several axes of an array are."""
+    cases = [lone(*extents, dtype) for extents in [(300, 4096, 65), (301, 4099, 130)] for dtype in DTYPES]
+    x, y, z, bias = read(0, (4100, 330)), read(1, (4100, 96)), read(2, (96, 4100)), read(3, (96,))
+    cases += [body([x, y], matmul(turned(x), y)), body([x, z], matmul(turned(x), turned(z)))]
+    cases.append(body([x, y], matmul(turned(node("tanh", (x,))), mul(y, y))))
+    cases.append(body([x, y, bias], node("maximum", (add(matmul(turned(x), y), bias), number(0)))))
+    batch, weights = read(0, (3, 290, 2100)), read(1, (3, 2100, 40))
+    cases.append(body([batch, weights], matmul(batch, weights)))
+    images = read(0, (40, 300, 10, 9))
+    merged = node("reshape", (node("transpose", (images,), ((1, 0, 2, 3),)),), ((300, 3600),))
+    cases.append(body([images], matmul(merged, turned(merged))))
+    return cases
+
+
 @pytest.fixture(autouse=True)
 def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "NEAR_PANELS", 1)
-    monkeypatch.setattr(blocks, "TURN_SECONDS", 0)
+    monkeypatch.setattr(turns, "NEAR_PANELS", 1)
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0)
 
 
 def schedule_of(graph: Graph, device: Device = TWO) -> ProductSchedule:
-    schedule = product(graph, device).schedule
-    assert isinstance(schedule, ProductSchedule)
-    return schedule
+    own = product(graph, device).schedule
+    assert isinstance(own, ProductSchedule)
+    return own
 
 
 @needs_compiler
@@ -64,10 +80,30 @@ def test_products_in_turns_are_what_they_mean(device: Device) -> None:
     judge([product(graph, device) for graph in every], every, [data(graph) for graph in every])
 
 
+@needs_compiler
+@pytest.mark.parametrize("device", [ONE, TWO], ids=["one thread", "two"])
+@pytest.mark.parametrize("near", [1, 300 << 10])
+def test_products_in_turns_of_terms_are_what_they_mean(
+    device: Device, near: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "ABOUT_AS_LONG", 1e9)
+    monkeypatch.setattr(turns, "NEAR_PANELS", near)
+    every = of_many_terms()
+    assert all(schedule_of(graph, device).blocks.turn_terms for graph in every if near == 1)
+    judge([product(graph, device) for graph in every], every, [data(graph) for graph in every])
+
+
+def test_a_product_of_many_terms_holds_the_panels_of_some() -> None:
+    turns.NEAR_PANELS = 256 << 10
+    graph = lone(700, 9000, 130)
+    several = schedule_of(graph)
+    assert several.blocks.turn_terms and several.workspace_bytes < (256 << 10) + 2 * graph.outputs[0].type.nbytes
+
+
 def test_a_turn_needs_the_panels_of_its_columns_and_all_are_priced() -> None:
     graph = lone(380, 70, 2048)
     several = schedule_of(graph)
-    blocks.NEAR_PANELS = 1 << 40
+    turns.NEAR_PANELS = 1 << 40
     (whole,), (part,) = schedule_of(graph).workspaces, several.workspaces
     assert several.blocks.turns > 1
     assert part.nbytes * several.blocks.turns == whole.nbytes
@@ -76,12 +112,12 @@ def test_a_turn_needs_the_panels_of_its_columns_and_all_are_priced() -> None:
 
 def test_all_threads_have_as_many_units_in_a_turn() -> None:
     for graph in graphs():
-        schedule = schedule_of(graph)
-        assert schedule.blocks.turns == 1 or schedule.units % 2 == 0 or schedule.units >= 2 * blocks.EVEN_UNITS
+        own = schedule_of(graph)
+        assert own.blocks.turns == 1 or own.units % 2 == 0 or own.units >= 2 * turns.EVEN_UNITS
 
 
 def test_short_turns_are_not_worth_waiting_for_one_another() -> None:
-    blocks.TURN_SECONDS = 5e-4
+    turns.TURN_SECONDS = 5e-4
     assert schedule_of(lone(380, 70, 2048)).blocks.turns == 1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
@@ -44,9 +44,6 @@ SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to
 NARROW_ROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
 PART_OF_LAST = 1 / 4  # of the last cache: larger arrays are far, as others of the program pass through it between
 COPY_OF_VECTOR = 2  # cycles to copy a vector of a right operand
-NEAR_PANELS = 1 << 20  # bytes of panels that are made at a time, if there are units enough
-TURN_SECONDS = 5e-4  # of a turn, at least: threads wait for one another at its ends
-EVEN_UNITS = 8  # for each thread: of so many it does not matter whether all threads have as many
 COPYING_UNITS = 2  # down the rows, at most: each copies a right operand that is an array
 FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
 COPIED_FROM = 4  # tiles across from which on a left operand is copied to lie together
@@ -81,11 +78,13 @@ class ProductStep:
 @dataclass(frozen=True)
 class ProductBlocks:
     """`rows` of a unit, and what it does with them. The second left operand of a chain takes the place of the sums that
-    it is made of. Units are done in `turns`, each of as many blocks of columns, for which panels are copied before."""
+    it is made of. Units are done in `turns`, each of as many blocks of columns, for which panels are copied before; or
+    of `turn_terms`, after which units keep their sums for the next turn."""
 
     rows: int
     steps: tuple[ProductStep, ...]
     turns: int = 1
+    turn_terms: int | None = None
 
     def is_chained(self, number: int) -> bool:
         """Does a unit compute one block of terms for product `number` after another, and multiply it at once?"""
@@ -98,12 +97,19 @@ class ProductBlocks:
 
     def across(self, parts: ProductParts) -> int:
         """Blocks of columns of a turn."""
-        return -(-parts.out[-1] // self.columns) // self.turns
+        count = -(-parts.out[-1] // self.columns)
+        return count if self.turn_terms else count // self.turns
 
     def panels(self, number: int, parts: ProductParts) -> int:
         """The panels of a turn, for each matrix that product `number` multiplies by."""
-        across = parts.rights[number].space[-1] if self.turns == 1 else self.across(parts) * self.columns
+        is_whole = self.turns == 1 or self.turn_terms is not None
+        across = parts.rights[number].space[-1] if is_whole else self.across(parts) * self.columns
         return -(-across // self.steps[number].tile.columns)
+
+    @property
+    def sums(self) -> int:
+        """Elements of the sums that each unit keeps from turn to turn."""
+        return self.high * self.steps[-1].width if self.turn_terms else 0
 
     @property
     def high(self) -> int:
@@ -133,13 +139,14 @@ class ProductBlocks:
         return max([s.width for s in self.steps if s.apart], default=0)
 
 
-def product_blocks(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
-    """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
+def product_blocks(parts: ProductParts, device: Device, seconds: float, at_once: bool = True) -> ProductBlocks:
+    """`seconds`: of the products on one thread; `at_once`: of a left operand that is far, units copy whole rows.
+    UnsupportedOp where the buffers of a few rows are too large."""
     limit = min(STACK_BYTES, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
     most = max(1, min(math.ceil(seconds / UNIT_SECONDS), UNITS * device.threads)) if device.threads > 1 else 1
     first = None
     for rows, columns in [*_whole_rows(parts, device), *_cuts(parts)]:
-        blocks = _blocks(parts, rows, columns, device)
+        blocks = _blocks(parts, rows, columns, device, at_once)
         if blocks.elements > limit:
             continue
         first = first or blocks
@@ -160,24 +167,6 @@ def _near(parts: ProductParts, blocks: ProductBlocks, device: Device) -> Product
         return blocks
     near = _blocks(parts, first.tile.rows, NARROW_ROW // size, device)
     return near if near.steps[0].tile == first.tile else blocks
-
-
-def in_turns(parts: ProductParts, blocks: ProductBlocks, device: Device, seconds: float) -> ProductBlocks:
-    """`blocks` in as many turns as let the panels of one stay near, where each has work enough for all threads: a part
-    of `seconds`, in units of which all have as many."""
-    (step, *others), across = blocks.steps, -(-parts.out[-1] // blocks.columns)
-    if others or not step.in_panels or _is_constant(parts.rights[0]):
-        return blocks
-    *_, terms, _ = parts.rights[0].space
-    nbytes = math.prod(dim.extent for dim in outer_of(parts, 0)) * terms * parts.out[-1] * parts.dtype.itemsize
-    units, turns = product_units(parts, blocks), 1
-    for more in range(2, across + 1):
-        if nbytes <= NEAR_PANELS * turns or seconds < TURN_SECONDS * more * device.threads:
-            break
-        each = units // more
-        if across % more == 0 and (each % device.threads == 0 or each >= EVEN_UNITS * device.threads):
-            turns = more
-    return replace(blocks, turns=turns)
 
 
 def product_units(parts: ProductParts, blocks: ProductBlocks) -> int:
@@ -224,10 +213,10 @@ def _cuts(parts: ProductParts) -> Iterator[tuple[int, int]]:
             return
 
 
-def _blocks(parts: ProductParts, rows: int, columns: int, device: Device) -> ProductBlocks:
+def _blocks(parts: ProductParts, rows: int, columns: int, device: Device, at_once: bool = True) -> ProductBlocks:
     high = _even(parts.height, rows, MOST_ROWS if rows > MOST_ROWS else 1)
     if len(parts.products) == 1:
-        return ProductBlocks(high, (_step(parts, 0, high, columns, device),))
+        return ProductBlocks(high, (_step(parts, 0, high, columns, device, at_once=at_once),))
     across = parts.products[0].shape[-1]
     whole = parts.lefts[1].reduces and parts.online is None
     between = across if whole else BETWEEN // parts.dtype.itemsize
@@ -238,10 +227,10 @@ def _blocks(parts: ProductParts, rows: int, columns: int, device: Device) -> Pro
 
 def _step(
     parts: ProductParts, number: int, rows: int, columns: int, device: Device, again: bool = False,
-    by_block: int | None = None,
+    by_block: int | None = None, at_once: bool = True,
 ) -> ProductStep:  # fmt: skip
     """`again`: the left operand is read for one block of columns after another. `by_block`: so many terms are at hand
-    at a time."""
+    at a time. `at_once`: as `product_blocks` takes it."""
     size, left = parts.dtype.itemsize, parts.lefts[number]
     terms, across = left.space[-1], parts.products[number].shape[-1]
     last, _ = heights(parts.height, rows)[-1]
@@ -263,7 +252,7 @@ def _step(
     if source is not None and is_large and (side_by_side or across > COPIED_FROM * tile.columns):
         source = None
     transposed = source is None and not number and _is_transposed(left)
-    at_once = source is None and not transposed and _is_far(left.elements * size, device)
+    at_once = at_once and source is None and not transposed and _is_far(left.elements * size, device)
     held = terms if again or left.reduces or number > 0 or at_once else depth
     high = -(-rows // tile.rows) * tile.rows
     width = stride_of(-(-columns // tile.columns) * tile.columns, size)
@@ -336,14 +325,10 @@ def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Acces
     terms, across = right.space[-2:]
     if access is None or (across > 1 and access.strides[-1] != 1):
         return None
-    if _is_constant(right):
+    if right.is_of_constants:
         return access if parts.height == 1 else None
     near = terms * across * parts.dtype.itemsize <= device.l2_bytes // 4
     return access if near or parts.height <= FEW_ROWS else None
-
-
-def _is_constant(right: BlockPart) -> bool:
-    return all(leaf.is_constant_leaf for leaf in right.leaves)
 
 
 def _by_units(parts: ProductParts, rows: int) -> bool:
@@ -351,7 +336,7 @@ def _by_units(parts: ProductParts, rows: int) -> bool:
     right = parts.rights[0]
     alone = len(parts.products) == 1 and outer_of(parts, 0) == parts.outer
     units = COPYING_UNITS if right.array_access(parts.dtype) else 1
-    return alone and not _is_constant(right) and parts.height <= units * rows
+    return alone and not right.is_of_constants and parts.height <= units * rows
 
 
 def outer_of(parts: ProductParts, number: int) -> tuple[Dim, ...]:

@@ -44,6 +44,10 @@ class BlockPart:
         return self.body.inputs if self.merged is None else (self.merged.leaf,)
 
     @property
+    def is_of_constants(self) -> bool:
+        return all(leaf.is_constant_leaf for leaf in self.leaves)
+
+    @property
     def elements(self) -> int:
         """Of an operand, where it lies."""
         return math.prod(self.space) if self.merged is None else self.merged.leaf.type.size

@@ -20,7 +20,6 @@ from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim
 from eqfuse.emit.c.product.blocks import (
     ProductBlocks,
     heights,
-    in_turns,
     outer_of,
     product_blocks,
     product_units,
@@ -28,6 +27,7 @@ from eqfuse.emit.c.product.blocks import (
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import terms
+from eqfuse.emit.c.product.turns import in_turns, in_turns_of_terms
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import SPINNING
@@ -47,6 +47,7 @@ SHARE = {"float32": 1.06, "float64": 1.06, "uint32": 0.9, "uint64": 0.44}
 LEVEL2_LEFT = 0.75
 FAR_DEARER = 1.5  # than a product by BLAS is one of ours that still is better for what runs beside it
 STRIDED = 1.5  # times as long as in one piece it takes to copy panels, whose lines lie far apart
+ABOUT_AS_LONG = 1.01  # times as long as another takes a schedule that needs less memory, at most
 OPERAND_COPIED = 2  # additions that it takes to copy an element of an operand
 
 
@@ -66,9 +67,14 @@ class ProductSchedule(CompiledSchedule):
 
     @property
     def workspaces(self) -> list[TensorType]:
-        """Copies of right operands, of one turn."""
+        """Copies of right operands, of one turn, and the sums that units keep from turn to turn."""
         numbers = [number for number, s in enumerate(self.blocks.steps) if s.in_panels]
-        return [_panels(self.parts, number, self.blocks) for number in numbers]
+        kept = [TensorType(self.parts.dtype, (self.units, self.blocks.sums))] * (self.blocks.sums > 0)
+        return [*(_panels(self.parts, number, self.blocks) for number in numbers), *kept]
+
+    @property
+    def workspace_bytes(self) -> int:
+        return sum(t.nbytes for t in self.workspaces)
 
     @property
     def copied(self) -> frozenset[int]:
@@ -98,12 +104,13 @@ class ProductSchedule(CompiledSchedule):
 
     @property
     def between(self) -> int:
-        return 0 if self.copies_once else super().between * self.blocks.turns
+        return 0 if self.copies_once else self.workspace_bytes * self.blocks.turns
 
     @property
     def units(self) -> int:
         """Those of a turn."""
-        return product_units(self.parts, self.blocks) // self.blocks.turns
+        units = product_units(self.parts, self.blocks)
+        return units if self.blocks.turn_terms else units // self.blocks.turns
 
     def __str__(self) -> str:
         turns = f", in {self.blocks.turns} turns of" if self.blocks.turns > 1 else ","
@@ -173,7 +180,16 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     rough = max(rough, sum(device.single.memory_seconds(n.args[1].type.nbytes) for n in parts.products))
-    blocks = in_turns(parts, product_blocks(parts, device, rough), device, rough)
+    first = _of_blocks(body, parts, in_turns(parts, product_blocks(parts, device, rough), device, rough), device)
+    by_terms = in_turns_of_terms(parts, device, rough, first.workspace_bytes)
+    if by_terms is None:
+        return first
+    other = _of_blocks(body, parts, by_terms, device)
+    dearer = ABOUT_AS_LONG if other.workspace_bytes < first.workspace_bytes else 1
+    return other if other.seconds <= dearer * first.seconds else first
+
+
+def _of_blocks(body: Graph, parts: ProductParts, blocks: ProductBlocks, device: Device) -> ProductSchedule:
     steps = blocks.steps
     if parts.online is not None and not blocks.is_chained(1):
         raise UnsupportedOp("a row of one block is whole")
@@ -192,7 +208,7 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
 
 def _panels(parts: ProductParts, number: int, blocks: ProductBlocks) -> TensorType:
     """The copy of a right operand: panels of the columns of a tile, one after another, each by terms."""
-    terms_, wide = parts.rights[number].space[-2], blocks.steps[number].tile.columns
+    terms_, wide = blocks.turn_terms or parts.rights[number].space[-2], blocks.steps[number].tile.columns
     outer = math.prod(dim.extent for dim in outer_of(parts, number))
     return TensorType(parts.dtype, (outer, blocks.panels(number, parts), terms_, wide))
 
