@@ -8,6 +8,7 @@ import pytest
 
 from eqfuse.cost.device import Device
 from eqfuse.emit.c.product import schedule, turns
+from eqfuse.emit.c.product.blocks import EVEN_UNITS
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.ir.graph import Graph, Node, input_node, node, substitute
 from tests.support.c_kernels import needs_compiler
@@ -113,7 +114,7 @@ def test_a_turn_needs_the_panels_of_its_columns_and_all_are_priced() -> None:
 def test_all_threads_have_as_many_units_in_a_turn() -> None:
     for graph in graphs():
         own = schedule_of(graph)
-        assert own.blocks.turns == 1 or own.units % 2 == 0 or own.units >= 2 * turns.EVEN_UNITS
+        assert own.blocks.turns == 1 or own.units % 2 == 0 or own.units >= 2 * EVEN_UNITS
 
 
 def test_short_turns_are_not_worth_waiting_for_one_another() -> None:

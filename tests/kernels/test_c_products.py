@@ -248,6 +248,22 @@ def test_of_two_operands_the_larger_is_cut_for_threads_and_the_smaller_read_agai
     assert high.rows < 512 and high.columns == 64
 
 
+@pytest.mark.parametrize("extents", [(512, 1024, 512), (1024, 512, 512), (1056, 700, 300), (480, 1000, 2000)])
+def test_threads_share_the_blocks_of_a_product_evenly(extents: tuple[int, int, int]) -> None:
+    """(Of 11 blocks on two threads one waits for the other's sixth.)"""
+    units = product(lone(*extents), replace(C, threads=2)).schedule.units
+    assert units % 2 == 0 or units > 20
+
+
+@needs_compiler
+def test_a_product_in_evened_blocks_is_what_it_means() -> None:
+    graph = lone(1000, 300, 500)
+    kernels = [product(graph, replace(C, threads=threads)) for threads in (1, 2, 3)]
+    (want,) = evaluate(graph, data(graph))
+    for (got,) in run_all(kernels, [data(graph)] * 3):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 8, 24, 300])
 @pytest.mark.parametrize("across", [64, 2000])
 def test_a_constant_lies_in_panels_unless_one_row_reads_it(rows: int, across: int) -> None:

@@ -44,6 +44,8 @@ SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to
 NARROW_ROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
 PART_OF_LAST = 1 / 4  # of the last cache: larger arrays are far, as others of the program pass through it between
 COPY_OF_VECTOR = 2  # cycles to copy a vector of a right operand
+EVEN_UNITS = 8  # for each thread: of so many it does not matter whether all threads have as many
+EVENER = 0.97  # of the time that other blocks take, those are looked at which are expected to take less
 COPYING_UNITS = 2  # down the rows, at most: each copies a right operand that is an array
 FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
 COPIED_FROM = 4  # tiles across from which on a left operand is copied to lie together
@@ -142,7 +144,7 @@ class ProductBlocks:
 def product_blocks(parts: ProductParts, device: Device, seconds: float, at_once: bool = True) -> ProductBlocks:
     """`seconds`: of the products on one thread; `at_once`: of a left operand that is far, units copy whole rows.
     UnsupportedOp where the buffers of a few rows are too large."""
-    limit = min(STACK_BYTES, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
+    limit = _room(parts, device)
     most = max(1, min(math.ceil(seconds / UNIT_SECONDS), UNITS * device.threads)) if device.threads > 1 else 1
     first = None
     for rows, columns in [*_whole_rows(parts, device), *_cuts(parts)]:
@@ -167,6 +169,37 @@ def _near(parts: ProductParts, blocks: ProductBlocks, device: Device) -> Product
         return blocks
     near = _blocks(parts, first.tile.rows, NARROW_ROW // size, device)
     return near if near.steps[0].tile == first.tile else blocks
+
+
+def evened(parts: ProductParts, blocks: ProductBlocks, device: Device) -> ProductBlocks | None:
+    """Other blocks than `blocks`, which threads share more evenly; None where none are expected to be better. Of other
+    rows, if such are, as narrow ones read the left operand more often."""
+    (step, *others), units = blocks.steps, product_units(parts, blocks)
+    few = device.threads < units < EVEN_UNITS * device.threads
+    if others or not few or step.tile.streams or step.tile.dots:
+        return None
+    most = EVENER * _expected(parts, blocks, device)
+    row_counts = [r for n in (8, 6, 4, 3, 2) if MOST_ROWS <= (r := blocks.rows * n // 4) <= UNIT_ROWS]
+    whole = parts.rest.reduces or _whole_rows(parts, device)
+    for columns in [blocks.columns] if whole else [blocks.columns // n for n in (1, 2, 4)]:
+        every = [_blocks(parts, rows, columns, device) for rows in row_counts if columns >= 2 * LINE]
+        every = [other for other in every if other.elements <= _room(parts, device)]
+        best = min(every, key=lambda other: _expected(parts, other, device), default=blocks)
+        if _expected(parts, best, device) < most:
+            return best
+    return None
+
+
+def _room(parts: ProductParts, device: Device) -> int:
+    """Elements of the buffers of a unit, at most."""
+    return min(STACK_BYTES, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
+
+
+def _expected(parts: ProductParts, blocks: ProductBlocks, device: Device) -> float:
+    """Cycles for a term of all units, where threads have as many as the one with the most."""
+    units = product_units(parts, blocks)
+    share = -(-units // device.threads) * device.threads / units
+    return share * cycles_of(blocks.steps[0].tile, heights(parts.height, blocks.rows), parts.out[-1])
 
 
 def product_units(parts: ProductParts, blocks: ProductBlocks) -> int:

@@ -19,6 +19,7 @@ from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim
 from eqfuse.emit.c.product.blocks import (
     ProductBlocks,
+    evened,
     heights,
     outer_of,
     product_blocks,
@@ -180,7 +181,12 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     """UnsupportedOp where the buffers of `parts` exceed the cache."""
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     rough = max(rough, sum(device.single.memory_seconds(n.args[1].type.nbytes) for n in parts.products))
-    first = _of_blocks(body, parts, in_turns(parts, product_blocks(parts, device, rough), device, rough), device)
+    blocks = product_blocks(parts, device, rough)
+    first = _of_blocks(body, parts, in_turns(parts, blocks, device, rough), device)
+    even = evened(parts, blocks, device)
+    if even is not None:
+        other = _of_blocks(body, parts, in_turns(parts, even, device, rough), device)
+        first = other if other.seconds < first.seconds else first
     by_terms = in_turns_of_terms(parts, device, rough, first.workspace_bytes)
     if by_terms is None:
         return first

@@ -10,12 +10,11 @@ import math
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
-from eqfuse.emit.c.product.blocks import ProductBlocks, outer_of, product_blocks, product_units
+from eqfuse.emit.c.product.blocks import EVEN_UNITS, ProductBlocks, outer_of, product_blocks, product_units
 from eqfuse.emit.c.product.parts import ProductParts
 
 NEAR_PANELS = 1 << 20  # bytes of panels that are made at a time, if there are units enough
 TURN_SECONDS = 5e-4  # of a turn, at least: threads wait for one another at its ends
-EVEN_UNITS = 8  # for each thread: of so many it does not matter whether all threads have as many
 
 
 def in_turns(parts: ProductParts, blocks: ProductBlocks, device: Device, seconds: float) -> ProductBlocks:
