@@ -56,7 +56,7 @@ def loops_text(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
 
 
 def functions_of(schedule: LoopsSchedule, name: str, rounds: bool) -> Functions:
-    parameters = Parameters(schedule.body, schedule.workspaces)
+    parameters = Parameters(schedule.body, schedule.workspaces, overlays=schedule.overlays)
     writer = Writer(schedule, rounds, parameters)
     kernel = writer.kernel()
     joining = Joining(schedule, rounds, parameters).lines() if schedule.split is not None else []

@@ -41,7 +41,7 @@ class _Writer:
         self.schedule, self.parts, self.blocks = schedule, schedule.parts, schedule.blocks
         self.name, self.rounds = name, rounds
         self.type = ops.ctype(self.parts.dtype)
-        self.parameters = Parameters(schedule.body, schedule.workspaces)
+        self.parameters = Parameters(schedule.body, schedule.workspaces, overlays=schedule.overlays)
         self.functions: list[Function] = []
         self.row = AXES[len(self.parts.outer)]
         self.column = AXES[len(self.parts.outer) + 1]
