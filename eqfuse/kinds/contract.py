@@ -63,13 +63,13 @@ def _of_rows(a: State, product: State, call: Call) -> bool:
 
 def _product(call: Call) -> State | str | None:
     left, right = call.states
-    if not right.at_leaf and not (right.template.pointwise and _copies_right(call)) and not _narrow(call):
+    if not right.at_leaf and not (right.template.pointwise and _copies_operands(call)) and not _narrow(call):
         return "the right operand of a product is read from memory"
     matmul = call.row.name == "matmul"
     state = State(NAME, call.out.shape, call.out.shape, products=(call.name,), panel=matmul)
     if call.device.tiles_products:
         return _tiled(call, state)
-    if left.at_leaf:
+    if left.at_leaf or (left.merged and _copies_operands(call)):
         return state
     if matmul and call.types[0].shape[:-2] != call.out.shape[:-2]:
         return "the left operand would be computed once per batch entry"
@@ -80,8 +80,8 @@ def _product(call: Call) -> State | str | None:
     return f"the result of a kernel of kind {left.kind} is stored before a product reads it"
 
 
-def _copies_right(call: Call) -> bool:
-    """Do kernels of the target copy right operands, and may compute them on the way?"""
+def _copies_operands(call: Call) -> bool:
+    """Do kernels of the target copy operands, and may compute them on the way?"""
     return call.row.name == "matmul" and copies_operands(call.device)
 
 

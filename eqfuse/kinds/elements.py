@@ -149,6 +149,18 @@ def bytes_read(body: Graph, wanted: Iterable[Node]) -> tuple[int, ...]:
     return tuple([counts.get(n, 0) * n.dtype.itemsize for n in body.inputs])
 
 
+def by_element(body: Graph, leaf: Node) -> bool:
+    """Does each element of the one output depend on `leaf` by the same element alone?"""
+    (output,) = body.outputs
+    behind = {leaf}
+    for n in body.nodes:
+        if not behind.isdisjoint(n.args):
+            if n.row.role is not Role.ELEMENTWISE or n.shape != leaf.shape:
+                return False
+            behind.add(n)
+    return output in behind and output is not leaf and output.type == leaf.type
+
+
 def _whole(shape: Shape) -> IndexRanges:
     return tuple(range(n) for n in shape)
 

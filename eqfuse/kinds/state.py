@@ -32,6 +32,7 @@ class State:
     are read by index maps that strides do not express, in pieces, which meet at `seams`. `exact`: the 16-bit float type
     that the value is widened from, which holds each of its elements; none for other values. `unfinished`: it reduces
     rows of a product that no template stores, on the way to a second product, which sums them up tile by tile.
+    `merged`: a matrix whose axes are several of an array each, such as the windows of images.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class State:
     seams: Seams = frozenset()
     exact: str = ""
     unfinished: bool = False
+    merged: bool = False
     template: Kind = field(init=False, repr=False, compare=False)  # of that name
 
     def __post_init__(self) -> None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from eqfuse.cost.targets import copies_overlap
-from eqfuse.ir.graph import Graph, Node, input_node, node, topological
+from eqfuse.ir.graph import Node, input_node, node, topological
 from eqfuse.ir.views import computes, leaf_chain
+from eqfuse.kinds.elements import by_element
 from eqfuse.ops import Role, index_map
 from eqfuse.ops.types import TensorType
 from eqfuse.ops.updates import Ranges, apart, meeting, uncovered
@@ -50,14 +51,14 @@ class Updates:
 def updates(
     plan: Plan, gaps: Collection[int] = (), shared: Collection[int] = (), carried: Mapping[int, int] | None = None,
     last: Collection[int] = (), loops: Mapping[int, Mapping[int, int]] = MappingProxyType({}),
-    anywhere: Collection[int] = (), overwriters: Collection[int] = (),
+    anywhere: Collection[int] = (), overlays: Mapping[int, Collection[tuple[int, int]]] = MappingProxyType({}),
 ) -> Updates:  # fmt: skip
     """`gaps`: kernels that can write an array with gaps; `shared`: those of them whose result may share memory with
     what they read; `carried`: values that carries come in, in memory that only the loop knows, and which result is the
     next one; `last`: kernels that write an element after all that they read of it; `loops`: kernels that keep a result
     where a value that they read lies, if both lie in one place; `anywhere`: kernels that write arrays in order wherever
-    these begin; `overwriters`: those of `last` that take no longer where they write over what they read. Carries are
-    written in place if their next values lie where they lay, each the whole of one."""
+    these begin; `overlays`: by kernel, which of its results may lie over which of its reads, and take no longer then.
+    Carries are written in place if their next values lie where they lay, each the whole of one."""
     carried = carried or {}
     while True:
         placements = _Placements(
@@ -65,7 +66,7 @@ def updates(
         )
         for i, k in enumerate(plan.kernels):
             placements.follow(i, k)
-        placements.overwrite(frozenset(overwriters).intersection(last, anywhere))
+        placements.overwrite({i: overlays[i] for i in sorted(overlays) if i in placements.anywhere})
         lies = placements.carries(carried)
         stays = {v: result for v, result in carried.items() if result in lies}
         if stays == carried:
@@ -136,35 +137,34 @@ class _Placements:
         if i not in self.last or len(k.writes) > 1:
             return {}
         for base, leaf in zip(k.reads, k.body.inputs, strict=True):
-            if base in self.whole and _by_element(k.body, leaf) and self._is_last(i, k, base):
+            if base in self.whole and by_element(k.body, leaf) and self._is_last(i, k, base):
                 return {k.writes[0]: base}
         return {}
 
-    def overwrite(self, kernels: Collection[int]) -> None:
-        """Let results of `kernels` lie over values that these read element by element, and nobody later. It comes last:
-        what was decided before saves copies, and nothing of it is undone."""
+    def overwrite(self, overlays: Mapping[int, Collection[tuple[int, int]]]) -> None:
+        """Let results of kernels lie over values that these read for the last time, as `overlays` has it. It comes
+        last: what was decided before saves copies, and nothing of it is undone."""
         lying: dict[int, list[int]] = {}
         for v, memory in self.memory.items():
             lying.setdefault(memory, []).append(v)
         returned = {self.memory[v] for v in self.plan.outputs}
         read_last = {m: max([self.readers.get(v, [-1])[-1] for v in values]) for m, values in lying.items()}
-        for i in sorted(kernels):
+        for i, pairs in overlays.items():
             k = self.plan.kernels[i]
-            (v, *more) = k.writes
-            if more or v in self.parts or self.memory[v] != v or i in self.in_place:
-                continue
             read = [self.memory[r] for r in k.reads]
-            for base, memory, leaf in zip(k.reads, read, k.body.inputs, strict=True):
-                is_free = memory in self.maker and memory not in self.parts and self.maker[memory] in self.anywhere
-                if not is_free or base not in self.complete or memory in returned or read_last[memory] > i:
+            for result, position in sorted(pairs):
+                v, base, memory = k.writes[result], k.reads[position], read[position]
+                is_placed = v in self.over or v in self.parts or self.memory[v] != v or i in self.in_place
+                is_own = memory in self.maker and memory not in self.parts and self.maker[memory] in self.anywhere
+                if is_placed or not is_own or base not in self.complete or memory in returned:
                     continue
-                if read.count(memory) == 1 and _by_element(k.body, leaf):
-                    self.over[v] = base
-                    lying[memory] += lying[v]
-                    self.memory |= dict.fromkeys(lying[v], memory)
-                    read_last[memory] = read_last[v]
-                    returned |= {memory} if v in returned else set()
-                    break
+                if read_last[memory] > i or read.count(memory) > 1:
+                    continue
+                self.over[v] = base
+                lying[memory] += lying[v]
+                self.memory |= dict.fromkeys(lying[v], memory)
+                read_last[memory] = max(read_last[v], i + 1)  # no other result lies there too
+                returned |= {memory} if v in returned else set()
 
     def _is_last(self, i: int, k: Kernel, base: int) -> bool:
         """Is `base` in memory that may be written to, all of which only kernel `i` still reads, as one argument?"""
@@ -263,18 +263,6 @@ class _Placements:
         if maker not in self.shared or any(self.maker.get(v, -1) >= maker for v in lying):
             return False
         return not any(maker < j < user for v in lying for j in self.readers.get(v, ()))
-
-
-def _by_element(body: Graph, leaf: Node) -> bool:
-    """Does each element of the one output depend on `leaf` by the same element alone?"""
-    (output,) = body.outputs
-    behind = {leaf}
-    for n in body.nodes:
-        if not behind.isdisjoint(n.args):
-            if n.row.role is not Role.ELEMENTWISE or n.shape != leaf.shape:
-                return False
-            behind.add(n)
-    return output in behind and output is not leaf and output.type == leaf.type
 
 
 def _lie_together(shape: Sequence[int], ranges: Ranges) -> bool:

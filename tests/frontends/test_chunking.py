@@ -34,6 +34,7 @@ from tests.support.some import some
 
 RNG = np.random.default_rng(8)
 CPU = DEVICES["cpu"]
+STEPS = [t for t in TRAINING if t.name in ("perceptron", "LSTM cell")]
 X = RNG.uniform(0.1, 2, (4, 6))
 JOINS = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
          "logical_or": np.logical_or, "logical_and": np.logical_and}  # fmt: skip
@@ -339,6 +340,14 @@ def test_the_rows_of_a_loop_come_from_where_all_of_them_lie() -> None:
 
     report = ef.compile(total, rows, target=compiled_device(CPU)).report
     assert report.predicted_seconds >= 64 * 500_000 * 4 / CPU.memory_bytes_per_second
+
+
+@pytest.mark.parametrize("training", STEPS, ids=lambda t: t.name)
+def test_values_in_blocks_count_as_much_less(training: Training) -> None:
+    """Sums of gradients are results, and what is added to them is never stored: a step holds one block."""
+    graph = ef.trace(ef.value_and_grad(loss_of(training), tuple(range(training.count))), *training.arguments())
+    for blocks in (2, 4, 16):
+        assert chunks._alive(chunks.in_blocks(graph, blocks, 8)) < 1.2 * chunks._alive(graph) / blocks
 
 
 def test_what_depends_on_no_input_is_computed_in_no_loop() -> None:

@@ -219,11 +219,11 @@ def test_a_kernel_reads_no_more_of_its_operands_than_its_views_show() -> None:
 def test_bytes_priced_are_those_of_operands_panels_and_results() -> None:
     graph = lone(700, 600, 1300)
     schedule = product(graph).schedule
-    (panels,) = schedule.workspaces
-    assert panels.shape[1] * panels.shape[-1] >= 1300 and panels.shape[-2] == 600
+    (panels,), turns = schedule.workspaces, schedule.blocks.turns
+    assert turns * panels.shape[1] * panels.shape[-1] >= 1300 and panels.shape[-2] == 600
     price = schedule.price(C)
-    assert price.bytes_read == sum(n.type.nbytes for n in graph.inputs) + panels.nbytes
-    assert price.bytes_written == graph.outputs[0].type.nbytes + panels.nbytes
+    assert price.bytes_read == sum(n.type.nbytes for n in graph.inputs) + turns * panels.nbytes
+    assert price.bytes_written == graph.outputs[0].type.nbytes + turns * panels.nbytes
 
 
 @pytest.mark.parametrize("graph", list(of_one_or_two_units()))
@@ -248,6 +248,22 @@ def test_of_two_operands_the_larger_is_cut_for_threads_and_the_smaller_read_agai
     assert high.rows < 512 and high.columns == 64
 
 
+@pytest.mark.parametrize("extents", [(512, 1024, 512), (1024, 512, 512), (1056, 700, 300), (480, 1000, 2000)])
+def test_threads_share_the_blocks_of_a_product_evenly(extents: tuple[int, int, int]) -> None:
+    """(Of 11 blocks on two threads one waits for the other's sixth.)"""
+    units = product(lone(*extents), replace(C, threads=2)).schedule.units
+    assert units % 2 == 0 or units > 20
+
+
+@needs_compiler
+def test_a_product_in_evened_blocks_is_what_it_means() -> None:
+    graph = lone(1000, 300, 500)
+    kernels = [product(graph, replace(C, threads=threads)) for threads in (1, 2, 3)]
+    (want,) = evaluate(graph, data(graph))
+    for (got,) in run_all(kernels, [data(graph)] * 3):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 8, 24, 300])
 @pytest.mark.parametrize("across", [64, 2000])
 def test_a_constant_lies_in_panels_unless_one_row_reads_it(rows: int, across: int) -> None:
@@ -263,7 +279,7 @@ def test_constants_are_priced_as_copied_once() -> None:
     x, y = given.inputs
     fixed = input_node("fixed", y.type, True)
     one, other = product(given).schedule, product(Graph((x, fixed), substitute(given.outputs, {y: fixed}))).schedule
-    assert one.workspaces == other.workspaces and not one.copies_once and other.copies_once
+    assert one.between == sum(t.nbytes for t in other.workspaces) and not one.copies_once and other.copies_once
     price = other.price(C)
     assert price.bytes_read == x.type.nbytes + y.type.nbytes and price.seconds < one.price(C).seconds
     weights = np.ones(y.shape, np.float32)

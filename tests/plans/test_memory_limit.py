@@ -14,12 +14,16 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.benches.corpus.losses import TRAINING
 from eqfuse.benches.corpus.training_steps import TrainingStep, attention_block, perceptron
 from eqfuse.benches.traced_memory import call_bytes
+from eqfuse.benches.training import loss_of
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.extract.memory.recompute import _missing
 from eqfuse.ir.pytree import tree_leaves
 from eqfuse.runtime.program import Program
+from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import C
 from tests.support.random_graphs import random_graph, run_plan
 
 SHARES = (0.8, 0.6)
@@ -254,3 +258,15 @@ def test_tiles_are_smaller_where_they_hold_what_the_limit_does_not_leave() -> No
     assert program.report.predicted_seconds <= 1.1 * free.report.predicted_seconds and not program.report.rolled
     assert call_bytes(program, arguments) <= 0.7 * free.peak_bytes + PYTHON
     np.testing.assert_allclose(program(*arguments), function(*arguments), rtol=1e-4)
+
+
+@needs_compiler
+def test_a_limit_that_a_step_of_few_blocks_keeps_is_not_refused() -> None:
+    (training,) = [t for t in TRAINING if t.name == "LSTM cell"]
+    step, arguments = ef.value_and_grad(loss_of(training), tuple(range(training.count))), training.arguments()
+    limit = ef.compile(step, *arguments, target=C).peak_bytes // 4
+    program = ef.compile(step, *arguments, target=C, memory_limit=limit)
+    assert program.peak_bytes <= limit
+    assert program.report.predicted_seconds <= 1.5 * program.report.unlimited_seconds
+    for got, wanted in zip(tree_leaves(program(*arguments))[0], tree_leaves(step(*arguments))[0], strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())

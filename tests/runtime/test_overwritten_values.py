@@ -1,5 +1,5 @@
-"""Kernels write over values that nobody reads later, where they read these element by element: results, arguments and
-what is read again stay as they are.
+"""Kernels write over values that nobody reads later, where each place is read by what writes there, and not later:
+results, arguments and what is read again stay as they are.
 
 Sorting is a kernel of its own, which nothing fuses with.
 """
@@ -15,7 +15,9 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.profiles import DEVICES
+from eqfuse.emit.c.schedule import LoopsSchedule, loops_schedule
 from eqfuse.runtime.program import Program
+from tests.support.c_target import emitted
 from tests.support.drawing import many
 from tests.support.random_graphs import random_graph
 
@@ -61,7 +63,22 @@ def far_sine(x: Any) -> Any:
     return np.sort(np.sin(1e9 * np.sort(x, axis=1)), axis=0)
 
 
-OVERWRITING: list[Callable[[Any], Any]] = [of_two, column_totals, row_totals, total, product, softmax]
+def row_by_row(x: Any) -> Any:
+    """(The totals of rows are of what the maps read.)"""
+    y = np.sort(x, axis=0)
+    return np.sort(y - y.mean(axis=1, keepdims=True), axis=1)
+
+
+def two_results(x: Any) -> Any:
+    """(Of one kernel: the rows less what is their largest element, and where that stands.)"""
+    y = np.sort(x, axis=0)
+    most = y.max(axis=1, keepdims=True)
+    return np.sort(y - most, axis=1) * np.sort(y == most, axis=1)
+
+
+OVERWRITING: list[Callable[[Any], Any]] = [
+    of_two, column_totals, row_totals, total, product, softmax, row_by_row, two_results,
+]  # fmt: skip
 
 
 def whole_row(x: Any) -> Any:
@@ -96,18 +113,12 @@ def seen_twice(x: Any) -> Any:
     return np.sort(y * 2 + y.reshape(-1)[::-1].reshape(y.shape), axis=1)
 
 
-def row_by_row(x: Any) -> Any:
-    """(The totals of rows are of what the maps read.)"""
-    y = np.sort(x, axis=0)
-    return np.sort(y - y.mean(axis=1, keepdims=True), axis=1)
-
-
 def argument(x: Any) -> Any:
     return np.sort(x * 2 + 1, axis=0)
 
 
 KEEPING: list[Callable[[Any], Any]] = [
-    whole_row, turned, seen_twice, read_again, returned, returned_view, row_by_row, argument, far_sine,
+    whole_row, turned, seen_twice, read_again, returned, returned_view, argument, far_sine,
 ]  # fmt: skip
 
 
@@ -139,6 +150,22 @@ def test_a_value_that_is_read_last_by_its_own_elements_is_written_over(function:
 def test_a_value_is_kept_that_is_wanted_later_or_by_other_elements(function: Any) -> None:
     program = ef.compile(function, X, target=TARGETS["c"], laws="none")
     assert ", over v" not in program.source()
+
+
+def test_results_lie_over_what_no_later_pass_over_the_row_reads() -> None:
+    graph = ef.trace(lambda y: (y * y, y / np.exp(y).sum(axis=1, keepdims=True)), X)
+    schedule = loops_schedule(graph, TARGETS["c"])
+    assert isinstance(schedule, LoopsSchedule) and len(schedule.passes) == 2
+    assert [*schedule.overlays.values()] == [{1}]
+
+
+def test_arrays_that_may_lie_in_one_place_are_not_said_to_lie_apart() -> None:
+    """A compiler that took them for apart might read an element again for one result, once another one is written."""
+    graph = ef.trace(lambda y: (y == y.max(axis=1, keepdims=True), y - y.max(axis=1, keepdims=True)), X)
+    text = emitted("row", graph).text.source
+    assert "restrict w0" in text and "restrict w1" not in text and "restrict r0" not in text
+    alone = ef.trace(lambda y: y - y.max(axis=1, keepdims=True), X)
+    assert "restrict r0" in emitted("row", alone).text.source
 
 
 @pytest.mark.parametrize("target", TARGETS)

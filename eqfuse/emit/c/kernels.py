@@ -91,6 +91,8 @@ class CKernel:
         s = self.schedule
         if not isinstance(s, ProductSchedule) or not s.workspaces or not s.copied <= set(constants):
             return self
+        if s.blocks.turns > 1:  # what one turn copies the next one writes over
+            return self
         name = f"{self.name}_once"
         return CKernel(name, product_text(s, name, rounds, once=True), s, panels_function(name))
 
@@ -113,7 +115,9 @@ class CKernel:
         source.inline = True
         source.writes_last = isinstance(self.schedule, (LoopsSchedule, ProductSchedule))
         again = self.text.misses or any(n.op in QUICK_FUNCTIONS for n in parameters.body.nodes)  # may reads be read?
-        source.overwrites = source.writes_last and not again
+        if source.writes_last and not again:
+            pairs = self.schedule.overlays
+            source.overlays = frozenset((j, i) for i, n in enumerate(parameters.body.inputs) for j in pairs.get(n, ()))
         source.writes_gaps = type(self.schedule) is LoopsSchedule and self.schedule.may_spread
         source.names |= {self.name: function, "in_order": ordered_copy}
         names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]

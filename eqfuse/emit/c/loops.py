@@ -7,7 +7,7 @@ price them, and `lines.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -88,6 +88,28 @@ class Loops:
     def held_bytes(self) -> int:
         """Bytes of a unit that are kept between passes."""
         return _held_bytes(self.forms, self.nest)
+
+    @property
+    def overlays(self) -> Mapping[Node, frozenset[int]]:
+        """By input, the outputs that may lie over it: of the input, each place is read alone by what writes there, and
+        nowhere after it. What a pass reads of an element is read before it writes there."""
+        leaves = {read.leaf for form in self.forms for reads in form.reads for read in reads.values()}
+        return {n: frozenset(j for j in range(len(self.written)) if self._may_lie_over(j, n)) for n in leaves}
+
+    def _may_lie_over(self, j: int, leaf: Node) -> bool:
+        output, place = self.body.outputs[j], self.written[j]
+        if (output.dtype, output.type.size) != (leaf.dtype, leaf.type.size):
+            return False
+        if self.split is not None and output.shape == self.space:
+            return False
+        for form in self.forms:
+            reads = [read for each in form.reads for read in each.values() if read.leaf is leaf]
+            if any(read.access != place or read.extent or read.seams for read in reads):
+                return False
+            last = next((i for i, p in enumerate(form.passes) if j in p.outputs), -1)
+            if form.strips or any(leaf in form.read_in(i) for i in range(last + 1, len(form.passes))):
+                return False
+        return True
 
     def writes_all(self, p: Pass) -> bool:
         """Does a pass write results of full size?"""

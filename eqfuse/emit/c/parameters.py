@@ -5,6 +5,7 @@ In: a body with views on leaves alone. Out: names of arrays and numbers, and the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eqfuse.emit.c import ops
@@ -18,13 +19,16 @@ from eqfuse.ops.types import TensorType
 class Parameters:
     """`r`: arrays read, `k`: constants, `w`: arrays written, `p`: results of parts. The C function is given them in
     this order, as NumPy's array objects; `reads` and `constants` grow as they are named. `updated`: the input in whose
-    memory the result may lie, where the kernel reads its elements."""
+    memory the result may lie, where the kernel reads its elements. `overlays`: by input, the results that may lie over
+    it: one result depends on all that is read there, but of several one may be written before it is read for another.
+    """
 
     body: Graph
     workspaces: list[TensorType]
     reads: list[Node] = field(default_factory=list)
     constants: list[Literal] = field(default_factory=list)
     updated: Node | None = None
+    overlays: Mapping[Node, frozenset[int]] = field(default_factory=dict)
 
     def leaf(self, n: Node) -> str:
         """The array or the number that `n`, a leaf maybe behind views, is taken from."""
@@ -51,6 +55,7 @@ class Parameters:
         arrays += [(f"w{j}", o.dtype, False) for j, o in enumerate(self.body.outputs)]
         arrays += [(f"p{j}", t.dtype, False) for j, t in enumerate(self.workspaces)]
         numbers = {f"k{i}": c.array.dtype for i, c in enumerate(self.constants) if c.array.size == 1}
+        shared = self._shared()
         lines = []
         for name, dtype, is_read in arrays:
             stored = "const " * is_read + ops.ctype(dtype).stored
@@ -58,9 +63,17 @@ class Parameters:
                 number = ops.value_read(dtype, f"*({stored} *){{0}}")
                 lines.append((name, f"const {ops.computing_type(dtype)} {name}", number))
             else:
-                apart = self.updated is None or not (name == self.leaf(self.updated) or name.startswith("w"))
-                lines.append((name, f"{stored} *{'restrict ' * apart}{name}", "{0}"))
+                lines.append((name, f"{stored} *{'restrict ' * (name not in shared)}{name}", "{0}"))
         return lines
+
+    def _shared(self) -> set[str]:
+        """The names of arrays that may lie in one place."""
+        results = [f"w{j}" for j in range(len(self.body.outputs))]
+        shared = {self.leaf(self.updated), *results} if self.updated is not None else set()
+        for n in self.reads:
+            over = self.overlays.get(n, ()) if len(results) > 1 else ()
+            shared |= {self.leaf(n), *(results[j] for j in over)} if over else set()
+        return shared
 
     def pointers(self) -> list[str]:
         """The memory of all, as the function that Python calls is given them."""

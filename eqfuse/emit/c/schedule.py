@@ -6,7 +6,7 @@ In: a body of kind map, row or reduce, and a device. Out: `LoopsSchedule`, and i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from eqfuse.emit.c.splits import Split, of_scans, split_of
 from eqfuse.emit.c.streaming import streamed_results
 from eqfuse.emit.c.strips import with_strips
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.ops.types import Shape, TensorType
 
@@ -54,6 +54,11 @@ class CompiledSchedule(Schedule):
     def workspaces(self) -> list[TensorType]:
         """Arrays that it writes, and reads again."""
         raise NotImplementedError
+
+    @property
+    def overlays(self) -> Mapping[Node, frozenset[int]]:
+        """By input, the results that may lie over it."""
+        return {}
 
     @property
     def units(self) -> int:
@@ -225,23 +230,24 @@ def _most_units(units: int, chunk: int, threads: int) -> int:
     return -(-chunks // threads) * chunk - missing * (chunks % threads == 1)
 
 
-def shared(stages: Sequence[tuple[float, int]], units: int, device: Device) -> dict[str, Any]:
-    """How threads share few units, which take turns. `stages`: seconds of one thread for what a unit computes in one
-    loop after another, and the traffic that comes meanwhile, of all units."""
+def shared(stages: Sequence[tuple[float, int]], units: int, device: Device, times: int = 1) -> dict[str, Any]:
+    """How threads share few units, which take turns, so many `times`. `stages`: seconds of one thread for what a unit
+    computes in one loop after another, and the traffic that comes meanwhile, of all units."""
     alone = sum(seconds for seconds, _ in stages)
-    chunk = max(1, int(units * CHUNK_SECONDS / max(alone, 1e-9) + 0.5))
+    chunk = max(1, int(times * units * CHUNK_SECONDS / max(alone, 1e-9) + 0.5))
     chunks = -(-units // chunk)
     turns = -(-chunks // device.threads) * device.threads / chunks
-    return _sooner(stages, turns / device.threads, chunk, units, device)
+    return _sooner(stages, turns / device.threads, chunk, units, device, times)
 
 
 def _sooner(
-    stages: Sequence[tuple[float, int]], share: float, chunk: int, units: int, device: Device
+    stages: Sequence[tuple[float, int]], share: float, chunk: int, units: int, device: Device, times: int = 1
 ) -> dict[str, Any]:
-    """What is done sooner: one thread that does all, or all of them, each this `share`, chunk after chunk."""
+    """What is done sooner: one thread that does all, or all of them, each this `share`, chunk after chunk, so many
+    `times`."""
     alone = sum(seconds for seconds, _ in stages)
     seconds = _one_by_one(stages, 1.0, device.single)
-    together = HANDED + _one_by_one(stages, share, device)
+    together = HANDED * times + _one_by_one(stages, share, device)
     if device.threads == 1 or seconds < SHARED_FROM or together >= seconds or chunk >= units:
         return {"chunk": units, "threads": 1, "seconds": seconds, "compute": alone}
     return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": alone * share}

@@ -56,7 +56,7 @@ def loops_text(schedule: LoopsSchedule, name: str, rounds: bool) -> Text:
 
 
 def functions_of(schedule: LoopsSchedule, name: str, rounds: bool) -> Functions:
-    parameters = Parameters(schedule.body, schedule.workspaces)
+    parameters = Parameters(schedule.body, schedule.workspaces, overlays=schedule.overlays)
     writer = Writer(schedule, rounds, parameters)
     kernel = writer.kernel()
     joining = Joining(schedule, rounds, parameters).lines() if schedule.split is not None else []
@@ -91,13 +91,17 @@ def run_line(name: str, chunks: int, threads: int, arrays: str = "arrays") -> st
     return f"eqf_run({name}, {arrays}, {chunks}, {threads});" if chunks > 1 else f"{name}({arrays}, 0);"
 
 
-def called(name: str, parameters: Parameters, run: Sequence[str], seconds: float, misses: bool = False) -> str:
+def called(
+    name: str, parameters: Parameters, run: Sequence[str], seconds: float, misses: bool = False,
+    counted: Sequence[str] = (),
+) -> str:  # fmt: skip
     """The function that Python calls: it runs the lines `run`, which take about so many seconds. `misses`: as in
-    `Text`."""
+    `Text`; `counted`: numbers from 0 on that these lines change, and functions find behind the arrays."""
     if seconds >= RELEASED:
         run = ["void *const python = eqf_python.release();", *run, "eqf_python.resume(python);"]
-    pointers = [*parameters.pointers(), *[f"&{MISSED}"] * misses]
-    lines = [*[f"int {MISSED} = 0;"] * misses, f"void *const arrays[] = {{{on_lines(pointers)}}};", *run]
+    pointers = [*parameters.pointers(), *[f"&{MISSED}"] * misses, *[f"(void *)&{number}" for number in counted]]
+    lines = [*[f"int {MISSED} = 0;"] * misses, *[f"long {number} = 0;" for number in counted]]
+    lines += [f"void *const arrays[] = {{{on_lines(pointers)}}};", *run]
     lines += [*[f"if ({MISSED}) return eqf_true(self);"] * misses, "return eqf_none();"]
     return definition(f"void *{name}({ENTRY_PARAMETERS})", lines)
 

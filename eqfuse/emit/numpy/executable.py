@@ -54,8 +54,8 @@ class NumpyExecutable(Executable):
         last = {i for i, k in emitted if k.parts.writes_last}
         loops = {i: k.parts.carries for i, k in emitted if k.parts.carries}
         anywhere = {i for i, k in emitted if not k.parts.returned}
-        overwriters = {i for i, k in emitted if k.parts.overwrites}
-        placed = updates(plan, gaps | shared, shared, carried, last, loops, anywhere, overwriters)
+        overlays = {i: k.parts.overlays for i, k in emitted}
+        placed = updates(plan, gaps | shared, shared, carried, last, loops, anywhere, overlays)
         self.kept = placed.kept
         with_gaps = sorted(gaps.intersection(part.maker for part in placed.parts.values()))
         parts = {i: [placed.parts.get(v) for v in kernels[i].writes] for i in with_gaps}

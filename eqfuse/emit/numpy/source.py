@@ -41,6 +41,7 @@ from eqfuse.emit.numpy.temporaries import (
 )
 from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain
+from eqfuse.kinds.elements import by_element
 from eqfuse.ops.elementwise import UFUNCS
 from eqfuse.ops.types import TensorType
 
@@ -66,7 +67,7 @@ class Source:
         self.writes_gaps = False  # may its result have gaps between its elements?
         self.one_ufunc_writes = False  # inline: the last line alone writes, by a ufunc, also over what it reads
         self.writes_last = False  # is an element of its one result written after all that is read of that element?
-        self.overwrites = False  # does it then take no longer where that lies over what it reads?
+        self.overlays: frozenset[tuple[int, int]] = frozenset()  # which results may lie over which reads, as cheaply
         self.carries: dict[int, int] = {}  # results that stay where a value read lies, if both lie in one place
         self.views: dict[str, Node] = {}  # inline: leaves behind views, taken before the first line
         self.numbers: dict[str, Node] = {}  # inline: of leaves behind views, likewise
@@ -257,7 +258,9 @@ def straight_kernel(body: Graph) -> Source:
     straight(source, nodes, operands, places)
     fill_outputs(source, body.outputs, operands, places)
     source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
-    source.writes_last = source.overwrites = source.one_ufunc_writes
+    source.writes_last = source.one_ufunc_writes
+    if source.one_ufunc_writes:
+        source.overlays = frozenset((0, i) for i, leaf in enumerate(body.inputs) if by_element(body, leaf))
     return source
 
 

@@ -8,7 +8,7 @@ who knows what they hold and cost (`eqfuse/compiler.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from eqfuse.frontends.chunking.blocks import BlockLoops
@@ -19,7 +19,8 @@ from eqfuse.ops import Role
 from eqfuse.ops.loops import LOOPS
 from eqfuse.summary import count
 
-RUNGS = ((2, 2), (4, 2), (2, 4), (8, 16), (32, 64))  # values of more than that share of the largest, in so many blocks
+# Values of more than that share of the largest, in so many blocks.
+RUNGS = ((2, 2), (4, 2), (2, 4), (4, 8), (8, 16), (32, 64))
 TERMS = 4  # blocks of the terms of one contraction
 GRAPH_REGIONS = 8  # regions of one graph
 LEAST_BYTES = 1 << 14  # values up to this size are left whole
@@ -46,22 +47,33 @@ def in_blocks(graph: Graph, blocks: int, share: int = 2) -> Graph:
 
 
 def _alive(graph: Graph) -> int:
-    """The most bytes of values that are alive at a time, were each an array: of loops, those of a step as well."""
-    last = {a: i for i, n in enumerate(graph.nodes) for a in n.args}
+    """The most bytes of values that are alive at a time, were each an array, but for results and what one operator
+    takes in element by element: of loops, those of a step as well."""
+    readers: dict[Node, list[Node]] = {}
     root: dict[Node, Node] = {}
-    for i, n in enumerate(graph.nodes):
+    for n in graph.nodes:
         root[n] = root[n.args[0]] if n.args and (is_view(n) or n.op == "loop_result") else n
-        last[root[n]] = max(last.get(root[n], i), last.get(n, i))
+        for a in dict.fromkeys(n.args):
+            readers.setdefault(a, []).append(n)
+    last: dict[Node, int] = {}
+    for i, n in enumerate(graph.nodes):
+        last |= dict.fromkeys((root[a] for a in (n, *n.args)), i)
+    results = {root[o] for o in graph.outputs}
     ends: dict[int, int] = {}
     now = most = 0
     for i, n in enumerate(graph.nodes):
-        if n.args and root[n] is n and n not in graph.outputs:
+        if n.args and root[n] is n and n not in results and not _is_taken_in(n, readers.get(n, [])):
             now += n.type.nbytes
             ends[last[n]] = ends.get(last[n], 0) + n.type.nbytes
         inside = [_alive(body.graph) for body in n.attrs if isinstance(body, Body)]
         most = max(most, now + max(inside, default=0))
         now -= ends.pop(i, 0)
     return most
+
+
+def _is_taken_in(n: Node, readers: Sequence[Node]) -> bool:
+    """Does one operator alone read `n`, element by element?"""
+    return len(readers) == 1 and readers[0].row.role is Role.ELEMENTWISE and readers[0].shape == n.shape
 
 
 def _in_blocks(graph: Graph, large: int, blocks: int) -> Graph:

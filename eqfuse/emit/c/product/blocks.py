@@ -44,6 +44,8 @@ SHORT_TERMS = 256  # bytes of the terms of a row, up to which it takes longer to
 NARROW_ROW = 512  # bytes of a row of a unit, where its sums are to stay in a level-1 cache
 PART_OF_LAST = 1 / 4  # of the last cache: larger arrays are far, as others of the program pass through it between
 COPY_OF_VECTOR = 2  # cycles to copy a vector of a right operand
+EVEN_UNITS = 8  # for each thread: of so many it does not matter whether all threads have as many
+EVENER = 0.97  # of the time that other blocks take, those are looked at which are expected to take less
 COPYING_UNITS = 2  # down the rows, at most: each copies a right operand that is an array
 FEW_ROWS = 24  # up to which it does not pay to copy a right operand that is far
 COPIED_FROM = 4  # tiles across from which on a left operand is copied to lie together
@@ -78,10 +80,13 @@ class ProductStep:
 @dataclass(frozen=True)
 class ProductBlocks:
     """`rows` of a unit, and what it does with them. The second left operand of a chain takes the place of the sums that
-    it is made of."""
+    it is made of. Units are done in `turns`, each of as many blocks of columns, for which panels are copied before; or
+    of `turn_terms`, after which units keep their sums for the next turn."""
 
     rows: int
     steps: tuple[ProductStep, ...]
+    turns: int = 1
+    turn_terms: int | None = None
 
     def is_chained(self, number: int) -> bool:
         """Does a unit compute one block of terms for product `number` after another, and multiply it at once?"""
@@ -91,6 +96,22 @@ class ProductBlocks:
     def columns(self) -> int:
         """Of the last product that a unit computes."""
         return self.steps[-1].columns
+
+    def across(self, parts: ProductParts) -> int:
+        """Blocks of columns of a turn."""
+        count = -(-parts.out[-1] // self.columns)
+        return count if self.turn_terms else count // self.turns
+
+    def panels(self, number: int, parts: ProductParts) -> int:
+        """The panels of a turn, for each matrix that product `number` multiplies by."""
+        is_whole = self.turns == 1 or self.turn_terms is not None
+        across = parts.rights[number].space[-1] if is_whole else self.across(parts) * self.columns
+        return -(-across // self.steps[number].tile.columns)
+
+    @property
+    def sums(self) -> int:
+        """Elements of the sums that each unit keeps from turn to turn."""
+        return self.high * self.steps[-1].width if self.turn_terms else 0
 
     @property
     def high(self) -> int:
@@ -120,13 +141,14 @@ class ProductBlocks:
         return max([s.width for s in self.steps if s.apart], default=0)
 
 
-def product_blocks(parts: ProductParts, device: Device, seconds: float) -> ProductBlocks:
-    """`seconds`: of the products on one thread. UnsupportedOp where the buffers of a few rows are too large."""
-    limit = min(STACK_BYTES, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
+def product_blocks(parts: ProductParts, device: Device, seconds: float, at_once: bool = True) -> ProductBlocks:
+    """`seconds`: of the products on one thread; `at_once`: of a left operand that is far, units copy whole rows.
+    UnsupportedOp where the buffers of a few rows are too large."""
+    limit = _room(parts, device)
     most = max(1, min(math.ceil(seconds / UNIT_SECONDS), UNITS * device.threads)) if device.threads > 1 else 1
     first = None
     for rows, columns in [*_whole_rows(parts, device), *_cuts(parts)]:
-        blocks = _blocks(parts, rows, columns, device)
+        blocks = _blocks(parts, rows, columns, device, at_once)
         if blocks.elements > limit:
             continue
         first = first or blocks
@@ -147,6 +169,37 @@ def _near(parts: ProductParts, blocks: ProductBlocks, device: Device) -> Product
         return blocks
     near = _blocks(parts, first.tile.rows, NARROW_ROW // size, device)
     return near if near.steps[0].tile == first.tile else blocks
+
+
+def evened(parts: ProductParts, blocks: ProductBlocks, device: Device) -> ProductBlocks | None:
+    """Other blocks than `blocks`, which threads share more evenly; None where none are expected to be better. Of other
+    rows, if such are, as narrow ones read the left operand more often."""
+    (step, *others), units = blocks.steps, product_units(parts, blocks)
+    few = device.threads < units < EVEN_UNITS * device.threads
+    if others or not few or step.tile.streams or step.tile.dots:
+        return None
+    most = EVENER * _expected(parts, blocks, device)
+    row_counts = [r for n in (8, 6, 4, 3, 2) if MOST_ROWS <= (r := blocks.rows * n // 4) <= UNIT_ROWS]
+    whole = parts.rest.reduces or _whole_rows(parts, device)
+    for columns in [blocks.columns] if whole else [blocks.columns // n for n in (1, 2, 4)]:
+        every = [_blocks(parts, rows, columns, device) for rows in row_counts if columns >= 2 * LINE]
+        every = [other for other in every if other.elements <= _room(parts, device)]
+        best = min(every, key=lambda other: _expected(parts, other, device), default=blocks)
+        if _expected(parts, best, device) < most:
+            return best
+    return None
+
+
+def _room(parts: ProductParts, device: Device) -> int:
+    """Elements of the buffers of a unit, at most."""
+    return min(STACK_BYTES, int(LEVEL_2_SHARE * device.l2_bytes)) // parts.dtype.itemsize
+
+
+def _expected(parts: ProductParts, blocks: ProductBlocks, device: Device) -> float:
+    """Cycles for a term of all units, where threads have as many as the one with the most."""
+    units = product_units(parts, blocks)
+    share = -(-units // device.threads) * device.threads / units
+    return share * cycles_of(blocks.steps[0].tile, heights(parts.height, blocks.rows), parts.out[-1])
 
 
 def product_units(parts: ProductParts, blocks: ProductBlocks) -> int:
@@ -193,10 +246,10 @@ def _cuts(parts: ProductParts) -> Iterator[tuple[int, int]]:
             return
 
 
-def _blocks(parts: ProductParts, rows: int, columns: int, device: Device) -> ProductBlocks:
+def _blocks(parts: ProductParts, rows: int, columns: int, device: Device, at_once: bool = True) -> ProductBlocks:
     high = _even(parts.height, rows, MOST_ROWS if rows > MOST_ROWS else 1)
     if len(parts.products) == 1:
-        return ProductBlocks(high, (_step(parts, 0, high, columns, device),))
+        return ProductBlocks(high, (_step(parts, 0, high, columns, device, at_once=at_once),))
     across = parts.products[0].shape[-1]
     whole = parts.lefts[1].reduces and parts.online is None
     between = across if whole else BETWEEN // parts.dtype.itemsize
@@ -207,10 +260,10 @@ def _blocks(parts: ProductParts, rows: int, columns: int, device: Device) -> Pro
 
 def _step(
     parts: ProductParts, number: int, rows: int, columns: int, device: Device, again: bool = False,
-    by_block: int | None = None,
+    by_block: int | None = None, at_once: bool = True,
 ) -> ProductStep:  # fmt: skip
     """`again`: the left operand is read for one block of columns after another. `by_block`: so many terms are at hand
-    at a time."""
+    at a time. `at_once`: as `product_blocks` takes it."""
     size, left = parts.dtype.itemsize, parts.lefts[number]
     terms, across = left.space[-1], parts.products[number].shape[-1]
     last, _ = heights(parts.height, rows)[-1]
@@ -232,7 +285,7 @@ def _step(
     if source is not None and is_large and (side_by_side or across > COPIED_FROM * tile.columns):
         source = None
     transposed = source is None and not number and _is_transposed(left)
-    at_once = source is None and not transposed and _is_far(parts.height * terms * size, device)
+    at_once = at_once and source is None and not transposed and _is_far(left.elements * size, device)
     held = terms if again or left.reduces or number > 0 or at_once else depth
     high = -(-rows // tile.rows) * tile.rows
     width = stride_of(-(-columns // tile.columns) * tile.columns, size)
@@ -305,14 +358,10 @@ def _right_place(right: BlockPart, parts: ProductParts, device: Device) -> Acces
     terms, across = right.space[-2:]
     if access is None or (across > 1 and access.strides[-1] != 1):
         return None
-    if _is_constant(right):
+    if right.is_of_constants:
         return access if parts.height == 1 else None
     near = terms * across * parts.dtype.itemsize <= device.l2_bytes // 4
     return access if near or parts.height <= FEW_ROWS else None
-
-
-def _is_constant(right: BlockPart) -> bool:
-    return all(leaf.is_constant_leaf for leaf in right.body.inputs)
 
 
 def _by_units(parts: ProductParts, rows: int) -> bool:
@@ -320,7 +369,7 @@ def _by_units(parts: ProductParts, rows: int) -> bool:
     right = parts.rights[0]
     alone = len(parts.products) == 1 and outer_of(parts, 0) == parts.outer
     units = COPYING_UNITS if right.array_access(parts.dtype) else 1
-    return alone and not _is_constant(right) and parts.height <= units * rows
+    return alone and not right.is_of_constants and parts.height <= units * rows
 
 
 def outer_of(parts: ProductParts, number: int) -> tuple[Dim, ...]:

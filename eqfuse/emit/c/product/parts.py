@@ -6,8 +6,9 @@ rows and columns; a product that a part reads is an input there. Next stop: `blo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -17,6 +18,7 @@ from eqfuse.emit.c.loops import Loops, pushed, with_passes
 from eqfuse.emit.c.nest import Access, Dim, Nest, aligned, collapsed
 from eqfuse.emit.c.ops import emits
 from eqfuse.emit.c.passes import is_load, is_reduction
+from eqfuse.emit.c.product.merged_axes import MergedAxes, merged_axes_of
 from eqfuse.emit.c.product.tile import sums_dtype
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node, depends_on, input_node, substitute, topological
@@ -28,11 +30,27 @@ from eqfuse.ops.types import Shape
 
 @dataclass(frozen=True, eq=False)
 class BlockPart:
-    """What is computed over `space`, whose last two axes are those of an operand or of the results, in one `form`."""
+    """What is computed over `space`, whose last two axes are those of an operand or of the results, in one `form`.
+    `merged`: what the input of an operand stands for whose rows or columns are several axes of an array."""
 
     body: Graph
     space: Shape
     form: Form
+    merged: MergedAxes | None = None
+
+    @property
+    def leaves(self) -> tuple[Node, ...]:
+        """The inputs of the kernel that it reads, and what stands for results."""
+        return self.body.inputs if self.merged is None else (self.merged.leaf,)
+
+    @property
+    def is_of_constants(self) -> bool:
+        return all(leaf.is_constant_leaf for leaf in self.leaves)
+
+    @property
+    def elements(self) -> int:
+        """Of an operand, where it lies."""
+        return math.prod(self.space) if self.merged is None else self.merged.leaf.type.size
 
     @cached_property
     def arrays(self) -> dict[Node, Access]:
@@ -46,6 +64,8 @@ class BlockPart:
     def array_access(self, dtype: np.dtype) -> Access | None:
         """Where the one output lies, if it is an array whose elements are as good as of `dtype`, maybe behind views."""
         output = self.body.outputs[0]
+        if self.merged is not None:
+            return None
         alike = output.dtype == dtype or (output.dtype.kind == "i" and output.dtype.itemsize == dtype.itemsize)
         return self.arrays.get(output) if is_load(output) and alike else None
 
@@ -118,8 +138,8 @@ def parts_of(body: Graph) -> ProductParts:
     for n in products:
         left, right = n.args
         more = carried if n is products[-1] else ()
-        lefts.append(_part((left, *more), (*stem, *left.shape[-2:]), stand_ins, results))
-        rights.append(_part((right,), (*stem, *right.shape[-2:]), {}, ()))
+        lefts.append(_operand(left, more, stem, stand_ins, results))
+        rights.append(_operand(right, (), stem, {}, ()))
     rest = _part(body.outputs, products[-1].shape, row_values | stand_ins, (*results, *row_values.values()))
     rows = row_nest((*stem, products[-1].shape[-2]), [*lefts, rest], rights, (*results, *row_values.values()))
     return ProductParts(products, tuple(lefts), tuple(rights), rest, results, tuple(row_values.values()), rows)
@@ -164,6 +184,16 @@ def _carried(body: Graph, products: Sequence[Node]) -> tuple[Node, ...]:
     if any(n.shape != (*last.shape[:-1], 1) or n in body.outputs for n in read):
         raise UnsupportedOp("of what a product multiplies only values of a row are read after it")
     return tuple(dict.fromkeys(read))
+
+
+def _operand(
+    n: Node, more: Sequence[Node], stem: Shape, stand_ins: dict[Node, Node], results: Sequence[Node]
+) -> BlockPart:
+    """Of the operand `n`, and `more` that is computed beside it."""
+    merged = merged_axes_of(n) if not more and not stem and sums_dtype(n.dtype) == n.dtype else None
+    if merged is not None:
+        return replace(_part((input_node("merged", n.type),), n.shape, {}, ()), merged=merged)
+    return _part((n, *more), (*stem, *n.shape[-2:]), stand_ins, results)
 
 
 def _part(outputs: Sequence[Node], space: Shape, stand_ins: dict[Node, Node], results: Sequence[Node]) -> BlockPart:

@@ -7,7 +7,7 @@ cheaper, as BLAS is for large products with little around them. Next stop: `writ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim
 from eqfuse.emit.c.product.blocks import (
     ProductBlocks,
-    ProductStep,
+    evened,
     heights,
     outer_of,
     product_blocks,
@@ -28,12 +28,13 @@ from eqfuse.emit.c.product.blocks import (
 from eqfuse.emit.c.product.online import online_parts_of
 from eqfuse.emit.c.product.parts import BlockPart, ProductParts, parts_of
 from eqfuse.emit.c.product.tile import terms
+from eqfuse.emit.c.product.turns import in_turns, in_turns_of_terms
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
 from eqfuse.emit.numpy.cost.figures import SPINNING
 from eqfuse.emit.numpy.tiling import node_work as call_work
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph
+from eqfuse.ir.graph import Graph, Node
 from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.schedule import Schedule
@@ -47,6 +48,7 @@ SHARE = {"float32": 1.06, "float64": 1.06, "uint32": 0.9, "uint64": 0.44}
 LEVEL2_LEFT = 0.75
 FAR_DEARER = 1.5  # than a product by BLAS is one of ours that still is better for what runs beside it
 STRIDED = 1.5  # times as long as in one piece it takes to copy panels, whose lines lie far apart
+ABOUT_AS_LONG = 1.01  # times as long as another takes a schedule that needs less memory, at most
 OPERAND_COPIED = 2  # additions that it takes to copy an element of an operand
 
 
@@ -66,14 +68,20 @@ class ProductSchedule(CompiledSchedule):
 
     @property
     def workspaces(self) -> list[TensorType]:
-        """Copies of right operands."""
-        return [_panels(self.parts, number, s) for number, s in enumerate(self.blocks.steps) if s.in_panels]
+        """Copies of right operands, of one turn, and the sums that units keep from turn to turn."""
+        numbers = [number for number, s in enumerate(self.blocks.steps) if s.in_panels]
+        kept = [TensorType(self.parts.dtype, (self.units, self.blocks.sums))] * (self.blocks.sums > 0)
+        return [*(_panels(self.parts, number, self.blocks) for number in numbers), *kept]
+
+    @property
+    def workspace_bytes(self) -> int:
+        return sum(t.nbytes for t in self.workspaces)
 
     @property
     def copied(self) -> frozenset[int]:
         """The numbers of the inputs that right operands are copied from."""
-        nodes = (n for loops in self.rights if loops is not None for n in loops.body.nodes)
-        return frozenset(self.body.inputs.index(n) for n in nodes if n in self.body.inputs)
+        copied = (part for part, loops in zip(self.parts.rights, self.rights, strict=True) if loops is not None)
+        return frozenset(self.body.inputs.index(n) for part in copied for n in part.leaves if n in self.body.inputs)
 
     @property
     def read_by_tiles(self) -> frozenset[int]:
@@ -85,20 +93,30 @@ class ProductSchedule(CompiledSchedule):
         return in_place | self.copied if self.copies_once else in_place
 
     @property
+    def overlays(self) -> Mapping[Node, frozenset[int]]:
+        """By input that no operand is made of, the results that may lie over it."""
+        operands = {n for part in (*self.parts.lefts, *self.parts.rights) for n in part.leaves}
+        return {n: results for n, results in self.rest.overlays.items() if n not in operands}
+
+    @property
     def copies_once(self) -> bool:
         """Are all of these constants? Then a program copies them when it is made."""
         return all(self.body.inputs[i].is_constant_leaf for i in self.copied)
 
     @property
     def between(self) -> int:
-        return 0 if self.copies_once else super().between
+        return 0 if self.copies_once else self.workspace_bytes * self.blocks.turns
 
     @property
     def units(self) -> int:
-        return product_units(self.parts, self.blocks)
+        """Those of a turn."""
+        units = product_units(self.parts, self.blocks)
+        return units if self.blocks.turn_terms else units // self.blocks.turns
 
     def __str__(self) -> str:
-        lines = [f"{self.units} blocks of {self.blocks.rows} x {self.blocks.columns}, {self.sharing}"]
+        turns = f", in {self.blocks.turns} turns of" if self.blocks.turns > 1 else ","
+        units = product_units(self.parts, self.blocks)
+        lines = [f"{units} blocks of {self.blocks.rows} x {self.blocks.columns}{turns} {self.sharing}"]
         for step, right in zip(self.blocks.steps, self.rights, strict=True):
             t = step.tile
             tiles = f"tiles of {t.rows} x {t.columns}"
@@ -164,6 +182,20 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     rough = sum(2 * n.type.size * n.args[0].shape[-1] for n in parts.products) / tile_rate(parts.dtype, device)
     rough = max(rough, sum(device.single.memory_seconds(n.args[1].type.nbytes) for n in parts.products))
     blocks = product_blocks(parts, device, rough)
+    first = _of_blocks(body, parts, in_turns(parts, blocks, device, rough), device)
+    even = evened(parts, blocks, device)
+    if even is not None:
+        other = _of_blocks(body, parts, in_turns(parts, even, device, rough), device)
+        first = other if other.seconds < first.seconds else first
+    by_terms = in_turns_of_terms(parts, device, rough, first.workspace_bytes)
+    if by_terms is None:
+        return first
+    other = _of_blocks(body, parts, by_terms, device)
+    dearer = ABOUT_AS_LONG if other.workspace_bytes < first.workspace_bytes else 1
+    return other if other.seconds <= dearer * first.seconds else first
+
+
+def _of_blocks(body: Graph, parts: ProductParts, blocks: ProductBlocks, device: Device) -> ProductSchedule:
     steps = blocks.steps
     if parts.online is not None and not blocks.is_chained(1):
         raise UnsupportedOp("a row of one block is whole")
@@ -180,11 +212,11 @@ def schedule_of(body: Graph, parts: ProductParts, device: Device) -> ProductSche
     return _priced(schedule, device)
 
 
-def _panels(parts: ProductParts, number: int, step: ProductStep) -> TensorType:
+def _panels(parts: ProductParts, number: int, blocks: ProductBlocks) -> TensorType:
     """The copy of a right operand: panels of the columns of a tile, one after another, each by terms."""
-    *_, terms_, across = parts.rights[number].space
+    terms_, wide = blocks.turn_terms or parts.rights[number].space[-2], blocks.steps[number].tile.columns
     outer = math.prod(dim.extent for dim in outer_of(parts, number))
-    return TensorType(parts.dtype, (outer, -(-across // step.tile.columns), terms_, step.tile.columns))
+    return TensorType(parts.dtype, (outer, blocks.panels(number, parts), terms_, wide))
 
 
 def _left(parts: ProductParts, number: int, blocks: ProductBlocks) -> Loops:
@@ -286,8 +318,9 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
     traffic = traffic_of(sum(s.reads), sum(s.writes)) + s.between
     by_tiles = min(traffic, traffic_of(sum(s.reads[i] for i in s.read_by_tiles), 0) + s.between)
-    shares = shared([(tiles, by_tiles), (beside, traffic - by_tiles)], s.units, device)
+    turns = s.blocks.turns
+    shares = shared([(tiles, by_tiles), (beside, traffic - by_tiles)], s.units, device, turns)
     if not s.copies_once:
         memory = device if shares["threads"] > 1 else device.single
-        shares["seconds"] += STRIDED * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)
+        shares["seconds"] += STRIDED * turns * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)
     return replace(s, flops=flops, **shares)

@@ -8,7 +8,7 @@ of a tile; from0, to0: terms of the first product that are added.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from eqfuse.emit.c import ops
@@ -19,9 +19,12 @@ from eqfuse.emit.c.parameters import Parameters
 from eqfuse.emit.c.product import online_lines
 from eqfuse.emit.c.product.blocks import ProductStep, outer_of
 from eqfuse.emit.c.product.function import Function, block_bounds, decoded, functions_text, sum_text
+from eqfuse.emit.c.product.merged_axes import MergedAxesLines
+from eqfuse.emit.c.product.parts import BlockPart
 from eqfuse.emit.c.product.piece import BlockLines
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.writer import Text, called, run_line
+from eqfuse.ir.graph import Node
 
 
 def product_text(schedule: ProductSchedule, name: str, rounds: bool, once: bool = False) -> Text:
@@ -38,7 +41,7 @@ class _Writer:
         self.schedule, self.parts, self.blocks = schedule, schedule.parts, schedule.blocks
         self.name, self.rounds = name, rounds
         self.type = ops.ctype(self.parts.dtype)
-        self.parameters = Parameters(schedule.body, schedule.workspaces)
+        self.parameters = Parameters(schedule.body, schedule.workspaces, overlays=schedule.overlays)
         self.functions: list[Function] = []
         self.row = AXES[len(self.parts.outer)]
         self.column = AXES[len(self.parts.outer) + 1]
@@ -46,14 +49,27 @@ class _Writer:
     def text(self, once: bool) -> Text:
         panels = [self._panels(number) for number, step in enumerate(self.blocks.steps) if step.in_panels]
         chunk = self._chunk()
-        lines_of = {name: lines for name, lines, _ in [*panels, chunk]}
+        lines_of = {name: [*self._turn_line(), *lines] for name, lines, _ in [*panels, chunk]}
         source = functions_text(lines_of, self.functions, self.parameters, self.type.computed)
         *before, run = [run_line(name, chunks, self.schedule.threads) for name, _, chunks in [*panels, chunk]]
         if once:
             source += called(panels_function(self.name), self.parameters, before, self.schedule.seconds)
             before = []
-        source += called(self.name, self.parameters, [*before, run], self.schedule.seconds)
+        lines, counted = [*before, run], []
+        if self.blocks.turns > 1:
+            lines, counted = braced(f"for (; turn < {self.blocks.turns}; turn++)", lines), ["turn"]
+        source += called(self.name, self.parameters, lines, self.schedule.seconds, counted=counted)
         return Text(source, self.parameters)
+
+    def _of_turn(self, name: str, count: int, by_terms: bool = False) -> str:
+        """The number among all of what is number `name` among the `count` of a turn of terms, or of columns."""
+        cut = self.blocks.turns > 1 and by_terms == bool(self.blocks.turn_terms)
+        return sum_text(("turn", count if cut else 0), name)
+
+    def _turn_line(self) -> list[str]:
+        """The line that finds which turn it is."""
+        line = f"const long turn = *(const long *)arrays[{len(self.parameters.names())}];"
+        return [line] * (self.blocks.turns > 1)
 
     # Copies of right operands
 
@@ -65,24 +81,37 @@ class _Writer:
         place = f"{{row}} * {step.tile.columns} + {{column}}"
         if step.tile.dots:
             place = f"{{column}} * {loops.space[-2]} + {{row}}"
-        piece = BlockLines(loops, self.rounds, self.parameters, {}, [f"panel[{place}]"])
-        lines = piece.kernel()
+        lines = self._lines(self.parts.rights[product], loops, {}, [f"panel[{place}]"]).kernel()
         d, count, parts = len(outer) + 1, columns.blocks, down.blocks
-        wide, terms = step.tile.columns, loops.space[-2]
+        wide, terms, panels = step.tile.columns, self._panel_terms(product), self.blocks.panels(product, self.parts)
         outer_counts = [(AXES[i], dim.extent) for i, dim in enumerate(outer)]
-        head = decoded("chunk", [*outer_counts, ("number", count), ("part", parts)])
+        parts_of_turn = parts if parts == 1 else -(-terms // down.block)
+        head = decoded("chunk", [*outer_counts, ("place", panels), ("block", parts_of_turn)])
+        head.append(f"const long number = {self._of_turn('place', panels)};")
+        head.append(f"const long part = {self._of_turn('block', parts_of_turn, by_terms=True)};")
+        head += [f"if (number >= {count}) return;"] * (count % panels > 0)
+        head += [f"if (part >= {parts}) return;"] * (parts % parts_of_turn > 0)
         if columns.blocks > 1:
             head += block_bounds(AXES[d], "number", wide, columns.extent)
         first, extent = f"chunk * {wide * terms}", str(terms)
         if parts > 1:
-            head += block_bounds(AXES[d - 1], "part", down.block, terms)
-            first = f"chunk / {parts} * {wide * terms} + {AXES[d - 1]}_begin * {wide}"
-            extent = f"({AXES[d - 1]}_end - {AXES[d - 1]}_begin)"
+            row = AXES[d - 1]
+            head += block_bounds(row, "part", down.block, down.extent)
+            first = f"chunk / {parts_of_turn} * {wide * terms} + {self._in_turn(f'{row}_begin')} * {wide}"
+            extent = f"({row}_end - {row}_begin)"
         head.append(f"{self.type.computed} *panel = {self._workspace(product)} + {first};")
         if columns.extent % wide:
             head += [f"if (number == {count - 1}) __builtin_memset(panel, 0, {wide} * {extent} * sizeof *panel);"]
-        chunks = math.prod(extent for _, extent in outer_counts) * count * parts
+        chunks = math.prod(extent for _, extent in outer_counts) * panels * parts_of_turn
         return f"{self.name}_right{product}", [*head, *lines], chunks
+
+    def _panel_terms(self, product: int) -> int:
+        """The terms that panels hold at a time."""
+        return self.blocks.turn_terms or self.parts.rights[product].space[-2]
+
+    def _in_turn(self, term: str) -> str:
+        """The place of a term among those of a turn."""
+        return f"({term} - turn * {self.blocks.turn_terms})" if self.blocks.turn_terms else term
 
     def _workspace(self, product: int) -> str:
         return f"p{sum(step.in_panels for step in self.blocks.steps[:product])}"
@@ -109,7 +138,8 @@ class _Writer:
         blocks = self.blocks
         buffers = [("left", blocks.left_elements)] * (blocks.left_elements > 0)
         buffers += [("right", blocks.right_elements)] * (blocks.right_elements > 0)
-        buffers += [(f"sums{number}", blocks.high * step.width) for number, step in enumerate(blocks.steps)]
+        if not blocks.sums:
+            buffers += [(f"sums{number}", blocks.high * step.width) for number, step in enumerate(blocks.steps)]
         buffers += [("apart", blocks.high * blocks.apart)] * (blocks.apart > 0)
         rows = [*self._carried(), *(["before", "added", "scale"] if self.schedule.tops is not None else [])]
         if self.schedule.live is not None:
@@ -125,16 +155,20 @@ class _Writer:
         parts, blocks = self.parts, self.blocks
         across, high = parts.out[-1], parts.height
         counts = [(AXES[d], dim.extent) for d, dim in enumerate(parts.outer)]
-        counts += [("rows", -(-high // blocks.rows)), ("columns", -(-across // blocks.columns))]
+        counts += [("rows", -(-high // blocks.rows)), ("block", blocks.across(parts))]
         lines = decoded("unit", counts)
+        lines.append(f"const long columns = {self._of_turn('block', blocks.across(parts))};")
         lines += block_bounds(self.row, "rows", blocks.rows, high)
         lines += block_bounds(self.column, "columns", blocks.columns, across)
+        if blocks.sums:
+            lines.append(f"{self.type.computed} *const sums0 = p1 + unit * {blocks.sums};")
         lines += self._products()
         incoming = self._incoming(parts.results[-1], len(blocks.steps) - 1)
         incoming |= {n: f"{name}[{{row}}]" for n, name in zip(parts.carried, self._carried(), strict=True)}
         buffers = [f"sums{len(blocks.steps) - 1}", *self._carried()]
         rest = self._function("rest", BlockLines(self.schedule.rest, self.rounds, self.parameters, incoming), buffers)
-        return [*lines, rest.call()]
+        last = f"if (turn == {blocks.turns - 1}) " if blocks.turn_terms else ""
+        return [*lines, f"{last}{rest.call()}"]
 
     def _incoming(self, result: object, product: int) -> dict:
         return {result: f"sums{product}[{{row}} * {self.blocks.steps[product].width} + {{column}}]"}
@@ -143,6 +177,12 @@ class _Writer:
         block_function = Function(f"{self.name}_{name}", piece.block(), buffers, piece.kernel())
         self.functions.append(block_function)
         return block_function
+
+    def _lines(self, part: BlockPart, loops: Loops, incoming: Mapping[Node, str], kept: Sequence[str]) -> BlockLines:
+        """The lines that copy or compute a block of an operand."""
+        if part.merged is None:
+            return BlockLines(loops, self.rounds, self.parameters, incoming, kept)
+        return MergedAxesLines(part.merged, loops, self.rounds, self.parameters, kept)
 
     def _products(self) -> list[str]:
         """The sums of the last product."""
@@ -204,8 +244,19 @@ class _Writer:
             return lines
         end = f"{name} + {depth}"
         end = end if terms % depth == 0 else f"{end} < {terms} ? {end} : {terms}"
-        head = f"for (long {name} = 0; {name} < {terms}; {name} += {depth})"
-        return braced(head, [f"const long to{product} = {end};", *lines])
+        begin, behind = "0", str(terms)
+        if self.blocks.turn_terms:
+            begin, behind = f"turn * {self.blocks.turn_terms}", "behind"
+        head = f"for (long {name} = {begin}; {name} < {behind}; {name} += {depth})"
+        loop = braced(head, [f"const long to{product} = {end};", *lines])
+        return [*self._behind_turn(terms), *loop]
+
+    def _behind_turn(self, terms: int) -> list[str]:
+        """The lines that find the end of the terms of a turn."""
+        if not self.blocks.turn_terms:
+            return []
+        end = f"(turn + 1) * {self.blocks.turn_terms}"
+        return [f"const long behind = {end} < {terms} ? {end} : {terms};"]
 
     def _left(self, product: int) -> Function | None:
         """What computes or copies a left operand into its buffer."""
@@ -227,7 +278,7 @@ class _Writer:
             place = f"{{{slow}}} * {step.stride} + {{{fast}}}"
             rows = self._carried() if len(self.parts.products) == 1 else []
             incoming, kept, buffers = {}, [f"left[{place}]", *(f"{x}[{{row}}]" for x in rows)], ["left", *rows]
-        lines = BlockLines(loops, self.rounds, self.parameters, incoming, kept)
+        lines = self._lines(self.parts.lefts[product], loops, incoming, kept)
         return self._function(f"left{product}", lines, buffers)
 
     def _right_copy(self, product: int) -> list[str]:
@@ -236,7 +287,7 @@ class _Writer:
         if loops is None or step.in_panels:
             return []
         place = f"right[{{row}} * {step.right_stride} + {{column}}]"
-        lines = BlockLines(loops, self.rounds, self.parameters, {}, [place])
+        lines = self._lines(self.parts.rights[product], loops, {}, [place])
         copy = self._function(f"right{product}", lines, ["right"])
         outer, down = len(loops.nest.dims) - 2, loops.nest.dims[-2]
         terms = [f"from{product}", f"to{product}"] if down.blocks > 1 else []
@@ -297,12 +348,14 @@ class _Writer:
             return f"{place}, {by_column if step.tile.dots else by_term}"
         if step.right_stride:
             return f"{sum_text('right', (f'(column - {self.column}_begin)', 1))}, {step.right_stride}"
-        wide, terms, varied = step.tile.columns, part.space[-2], outer_of(self.parts, product)
+        wide, varied = step.tile.columns, outer_of(self.parts, product)
         number = _joined([(AXES[self.parts.outer.index(dim)], dim) for dim in varied])
-        matrix = -(-part.space[-1] // wide) * wide * terms
+        panels = self.blocks.panels(product, self.parts)
         by_term = 1 if step.tile.dots else wide
-        place = sum_text(self._workspace(product), (number, matrix), ("column", terms), (term, by_term))
-        return f"{place}, {terms if step.tile.dots else wide}"
+        by_columns = self.blocks.turns > 1 and not self.blocks.turn_terms
+        column, terms = f"(column - turn * {panels * wide})" if by_columns else "column", self._panel_terms(product)
+        first = (number, panels * wide * terms), (column, terms), (self._in_turn(term), by_term)
+        return f"{sum_text(self._workspace(product), *first)}, {terms if step.tile.dots else wide}"
 
     def _outer(self, access: Access) -> list[tuple[str, int]]:
         """Where the matrix of an operand begins."""

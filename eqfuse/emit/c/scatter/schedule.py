@@ -6,7 +6,7 @@ In: a body of kind scatter, and a device. Out: `ScatterSchedule`. Next stop: `wr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,10 @@ class ScatterSchedule(LoopsSchedule):
     @property
     def has_conflicts(self) -> bool:
         return any(self.nest.vector in _named(self.nest, update) for update in self.updates)
+
+    @property
+    def overlays(self) -> Mapping[Node, frozenset[int]]:
+        return {}
 
     @property
     def workspaces(self) -> list[TensorType]:
