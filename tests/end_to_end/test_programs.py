@@ -74,14 +74,11 @@ def test_a_traced_program_means_what_numpy_computes(program: ExampleProgram) -> 
     judge(untouched, arguments, [arguments])
 
 
-each_or_some = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "program",
     [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name in LONG or i % 8 else [])
      for i, p in enumerate(PROGRAMS)],
 )  # fmt: skip
-
-
-@each_or_some
 def test_a_jitted_program_does_what_numpy_does(program: ExampleProgram) -> None:
     does_what_numpy_does(program, SHORT)
 
@@ -93,7 +90,7 @@ def test_so_does_one_that_is_searched_as_long_as_usual(program: ExampleProgram) 
 
 
 @needs_compiler
-@each_or_some
+@pytest.mark.parametrize("program", [field.PROGRAMS[0] for field in FIELDS], ids=lambda p: p.name)
 def test_so_does_one_that_there_is_no_time_to_compile(program: ExampleProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(haste, "QUICK_PACE", 1e6)
     does_what_numpy_does(program, SHORT, "c")

@@ -4,6 +4,7 @@ them, and stored nowhere."""
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import eqfuse as ef
 from eqfuse.emit.c.product.merged_axes import Digit, merged_axes_of
@@ -61,6 +62,7 @@ def products() -> list[Graph]:
     return graphs
 
 
+@pytest.mark.slow
 def test_products_of_windows_are_what_they_mean() -> None:
     graphs = products()
     judge([product(g) for g in graphs], graphs, [data(g) for g in graphs])

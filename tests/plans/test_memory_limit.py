@@ -261,6 +261,7 @@ def test_tiles_are_smaller_where_they_hold_what_the_limit_does_not_leave() -> No
 
 
 @needs_compiler
+@pytest.mark.slow
 def test_a_limit_that_a_step_of_few_blocks_keeps_is_not_refused() -> None:
     (training,) = [t for t in TRAINING if t.name == "LSTM cell"]
     step, arguments = ef.value_and_grad(loss_of(training), tuple(range(training.count))), training.arguments()
