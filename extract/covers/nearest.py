@@ -1,5 +1,4 @@
-"""Nearness: of covers that cost about the same, the one with the fewest operators that were not written, and of these
-the one that stores least.
+"""Nearness: of covers that cost about the same, the one with the fewest operators that were not written.
 
 In: the covers that a search has met. Out: one of them. Prices are not known to 3 %, so such a gain may well be a loss.
 """
@@ -16,29 +15,14 @@ from eqfuse.ops import Role, row
 from eqfuse.ops.types import TensorType
 
 ABOVE_CHEAPEST = 0.03  # above the cheapest
-ABOVE_NEAREST = 0.005  # above the cheapest of those with as few operators, where they store less
 
 
 def nearest(covers: Sequence[Cover], segment: Segment) -> Cover:
-    """Of the `covers` about as cheap as the cheapest those with the fewest operators that `segment` was not written
-    with; of these, that cost alike, the one that stores the fewest bytes, and then the cheapest, and the first."""
-    close = _within(covers, ABOVE_CHEAPEST)
-    if len(close) == 1:
-        return close[0]
-    added = [added_operators(c, segment) for c in close]
-    fewest = [c for c, count in zip(close, added, strict=True) if count == min(added)]
-    return min(_within(fewest, ABOVE_NEAREST), key=lambda c: (stored_bytes(c), c.cost))
-
-
-def _within(covers: Sequence[Cover], more: float) -> list[Cover]:
-    most = (1 + more) * min(c.cost for c in covers)
-    return [c for c in covers if c.cost <= most]
-
-
-def stored_bytes(cover: Cover) -> int:
-    """Of all values that kernels of `cover` write."""
-    classes = cover.grammar.classes
-    return sum(classes[c].type.nbytes for g in cover.groups if not g.state.is_view for c in g.outputs)
+    """Of the `covers` within NEAR of the cheapest the one with the fewest operators that `segment` was not written
+    with; of these the cheapest, and of these the first."""
+    most = (1 + ABOVE_CHEAPEST) * min(c.cost for c in covers)
+    close = [c for c in covers if c.cost <= most]
+    return min(close, key=lambda c: (added_operators(c, segment), c.cost)) if len(close) > 1 else close[0]
 
 
 def added_operators(cover: Cover, segment: Segment) -> int:

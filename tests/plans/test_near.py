@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches.corpus.losses import TRAINING
-from eqfuse.benches.training import loss_of
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import Segment
 from eqfuse.extract import exact, flow
 from eqfuse.extract.covers.cover import Cover
-from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST, ABOVE_NEAREST, added_operators, nearest, stored_bytes
+from eqfuse.extract.covers.nearest import ABOVE_CHEAPEST, added_operators, nearest
 from eqfuse.plan.plan import Plan
 from tests.support.random_graphs import random_graph, scrambled
 
@@ -54,19 +52,6 @@ def test_what_is_written_adds_nothing_and_each_new_operator_counts_once() -> Non
     counts = sorted({added_operators(c, segment) for c in covers})
     assert counts[0] == 0 and counts[-1] > 0
     assert added_operators(nearest([c for c in covers if not added_operators(c, segment)], segment), segment) == 0
-
-
-def test_of_covers_that_cost_alike_the_one_that_stores_least_is_chosen() -> None:
-    (training,) = [t for t in TRAINING if t.name == "LSTM cell"]
-    graph = ef.trace(ef.value_and_grad(loss_of(training), tuple(range(training.count))), *training.arguments())
-    (segment,) = ef.saturate(graph).segments
-    _, _, covers = flow.search(segment, CPU)
-    got = nearest(covers, segment)
-    within = (1 + ABOVE_CHEAPEST) * min(c.cost for c in covers)
-    near = [c for c in covers if c.cost <= within and added_operators(c, segment) == added_operators(got, segment)]
-    cheapest = min(near, key=lambda c: c.cost)
-    alike = [c for c in near if c.cost <= (1 + ABOVE_NEAREST) * cheapest.cost]
-    assert got in alike and stored_bytes(got) == min(map(stored_bytes, alike)) < stored_bytes(cheapest)
 
 
 def test_a_gain_too_small_to_know_changes_nothing() -> None:
