@@ -6,7 +6,7 @@ Each stage is timed, printed at its EQFUSE_DEBUG level, and skipped where the ca
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -93,8 +93,7 @@ def compile_graph(
 
         # How much of the budget is left is asked when their turn comes: values in blocks need some of it too.
         tiles = (n for n in SMALLER if holds_tiles(device) and meter.allowance.left > meter.budget.seconds / 4)
-        left = lambda: meter.allowance.left > 0  # noqa: E731
-        program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit, tiles, left)
+        program = compiled_of(looped) if limit is None else _least_costly(compiled_of, looped, flat, limit, tiles)
         if one_size and extractor == "flow":
             program = _read_once(compiled_of, program, looped)
     if graphs:
@@ -117,13 +116,12 @@ def _read_once(compiled_of: Callable[..., Program], program: Program, graph: Gra
 
 
 def _least_costly(
-    compiled_of: Callable[..., Program], looped: Graph, flat: Graph, limit: int, tiles: Iterable[int],
-    left: Callable[[], bool],
-) -> Program:  # fmt: skip
+    compiled_of: Callable[..., Program], looped: Graph, flat: Graph, limit: int, tiles: Iterable[int]
+) -> Program:
     """The fastest program found that keeps a limit of memory: of the graph as it is searched, of `flat` where loops
     take more memory than their steps, with `tiles` that are so many times as small, of a graph that is not cut into
-    segments, over whose ends nothing is computed again, or with large values block by block: in one way where nothing
-    is `left` of the budget. MemoryLimitError where none does."""
+    segments, over whose ends nothing is computed again, or with large values block by block. MemoryLimitError where
+    none does."""
     programs: list[Program] = []
     refused: list[MemoryLimitError] = []
     unlimited: list[tuple[float | None, int | None]] = []  # seconds and bytes without a limit, of each graph
@@ -155,20 +153,12 @@ def _least_costly(
         or first_of(whole, uncut=True)
     ):
         most = unlimited[0][1]
-        first_of(_while(left, chunked(looped, limit / most if most else 1.0)))
+        first_of(chunked(looped, limit / most if most else 1.0))
     if not programs:
         raise min(refused, key=lambda error: error.least)
     best = min(programs, key=_predicted)
     best.report = replace(best.report, unlimited_seconds=unlimited[0][0], unlimited_bytes=unlimited[0][1])
     return best
-
-
-def _while(goes_on: Callable[[], bool], graphs: Iterable[Graph]) -> Iterator[Graph]:
-    """The first of `graphs`, and as long as it `goes_on` the others."""
-    for graph in graphs:
-        yield graph
-        if not goes_on():
-            return
 
 
 def _predicted(program: Program) -> float:

@@ -36,8 +36,8 @@ def chunked(graph: Graph, share: float = 1.0) -> Iterator[Graph]:
         yield terms
     graphs = dict.fromkeys(in_blocks(graph, blocks, part) for part, blocks in RUNGS)
     held = {g: _alive(g) for g in graphs if g not in (graph, terms)}
-    room = max(CLOSE * share * _alive(graph), min(held.values(), default=0))
-    yield from sorted((g for g in held if held[g] <= room), key=lambda g: -held[g])
+    fitting = sorted((g for g in held if held[g] < CLOSE * share * _alive(graph)), key=lambda g: -held[g])
+    yield from fitting or sorted(held, key=lambda g: held[g])[:1]
 
 
 def in_blocks(graph: Graph, blocks: int, share: int = 2) -> Graph:

@@ -21,6 +21,7 @@ from eqfuse.summary import count
 
 _REDUCTION = {r.joined_by: name for name, r in TABLE.items() if r.joined_by in ("add", "maximum", "minimum")}
 FEWEST_OF_MANY = 4  # pieces that are made together in a loop that shrinks or grows, as most of the others are
+FEW_RUNS = 3  # that are told apart
 StepRun = tuple[range, Node]  # pieces that are alike, and all of them in one array
 StandIns = dict[Node, Node]  # nodes of a graph, and what is read in their place
 StepLimit = Callable[[range], range]
@@ -36,8 +37,15 @@ def made_together(graph: Graph) -> tuple[Graph, list[str]]:
         rewritten = None if rewrite is None else rewrite(n, stand_ins)
         if rewritten is not None:
             stand_ins[n], runs = rewritten
-            said += [f"{count(len(run), 'alike piece')} are computed at once" for run, _ in runs]
+            said += _told([len(run) for run, _ in runs])
     return replace(graph, outputs=tuple(_rebuilt(graph.outputs, dict(stand_ins)))) if said else graph, said
+
+
+def _told(lengths: Sequence[int]) -> list[str]:
+    """In words, of how many pieces runs of these lengths are."""
+    if len(lengths) > FEW_RUNS:
+        return [f"{count(sum(lengths), 'alike piece')} are computed in {len(lengths)} runs, each at once"]
+    return [f"{count(length, 'alike piece')} are computed at once" for length in lengths]
 
 
 def _rebuilt(outputs: Sequence[Node], new: StandIns) -> list[Node]:
