@@ -358,10 +358,14 @@ def constants(nodes: Iterable[Node]) -> set[Node]:
     return computed
 
 
-def substitute(outputs: Iterable[Node], values: dict[Node, Node]) -> tuple[Node, ...]:
+def substitute(outputs: Iterable[Node], values: Mapping[Node, Node]) -> tuple[Node, ...]:
     """`outputs` with every node of `values` replaced by its value (walks stop there)."""
+    return substitute_into(dict(values), outputs)
+
+
+def substitute_into(new: dict[Node, Node], outputs: Iterable[Node]) -> tuple[Node, ...]:
+    """`outputs` with every node of `new` replaced so; to `new` is added what becomes of the others."""
     outputs = tuple(outputs)
-    new = dict(values)
     stack = [o for o in outputs if o not in new]
     while stack:
         current = stack[-1]

@@ -19,8 +19,8 @@ MODES = ("set", *(name for name, ufunc in UFUNCS.items() if ufunc.nin == 2))
 
 _SHORT_RUN = 8  # elements that are copied in the time that it takes to begin a run of neighbours
 _MOST_BOXES = 16  # that are kept apart; beyond, all of the array
-_FEW_SLICES = 16  # that are compared one by one
-_MARKED = 1 << 20  # elements of arrays in which more of them are marked
+FEW_SLICES = 16  # that are compared one by one
+MARKED_ELEMENTS = 1 << 20  # elements of arrays in which more of them are marked
 
 
 def apart(a: Ranges, b: Ranges) -> bool:
@@ -31,13 +31,18 @@ def apart(a: Ranges, b: Ranges) -> bool:
     )
 
 
+def slices_of(ranges: Ranges) -> tuple[slice, ...]:
+    """The index by which NumPy takes a slice."""
+    return tuple([slice(*r) for r in ranges])
+
+
 def meeting(shape: Shape, slices: Sequence[Ranges]) -> Sequence[bool]:
     """Of each of `slices` of an array of `shape`: may it share an element with one before it?"""
-    if len(slices) <= _FEW_SLICES or math.prod(shape) > _MARKED:
+    if len(slices) <= FEW_SLICES or math.prod(shape) > MARKED_ELEMENTS:
         return [not all(apart(ranges, before) for before in slices[:i]) for i, ranges in enumerate(slices)]
     marks, meets = np.zeros(shape, np.bool_), []
     for ranges in slices:
-        marked = marks[tuple([slice(*r) for r in ranges])]
+        marked = marks[slices_of(ranges)]
         meets.append(bool(marked.any()))
         marked[...] = True
     return meets
@@ -142,7 +147,7 @@ def do_slice_scatter(base: Any, *values_then_slices: Any) -> Any:
     *values, slices = values_then_slices
     out = base.copy(order="C")
     for value, ranges in zip(values, slices, strict=True):
-        out[tuple(slice(*r) for r in ranges)] = value
+        out[slices_of(ranges)] = value
     return out
 
 

@@ -22,6 +22,8 @@ def hurried(kernels: Collection[CKernel], seconds: float) -> set[str]:
     """The names of those kernels that are compiled in little time though they are not quick, so that all are compiled
     within about `seconds`: where these do not suffice, those that take the longest are the ones compiled with care."""
     careful = [k for k in kernels if not k.is_quick]
+    if not careful:
+        return set()
     left = seconds * thread_count() - _quick_seconds(kernels)
     names = set()
     for k in sorted(careful, key=lambda k: -k.schedule.seconds):
@@ -50,7 +52,7 @@ def left_to_numpy(
         saved = [calls[n] * (price.seconds - each[n].schedule.seconds) for n, price in prices.items() if price]
         return sum(saved) / len(texts[alike])
 
-    excess = _quick_seconds(kernels) - seconds * thread_count()
+    excess = QUICK_PACE * sum(map(len, texts.values())) - seconds * thread_count()
     names: set[str] = set()
     for alike in sorted([alike for alike in texts if by_numpy.keys() >= {*alike}], key=gain):
         if excess <= 0:

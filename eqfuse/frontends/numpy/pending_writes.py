@@ -13,10 +13,7 @@ import numpy as np
 from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Node
 from eqfuse.ops.types import Shape
-from eqfuse.ops.updates import Ranges, apart
-
-FEW_WRITES = 16  # that are looked through one by one
-MARKED_ELEMENTS = 1 << 20  # of memory whose elements are marked with their last write
+from eqfuse.ops.updates import FEW_SLICES, MARKED_ELEMENTS, Ranges, apart, slices_of
 
 
 class PendingWrites:
@@ -50,17 +47,17 @@ class PendingWrites:
     def covering(self, wanted: Ranges) -> tuple[Ranges, Node] | None:
         """The last that covers any element of the slice `wanted`."""
         if self._last is not None:
-            number = self._last[_slices(wanted)].max(initial=0)
+            number = self._last[slices_of(wanted)].max(initial=0)
             return self._writes[number - 1] if number else None
         return next((write for write in reversed(self._writes) if not apart(write[0], wanted)), None)
 
     def _mark(self) -> None:
         if self._last is not None:
-            self._last[_slices(self._writes[-1][0])] = len(self._writes)
-        elif len(self._writes) > FEW_WRITES and math.prod(self._shape) <= MARKED_ELEMENTS:
+            self._last[slices_of(self._writes[-1][0])] = len(self._writes)
+        elif len(self._writes) > FEW_SLICES and math.prod(self._shape) <= MARKED_ELEMENTS:
             self._last = np.zeros(self._shape, np.int32)
             for number, (ranges, _) in enumerate(self._writes, 1):
-                self._last[_slices(ranges)] = number
+                self._last[slices_of(ranges)] = number
 
     def _join_row(self) -> None:
         """Let the last writes be one, if they were those of all elements of a row, one after another: it is then read
@@ -75,7 +72,3 @@ class PendingWrites:
                     self._writes[-extent:] = [((*before, (0, extent, 1), *after), row)]
                     self._mark()
                     return
-
-
-def _slices(ranges: Ranges) -> tuple[slice, ...]:
-    return tuple([slice(*r) for r in ranges])

@@ -15,7 +15,7 @@ from eqfuse.frontends.rolling.alignment import Alignment, Misalignment
 from eqfuse.frontends.rolling.chains import FEWEST_STEPS
 from eqfuse.frontends.rolling.loops import ATTEMPTS, Steps
 from eqfuse.frontends.rolling.rows import Range, even, evenly, joined_rows, moving
-from eqfuse.ir.graph import Graph, Node, node, topological
+from eqfuse.ir.graph import Graph, Node, node, substitute, substitute_into, topological
 from eqfuse.ops import TABLE
 from eqfuse.summary import count
 
@@ -38,7 +38,7 @@ def made_together(graph: Graph) -> tuple[Graph, list[str]]:
         if rewritten is not None:
             stand_ins[n], runs = rewritten
             said += _told([len(run) for run, _ in runs])
-    return replace(graph, outputs=tuple(_rebuilt(graph.outputs, dict(stand_ins)))) if said else graph, said
+    return replace(graph, outputs=substitute(graph.outputs, stand_ins)) if said else graph, said
 
 
 def _told(lengths: Sequence[int]) -> list[str]:
@@ -48,25 +48,11 @@ def _told(lengths: Sequence[int]) -> list[str]:
     return [f"{count(length, 'alike piece')} are computed at once" for length in lengths]
 
 
-def _rebuilt(outputs: Sequence[Node], new: StandIns) -> list[Node]:
-    """`outputs` over what stands in `new` for some nodes, to which is added what becomes of the others."""
-    stack = [*outputs]
-    while stack:
-        n = stack[-1]
-        missing = [] if n in new else [a for a in n.args if a not in new]
-        if missing:
-            stack += missing
-        elif stack.pop() not in new:
-            args = [new[a] for a in n.args]
-            new[n] = n if args == [*n.args] else n.over(args)
-    return [new[n] for n in outputs]
-
-
 def _joined(n: Node, stand_ins: StandIns) -> tuple[Node, list[StepRun]] | None:
     runs = _runs_of(n.args, [range(len(n.args))], stand_ins)
     if not runs:
         return None
-    pieces, axis = _rebuilt(n.args, dict(stand_ins)), n.attr("axis")
+    pieces, axis = substitute(n.args, stand_ins), n.attr("axis")
     parts: list[Node] = []
     start = 0
     for run, rows in runs:
@@ -90,7 +76,7 @@ def _written(n: Node, stand_ins: StandIns) -> tuple[Node, list[StepRun]] | None:
     runs = _runs_of(n.args[1:], evenly(ranges), stand_ins, in_order)
     if not runs:
         return None
-    base, *pieces = _rebuilt(n.args, dict(stand_ins))
+    base, *pieces = substitute(n.args, stand_ins)
     parts: list[Node] = []
     places: list[tuple[Range, ...]] = []
     start = 0
@@ -119,7 +105,7 @@ def _runs_of(
         if len(stage) < fewest:
             continue
         new = dict(stand_ins)
-        built = dict(zip(stage, _rebuilt(pieces[stage.start : stage.stop], new), strict=True))
+        built = dict(zip(stage, substitute_into(new, pieces[stage.start : stage.stop]), strict=True))
         rows: StandIns = {}
         runs += _runs(built, stage, fewest, limit, rows)
         stand_ins |= {n: rows[value] for n, value in new.items() if value in rows}
