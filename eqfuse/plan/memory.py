@@ -120,6 +120,9 @@ class Arenas:
         self.kept.clear()
 
 
+AlignedMemory = tuple[np.ndarray, int]  # memory, and where its first cache line begins
+
+
 class ResultMemory:
     """Memory for results. Once nobody holds a result or a view of it, the next one of that size is made there: pages
     that are new to the process cost more than most kernels.
@@ -128,31 +131,33 @@ class ResultMemory:
     """
 
     def __init__(self) -> None:
-        self.blocks: dict[int, deque[np.ndarray]] = {}  # by size, those of the size used last at the end
+        self.blocks: dict[int, deque[AlignedMemory]] = {}  # by size, those of the size used last at the end
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array without values."""
         nbytes = math.prod(shape) * dtype.itemsize
         if not (_COUNTED and LEAST_RESULT <= nbytes <= KEPT_RESULTS // 2):
             return np.empty(shape, dtype)
-        alike = self.blocks[nbytes] = self.blocks.pop(nbytes, deque(maxlen=MOST_ALIKE))
+        alike = self.blocks.pop(nbytes, None)
+        if alike is None:
+            alike = deque(maxlen=MOST_ALIKE)
+        self.blocks[nbytes] = alike
         block = self._free(alike)
         if block is None:
             self._make_room(nbytes)
-            block = np.empty(nbytes + ALIGNMENT, np.uint8)
-        start = -block.ctypes.data % ALIGNMENT
-        array = block[start : start + nbytes].view(dtype).reshape(shape)
+            block = _block(nbytes)
+        array: np.ndarray = np.ndarray(shape, dtype, *block)
         alike.append(block)
         return array
 
     @staticmethod
-    def _free(alike: deque[np.ndarray]) -> np.ndarray | None:
+    def _free(alike: deque[AlignedMemory]) -> AlignedMemory | None:
         """One of these blocks that nobody holds, taken out."""
         for _ in range(len(alike)):
-            taken = [_popped(alike)]
-            if _holders(taken) == _NOBODY or taken[0] is None:
-                return taken[0]
-            alike.extend(taken)
+            block = _popped(alike)
+            if block is None or sys.getrefcount(block[0]) == _NOBODY:
+                return block
+            alike.append(block)
         return None
 
     def _make_room(self, nbytes: int) -> None:
@@ -177,12 +182,14 @@ def _popped(row: deque[Any]) -> Any:
         return None
 
 
-def _holders(taken: list[np.ndarray | None]) -> int:
-    return sys.getrefcount(taken[0])
+def _block(nbytes: int) -> AlignedMemory:
+    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    return memory, -memory.ctypes.data % ALIGNMENT
 
 
 _COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # else counts of holders are not exact
-_NOBODY = _holders([np.empty(0)])
+_UNHELD = _block(0)
+_NOBODY = sys.getrefcount(_UNHELD[0])
 
 arenas = Arenas()
 results = ResultMemory()
