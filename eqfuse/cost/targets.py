@@ -18,6 +18,7 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError, TargetUnavailable, user_level
+from eqfuse.machine.thread_limit import thread_count
 
 if TYPE_CHECKING:
     from eqfuse.budget import Meter
@@ -254,14 +255,15 @@ def _by_name() -> dict[str, Callable[[], Device]]:
 
 
 def _cpu() -> Device:
-    return _first(tuple(CPU))
+    return _local_device(_first(tuple(CPU)))
 
 
 @cache
-def _first(names: tuple[str, ...]) -> Device:
-    """The device of the first of `names` that is here; a warning says why it is not the best."""
+def _first(names: tuple[str, ...]) -> str:
+    """The first of `names` whose device is here; a warning says why it is not the best."""
     try:
-        return _local_device(names[0])
+        _local_device(names[0])
+        return names[0]
     except TargetUnavailable as error:
         if len(names) == 1:
             raise
@@ -273,6 +275,11 @@ def _first(names: tuple[str, ...]) -> Device:
         return _first(names[1:])
 
 
-@cache
 def _local_device(target: str) -> Device:
+    return _device_of(target, thread_count())
+
+
+@cache
+def _device_of(target: str, threads: int) -> Device:
+    """This machine's device with so many threads, which is another where `set_num_threads` was called."""
     return package(target).device()

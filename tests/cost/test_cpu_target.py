@@ -22,10 +22,10 @@ def squashed(x: Any) -> Any:
 @pytest.fixture(autouse=True)
 def as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(targets, "CPU", ["c", "numpy"])
-    for function in (targets._first, targets._local_device):
+    for function in (targets._first, targets._device_of):
         function.cache_clear()
     yield
-    for function in (targets._first, targets._local_device):
+    for function in (targets._first, targets._device_of):
         function.cache_clear()
 
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import eqfuse as ef
@@ -16,6 +17,7 @@ from eqfuse.machine.thread_limit import limit, thread_count
 from eqfuse.machine.threads import pool
 
 ROOT = Path(__file__).resolve().parents[2]
+CPUS = thread_count()
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +42,16 @@ def test_new_programs_are_planned_for_no_more_threads_than_asked_nor_than_there_
     assert thread_count() == 1
     ef.set_num_threads(cpus + 5)
     assert thread_count() == cpus
+
+
+@pytest.mark.parametrize("target", ["numpy", "cpu"])
+@pytest.mark.skipif(CPUS < 2, reason="this process may use one CPU")
+def test_plans_are_priced_for_the_threads_that_were_asked_last(target: str) -> None:
+    def threads(count: int | None) -> int:
+        ef.set_num_threads(count)
+        return ef.compile(lambda x: np.exp(x) * 2, np.ones(1 << 20, np.float32), target=target).plan.device.threads
+
+    assert [threads(2), threads(1), threads(2)] == [2, 1, 2]
 
 
 def test_programs_made_before_obey_the_next_call() -> None:
