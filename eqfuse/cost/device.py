@@ -127,10 +127,11 @@ class Device(SummarisedValue):
                 return 1 / (pace + (working_set / capacity - 1) * slope)
         return self.levels[-1][1]
 
-    def memory_seconds(self, traffic: int) -> float:
-        """What it takes to move the bytes of a kernel. Between the kernel that writes a value and the one that reads it
-        lies the traffic of both: hence the level that twice as much fits in."""
-        return traffic / self.bandwidth(2 * traffic)
+    def memory_seconds(self, traffic: int, held: int | None = None) -> float:
+        """What it takes to move the bytes of a kernel; `held`: those that pass through the caches, where `traffic`
+        counts some of them as fewer or more. Between the kernel that writes a value and the one that reads it lies the
+        traffic of both: hence the level that twice as much fits in."""
+        return traffic / self.bandwidth(2 * (traffic if held is None else held))
 
     @cached_property
     def _bands(self) -> list[tuple[int, int, float, float, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.replay import corpus
 from eqfuse.cost.device import Device
+from eqfuse.cost.overlap import overlapped
 from eqfuse.cost.profiles import profile
 from eqfuse.egraph.space import as_written
 from eqfuse.emit.c.calls import CallsSchedule, tiles_schedule
 from eqfuse.emit.c.device import compiled_device
 from eqfuse.emit.c.product.schedule import product_schedule, products_schedule
+from eqfuse.emit.c.rates import traffic_of
+from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.prices import _structure
 from eqfuse.extract.greedy import pointwise_inlined
@@ -126,6 +130,30 @@ def test_a_product_is_left_to_blas_only_where_that_is_far_cheaper(extents: tuple
     ours, blas = product_schedule(body, device).price(device), tiles_schedule(body, device).price(device)
     lost = min(0.3 * blas.seconds, 10e-3)
     assert isinstance(chosen, CallsSchedule) == (ours.seconds > blas.seconds + lost)
+
+
+def test_vectors_that_lie_across_two_cache_lines_cost_more_to_load() -> None:
+    def seconds(step: int) -> float:
+        reads = [slice(step * i, step * i + 512) for i in range(4)]
+        graph = ef.trace(lambda x: sum(x[:, r] for r in reads), ef.spec((512, 1024), np.float32))
+        schedule = kind_named("map").schedule(graph, compiled_device(CPU))
+        assert isinstance(schedule, LoopsSchedule)
+        return schedule.compute
+
+    assert seconds(16) < seconds(1) == pytest.approx(seconds(5))
+
+
+def test_of_several_passes_over_a_block_the_first_alone_waits_for_memory() -> None:
+    device = compiled_device(CPU)
+
+    def spread(x: Any) -> Any:
+        return ((x - x.mean(0, keepdims=True)) ** 2).sum(0, keepdims=True) / x.max(0, keepdims=True)
+
+    body = ef.trace(spread, ef.spec((8192, 1024), np.float32))
+    schedule = kind_named("row").schedule(body, device)
+    assert isinstance(schedule, LoopsSchedule) and len(schedule.forms[0].passes) > 1
+    memory = device.memory_seconds(traffic_of(sum(schedule.reads), 0), sum(schedule.reads) + sum(schedule.writes))
+    assert schedule.seconds > 1.2 * overlapped(memory, schedule.compute)
 
 
 @pytest.mark.parametrize("device", [CPU, compiled_device(CPU)], ids=lambda d: d.target)

@@ -58,9 +58,9 @@ def kernel_price(state: State, read: int, written: int, work: Work, device: Devi
             return Price(math.inf, read, written, work.flops, "memory")
         compute += len(cells[vector]) * CELL * math.prod(state.space) / max(1, state.space[vector])
     traffic = traffic_of(read, written, written if exceeds_caches(read, written, device) else 0)
-    shares = loops_shared(traffic, compute, math.prod(state.space), False, device)
+    shares = loops_shared([(compute, traffic)], read + written, math.prod(state.space), False, device)
     seconds = device.launch_seconds + shares["seconds"] + device.call_seconds * state.template.is_library
-    memory = (device if shares["threads"] > 1 else device.single).memory_seconds(traffic)
+    memory = (device if shares["threads"] > 1 else device.single).memory_seconds(traffic, read + written)
     return Price(seconds, read, written, work.flops, bound(seconds, memory, shares["compute"]))
 
 

@@ -53,6 +53,7 @@ SCAN_STEP = 60  # of a scan along a row, each of which waits for the one before
 SCAN_LANES = 16  # in whose time a scan along a row takes one step of a dear operator
 COLUMN = 3  # of a scan of columns side by side
 MOVED = 1  # of an element of a strip, which is stored, or loaded
+LOADED, CROSSING = 0.8, 1.6  # of an element of a vector that is loaded: one whose line it is, and one across two lines
 ACROSS, BYTE_ACROSS = 8, 18  # of float32: an element of four bytes, and of one, that is read by blocks; see `across`
 PERMUTED = 2  # of an element that lies some steps from the next, for each step: vectors of all are loaded and permuted
 ONE_LINE = 0.4  # of a load of an element far from the next, at least, where several lie in one cache line
@@ -86,19 +87,27 @@ def work_of(
     nest: Nest, forms: Sequence[Form], seams: Mapping[int, Sequence[int]], device: Device
 ) -> tuple[float, int]:
     """Seconds of one thread to compute all passes, and operations."""
-    seconds, flops = 0.0, 0
-    total = max(1, nest.elements)
+    passes, flops = passes_of(nest, forms, seams, device)
+    return sum(passes), flops
+
+
+def passes_of(
+    nest: Nest, forms: Sequence[Form], seams: Mapping[int, Sequence[int]], device: Device
+) -> tuple[list[float], int]:
+    """Seconds of one thread to compute each pass, strips with the first, and operations."""
+    total, flops = max(1, nest.elements), 0
+    begin = total / max(1, nest.runs.block) * LOOP_BEGIN
+    if seams:
+        begin = nest.units * math.prod([len(seams[d]) - 1 for d in (*nest.inside, nest.vector) if d in seams]) * CELL
+    seconds = [0.0 if nest.is_line else begin for _ in forms[0].passes]
     for form in forms:
         lanes = _lanes(form, nest)
         size, full = _size(form, nest, lanes) if seams else (total, total * not_full(nest.runs.extent, lanes))
-        form_seconds, count = _work_of(form, nest, device)
-        seconds += form_seconds * full / total
+        loops, count = _work_of(form, nest, device)
+        strips = len(form.strips)
+        for number, each in enumerate([sum(loops[: strips + 1]), *loops[strips + 1 :]]):
+            seconds[number] += each * full / total
         flops += round(count * size / total)
-    if seams and not nest.is_line:
-        between = math.prod([len(seams[d]) - 1 for d in (*nest.inside, nest.vector) if d in seams])
-        seconds += nest.units * between * CELL * len(forms[0].passes)
-    elif not nest.is_line:
-        seconds += total / max(1, nest.runs.block) * LOOP_BEGIN * len(forms[0].passes)
     return seconds, flops
 
 
@@ -132,14 +141,15 @@ def not_full(extent: int, lanes: int) -> float:
     return max(1.0, (turns + halves + (rest > 0) + rest // REST) * lanes / max(1, extent))
 
 
-def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
-    """Seconds of one thread for the whole space by this form, in full vectors, and operations."""
-    seconds, flops = 0.0, 0
+def _work_of(form: Form, nest: Nest, device: Device) -> tuple[list[float], int]:
+    """Seconds of one thread for each loop over the whole space by this form, in full vectors, and operations."""
+    loops, flops = [], 0
     counts: dict[tuple[frozenset[int], bool], int] = {}
     varying, arrays, threads = form.varying, form.arrays, device.threads
     for turns, nodes, moved in _loops_of(form):
-        before, waits = seconds, [n for n in nodes if n.op in REDUCING and not nest.by_columns]
-        seconds += turns * sum(_moved(n, nest, device) for n in moved)
+        loading = turns * sum(_load(n, form, nest, device) for n in nodes if n in arrays)
+        waits = [n for n in nodes if n.op in REDUCING and not nest.by_columns]
+        seconds = turns * sum(_moved(n, nest, device) for n in moved)
         for n in nodes:
             op, args, loaded = n.op, n.args, is_load(n)
             gathers = op in GATHERING
@@ -160,9 +170,22 @@ def _work_of(form: Form, nest: Nest, device: Device) -> tuple[float, int]:
                 seconds += turns * count * _loaded(n, arrays[n].access, nest, device)
         if waits:
             _, base = additions("add", worked_on(waits[0]))
-            seconds = max(seconds, before + nest.elements * SUM_WAIT * threads / device.scalar_rate(base))
+            seconds = max(seconds, nest.elements * SUM_WAIT * threads / device.scalar_rate(base))
             seconds += sum([n.type.size * (FOUND if n.op in PLACES else FOLDED) for n in waits])
-    return seconds, flops
+        loops.append(max(seconds, loading))
+    return loops, flops
+
+
+def _load(n: Node, form: Form, nest: Nest, device: Device) -> float:
+    """Seconds of one thread to load all vectors of neighbours in `n`, while others are computed with."""
+    access = form.arrays[n].access
+    if abs(nest.runs.step(access)) != 1:
+        return 0.0
+    first = access.offset + sum(low * s for (low, _), s in zip(form.boxes[0], access.strides, strict=True))
+    places = [first, *[d.step(access) for d in nest.dims if d is not nest.runs]]
+    crosses = any(place * n.dtype.itemsize % LINE for place in places)
+    times = (CROSSING if crosses else LOADED) * n.dtype.itemsize / 4
+    return nest.elements * times * device.threads / device.scalar_rate("float32")
 
 
 def across(itemsize: int, device: Device) -> float:

@@ -21,7 +21,7 @@ from eqfuse.emit.c.loops import Loops, pushed, result_access, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.ops import QUICK_FUNCTIONS
 from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
-from eqfuse.emit.c.rates import bytes_of, joining_seconds, traffic_of, work_of
+from eqfuse.emit.c.rates import bytes_of, joining_seconds, near_bytes, passes_of, traffic_of
 from eqfuse.emit.c.splits import Split, of_scans, split_of
 from eqfuse.emit.c.streaming import streamed_results
 from eqfuse.emit.c.strips import with_strips
@@ -90,7 +90,7 @@ class CompiledSchedule(Schedule):
             return Price(math.inf, read, written, self.flops, "memory")
         seconds = device.launch_seconds + self.seconds
         traffic = traffic_of(read, written, self.streamed_bytes)
-        memory = (device if self.threads > 1 else device.single).memory_seconds(traffic)
+        memory = (device if self.threads > 1 else device.single).memory_seconds(traffic, read + written)
         return Price(seconds, read, written, self.flops, bound(seconds, memory, self.compute))
 
 
@@ -169,13 +169,17 @@ def _loops(body: Graph, device: Device, strides: Sequence[Sequence[int]] = ()) -
     seams = _seams(planned, nest)
     reads = bytes_of(body, nest, planned, device)
     writes = tuple([o.type.nbytes for o in body.outputs])
-    compute, flops = work_of(nest, planned, seams, device)
+    passes, flops = passes_of(nest, planned, seams, device)
     if cascade is not None and split.dimension is not None:
-        compute += joining_seconds(cascade, nest.dims[split.dimension].blocks, device)
+        passes[-1] += joining_seconds(cascade, nest.dims[split.dimension].blocks, device)
     units = nest.elements if nest.is_line else nest.units
     streamed = streamed_results(graph, space, nest, planned, written, sum(reads), device)
     traffic = traffic_of(sum(reads), sum(writes), sum(writes[j] for j in streamed))
-    threads = loops_shared(traffic, compute, units, nest.is_line, device)
+    stages = [(sum(passes), traffic)]
+    if len(passes) > 1 and device.l1_bytes < near_bytes(nest, planned) <= device.l2_bytes // 2:
+        first = traffic_of(sum(reads), 0)  # what comes in one pass lies near in the next, too far to come ahead of it
+        stages = [(passes[0], first), *[(seconds, 0) for seconds in passes[1:-1]], (passes[-1], traffic - first)]
+    threads = loops_shared(stages, sum(reads) + sum(writes), units, nest.is_line, device)
     return LoopsSchedule(
         reads, writes, 1 + (split.dimension is not None), body=graph, space=space, nest=nest, forms=planned,
         seams=seams, written=written, split=split.dimension, cascade=cascade, streamed=streamed, flops=flops, **threads,
@@ -212,15 +216,17 @@ def _seams(forms: Sequence[Form], nest: Nest) -> dict[int, tuple[int, ...]]:
     return seams
 
 
-def loops_shared(traffic: int, compute: float, units: int, is_line: bool, device: Device) -> dict[str, Any]:
-    """How threads share the units so that they are done soonest. `compute`: seconds of one thread."""
-    alone = overlapped(device.single.memory_seconds(traffic), compute)
+def loops_shared(
+    stages: Sequence[tuple[float, int]], held: int, units: int, is_line: bool, device: Device
+) -> dict[str, Any]:
+    """How threads share the units so that they are done soonest. `stages`, `held`: as of `shared`."""
+    alone = _one_by_one(stages, held, 1.0, device.single)
     turns = max(1, min(CHUNKS, int(alone / CHUNK_SECONDS)) // device.threads)
     chunks = max(1, min(turns * device.threads, int(4 * alone / CHUNK_SECONDS), units))
     chunk = -(-units // chunks)
     chunk = -(-chunk // LINE) * LINE if is_line else chunk
     share = _most_units(units, chunk, device.threads) / max(1, units)
-    return _sooner([(compute, traffic)], share, chunk, units, device)
+    return _sooner(stages, held, share, chunk, units, device)
 
 
 def _most_units(units: int, chunk: int, threads: int) -> int:
@@ -230,33 +236,35 @@ def _most_units(units: int, chunk: int, threads: int) -> int:
     return -(-chunks // threads) * chunk - missing * (chunks % threads == 1)
 
 
-def shared(stages: Sequence[tuple[float, int]], units: int, device: Device, times: int = 1) -> dict[str, Any]:
+def shared(
+    stages: Sequence[tuple[float, int]], held: int, units: int, device: Device, times: int = 1
+) -> dict[str, Any]:
     """How threads share few units, which take turns, so many `times`. `stages`: seconds of one thread for what a unit
-    computes in one loop after another, and the traffic that comes meanwhile, of all units."""
+    computes in one loop after another, and the traffic that comes meanwhile, of all units; `held`: its bytes."""
     alone = sum(seconds for seconds, _ in stages)
     chunk = max(1, int(times * units * CHUNK_SECONDS / max(alone, 1e-9) + 0.5))
     chunks = -(-units // chunk)
     turns = -(-chunks // device.threads) * device.threads / chunks
-    return _sooner(stages, turns / device.threads, chunk, units, device, times)
+    return _sooner(stages, held, turns / device.threads, chunk, units, device, times)
 
 
 def _sooner(
-    stages: Sequence[tuple[float, int]], share: float, chunk: int, units: int, device: Device, times: int = 1
+    stages: Sequence[tuple[float, int]], held: int, share: float, chunk: int, units: int, device: Device, times: int = 1
 ) -> dict[str, Any]:
     """What is done sooner: one thread that does all, or all of them, each this `share`, chunk after chunk, so many
     `times`."""
     alone = sum(seconds for seconds, _ in stages)
-    seconds = _one_by_one(stages, 1.0, device.single)
-    together = HANDED * times + _one_by_one(stages, share, device)
+    seconds = _one_by_one(stages, held, 1.0, device.single)
+    together = HANDED * times + _one_by_one(stages, held, share, device)
     if device.threads == 1 or seconds < SHARED_FROM or together >= seconds or chunk >= units:
         return {"chunk": units, "threads": 1, "seconds": seconds, "compute": alone}
     return {"chunk": chunk, "threads": device.threads, "seconds": together, "compute": alone * share}
 
 
-def _one_by_one(stages: Sequence[tuple[float, int]], share: float, device: Device) -> float:
+def _one_by_one(stages: Sequence[tuple[float, int]], held: int, share: float, device: Device) -> float:
     """Seconds of loops one after another: memory works while a loop computes, and not ahead for the next one."""
     traffic = sum(nbytes for _, nbytes in stages)
-    memory = device.memory_seconds(traffic) / max(1, traffic)
+    memory = device.memory_seconds(traffic, held) / max(1, traffic)
     return sum(overlapped(memory * nbytes, seconds * share) for seconds, nbytes in stages)
 
 

@@ -118,5 +118,6 @@ def _priced(s: ConvolutionSchedule, device: Device) -> ConvolutionSchedule:
     cycle = 2 * vector_bytes() // c.dtype.itemsize / tile_rate(c.dtype, device)
     alone = s.units * tile_cycles(c, s.blocks) * cycle + _streamed(s, device) + sum(seconds for seconds, _ in costs)
     flops = 2 * c.conv.type.size * c.terms + sum(n for _, n in costs)
-    traffic = traffic_of(sum(s.reads), sum(s.writes)) + 2 * sum(t.nbytes for t in s.workspaces)
-    return replace(s, flops=flops, **shared([(alone, traffic)], s.units, device))
+    traffic = traffic_of(sum(s.reads), sum(s.writes)) + 2 * s.between
+    held = sum(s.reads) + sum(s.writes) + 2 * s.between
+    return replace(s, flops=flops, **shared([(alone, traffic)], held, s.units, device))

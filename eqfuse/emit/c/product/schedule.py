@@ -316,10 +316,12 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     tiles = slower * (_multiplied(s, device) + _streamed(s, device) + _rescaled(s, device))
     beside = slower * sum(seconds for seconds, _ in around)
     flops = sum(2 * n.type.size * n.args[0].shape[-1] for n in s.parts.products) + sum(n for _, n in around)
-    traffic = traffic_of(sum(s.reads), sum(s.writes)) + s.between
+    read, written = sum(s.reads), sum(s.writes)
+    traffic = traffic_of(read, written) + s.between
     by_tiles = min(traffic, traffic_of(sum(s.reads[i] for i in s.read_by_tiles), 0) + s.between)
     turns = s.blocks.turns
-    shares = shared([(tiles, by_tiles), (beside, traffic - by_tiles)], s.units, device, turns)
+    stages = [(tiles, by_tiles), (beside, traffic - by_tiles)]
+    shares = shared(stages, read + written + s.between, s.units, device, turns)
     if not s.copies_once:
         memory = device if shares["threads"] > 1 else device.single
         shares["seconds"] += STRIDED * turns * sum(memory.memory_seconds(2 * t.nbytes) for t in s.workspaces)

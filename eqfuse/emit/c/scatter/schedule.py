@@ -134,12 +134,11 @@ def own_schedule(body: Graph, device: Device) -> ScatterSchedule:
     reads = tuple([sum(each) for each in zip(*elements, strict=True)])
     writes = tuple([o.type.nbytes for o in body.outputs])
     compute, flops = work_of(nest, forms, {}, device)
-    traffic = traffic_of(sum(reads), sum(writes))
     compute += sum([_joining(nest, update, device) for update in updates]) + sum([each.compute for each in begun])
     return ScatterSchedule(
         reads, writes, 1, body=graph, space=space, nest=nest, forms=forms,
         written=tuple([update.target for update in updates for _ in range(2)]), flops=flops + nest.elements,
-        whole=body, updates=updates, begun=begun, **_shared(nest, updates, traffic, compute, device),
+        whole=body, updates=updates, begun=begun, **_shared(nest, updates, sum(reads), sum(writes), compute, device),
     )  # fmt: skip
 
 
@@ -161,14 +160,17 @@ def _joining(nest: Nest, update: Update, device: Device) -> float:
     return nest.elements * step * device.threads / device.scalar_rate(base)
 
 
-def _shared(nest: Nest, updates: Sequence[Update], traffic: int, compute: float, device: Device) -> dict[str, Any]:
+def _shared(
+    nest: Nest, updates: Sequence[Update], read: int, written: int, compute: float, device: Device
+) -> dict[str, Any]:
     """How threads share the values. Units that join to elements of their own are shared as those of a map. Others are
     cut into parts where there are many values to an element, the same for any number of threads."""
     units = nest.elements if nest.is_line else nest.units
-    alone = overlapped(device.single.memory_seconds(traffic), compute)
+    traffic, held = traffic_of(read, written), read + written
+    alone = overlapped(device.single.memory_seconds(traffic, held), compute)
     whole = {"chunk": units, "threads": 1, "seconds": alone, "compute": compute, "in_parts": False}
     if not nest.is_line and all(set(nest.counted).isdisjoint(_named(nest, update)) for update in updates):
-        return {**loops_shared(traffic, compute, units, False, device), "in_parts": False}
+        return {**loops_shared([(compute, traffic)], held, units, False, device), "in_parts": False}
     fewest = FOR_ELEMENT[all(nest.vector not in _named(nest, update) for update in updates)]
     most = max([update.base.type.size for update in updates])
     parts = min(SCATTER_PARTS, nest.elements // VALUES_OF_A_PART, nest.elements // (fewest * most), units)
@@ -180,7 +182,7 @@ def _shared(nest: Nest, updates: Sequence[Update], traffic: int, compute: float,
     adding = 2 * parts * sum([u.base.type.size * COLUMN / device.scalar_rate(u.base.dtype.name) for u in updates])
     in_parts = {**whole, "chunk": chunk, "in_parts": True, "compute": compute + adding, "seconds": alone + adding}
     each = compute * -(-parts // device.threads) / parts
-    together = HANDED + overlapped(device.memory_seconds(traffic), each) + adding
+    together = HANDED + overlapped(device.memory_seconds(traffic, held), each) + adding
     if device.threads == 1 or alone < SHARED_FROM or together >= alone:
         return in_parts
     return {**in_parts, "threads": device.threads, "compute": each + adding, "seconds": together}

@@ -137,5 +137,6 @@ def units_work(s: WindowsSchedule, device: Device) -> tuple[float, int]:
 
 def _priced(s: WindowsSchedule, device: Device) -> WindowsSchedule:
     alone, flops = units_work(s, device)
-    traffic = traffic_of(sum(s.reads), sum(s.writes))
-    return replace(s, flops=flops, **shared([(alone, traffic)], s.units, device))
+    read, written = sum(s.reads), sum(s.writes)
+    stages = [(alone, traffic_of(read, written))]
+    return replace(s, flops=flops, **shared(stages, read + written, s.units, device))
