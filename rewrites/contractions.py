@@ -35,6 +35,9 @@ from eqfuse.rewrites.language.words import constant
 x, y, z, w, u, v = tensors("x y z w u v")
 r, c, g, a, b = tensors("r c g a b")
 p, q, s, t, n = attrs("p q s t n")
+TERMS_OF_A_PART = 256  # of a product in parts, at least
+MOST_PARTS = 32
+SUMS_OF_A_PART = 1 << 14  # at most
 
 
 
@@ -106,6 +109,30 @@ def _low_rank(u: TensorType, v: TensorType) -> bool:
     return u.shape[-1] * (u.shape[-2] + v.shape[-1]) < u.shape[-2] * v.shape[-1]
 
 
+def _parts(x: TensorType) -> int:
+    """Into how many equal parts the terms of x @ y are cut: each has enough for a kernel's loops to run well."""
+    terms = x.shape[-1]
+    return max(n for n in range(1, min(MOST_PARTS, max(3, terms // TERMS_OF_A_PART)) + 1) if terms % n == 0)
+
+
+def _parts_of_rows(x: TensorType) -> Shape:
+    return (x.shape[0], _parts(x), x.shape[1] // _parts(x))
+
+
+def _parts_of_columns(x: TensorType, y: TensorType) -> Shape:
+    return (_parts(x), x.shape[1] // _parts(x), y.shape[1])
+
+
+def _matrix(x: TensorType, y: TensorType) -> Shape:
+    return (x.shape[0], y.shape[1])
+
+
+def _many_terms(x: TensorType, y: TensorType) -> bool:
+    """Threads have little else to share than terms, and what each adds up stays near."""
+    (rows, terms), columns = x.shape, y.shape[1]
+    return min(rows, columns) > 1 and rows * columns <= min(4 * terms, SUMS_OF_A_PART) and _parts(x) > 1
+
+
 def _is_identity(value: Literal) -> bool:
     a = value.array
     return a.ndim == 2 and a.shape[0] == a.shape[1] and bool((a == np.eye(len(a))).all())
@@ -115,10 +142,17 @@ _SWAPPED = computed(last_two_swapped, y)
 identity = guard("n is an identity matrix", _is_identity, n)
 one_row = guard("g is one row", _vector, g)
 one_column = guard("g is one column", _column, g)
+matrices = guard("x and y are matrices", lambda x, y: x.rank == y.rank == 2 and x.size > 0, x, y)
 low_rank = bounded("u @ v has a low rank", _low_rank, u, v)
 
 LAWS = [
     # factors and association
+    Law(
+        "terms_in_parts", x @ y,
+        (x.reshape(computed(_parts_of_rows, x)).transpose((1, 0, 2)) @ y.reshape(computed(_parts_of_columns, x, y)))
+        .sum(-3, keepdims=True).reshape(computed(_matrix, x, y)),
+        (matrices, bounded("many terms make few sums", _many_terms, x, y)), REASSOCIATES,
+    ),
     Law("common_left_factor", x @ y + x @ z, x @ (y + z), exactness=REASSOCIATES),
     Law("common_right_factor", y @ x + z @ x, (y + z) @ x, exactness=REASSOCIATES),
     Law("common_left_factor_of_difference", x @ y - x @ z, x @ (y - z), exactness=REASSOCIATES),
@@ -202,7 +236,7 @@ LAWS = over_float16(
     "weighted_sum_of_product", "row_scale_through", "row_divisor_through", "column_scale_through",
     "column_divisor_through", "diagonal_into_right", "diagonal_into_left", "known_scale_of_shifted_product",
     "known_divisor_of_shifted_product",
-    "sum_over_rows", "sum_over_columns", "sum_of_product",
+    "sum_over_rows", "sum_over_columns", "sum_of_product", "trace_of_product", "terms_in_parts",
 )  # fmt: skip
 
 # and of complex numbers

@@ -255,6 +255,8 @@ class _CaseDraw:
         elif "scalar" in mine:
             rank = 0
         shape = tuple(1 if rng.random() < self.ones else n for n in self.base[4 - rank :])
+        if "matmul" in mine and rng.random() < 0.2:  # else products are of square matrices, rows and columns
+            shape = (*shape[:-2], shape[-1], shape[-2])
         if "conv" in mine and rng.random() < 0.2:  # an even number of filters, for groups
             shape = (2 * shape[0], *shape[1:])
         if places and rank >= -self.axis_of_parts and rng.random() < 0.8:
