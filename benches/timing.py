@@ -94,10 +94,12 @@ def _rest(run: Callable[[], Any], pause: float) -> None:
 
 
 def medians(
-    runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, clock: Clock | None = None
-) -> list[float]:
+    runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, clock: Clock | None = None,
+    before: Callable[[], Any] | None = None,
+) -> list[float]:  # fmt: skip
     """Median seconds of a call of each of `runs`, which take turns for about `seconds`, in another order each round: a
-    call may be slower behind some other. Calls are timed by `clock`, or the wall's."""
+    call may be slower behind some other. Calls are timed by `clock`, or the wall's. Where there is something that runs
+    `before` each, calls are timed one by one, right behind it."""
     orders = random.Random(0)
     batches = [_batch(run) for run in runs]
     taken: list[list[float]] = [[] for _ in runs]
@@ -106,6 +108,11 @@ def medians(
         if i >= least and time.perf_counter() - begun > seconds:
             break
         for samples, run, batch in orders.sample([*zip(taken, runs, batches, strict=True)], len(runs)):
+            if before is not None:
+                for _ in range(5):
+                    before()
+                    samples.append(_seconds(run, 1, clock))
+                continue
             if batch == 1:
                 _rest(run, PAUSE)
             samples += [_seconds(run, batch, clock) for _ in range(3)]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from eqfuse.benches import convolutions, cpu, models, peers
+import eqfuse as ef
+from eqfuse.benches import convolutions, cpu, limits, models, peers, products
 from eqfuse.benches.corpus.workloads import WORKLOADS, arguments, workload_in
+from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError
 from tests.support.c_kernels import needs_compiler
 
@@ -36,11 +39,14 @@ def test_contenders_that_cannot_run_or_are_wrong_stand_aside(
     wrong = lambda workload, arrays: lambda: workload.function(*arrays) * 1.1  # noqa: E731
     chosen = {name: peers.CONTENDERS[name] for name in ("NumPy", "eqfuse")} | {"JAX": missing, "torch": wrong}
     monkeypatch.setattr(cpu, "CONTENDERS", chosen)
-    row = {"name": "GELU", "size": "L2", "dtype": "float32"} | cpu.measure(WORKLOADS[0], "L2", "float32", 0.01)
+    figures = cpu.measure(WORKLOADS[0], "L2", "float32", 0.01, mixed=True)
+    row = {"name": "GELU", "size": "L2", "dtype": "float32"} | figures
     assert set(row["seconds"]) == {"NumPy", "eqfuse"}
     assert "No module" in row["aside"]["JAX"] and "wrong" in row["aside"]["torch"]
-    cpu.show([row])
-    assert "GELU" in capsys.readouterr().out
+    off = row | {"seconds": {"NumPy": 1.0, "eqfuse": 0.5}, "priced": 1.5}
+    cpu.show([row, off, off | {"seconds": {"NumPy": 1.0, "eqfuse": 0.4}, "priced": 0.4, "limit": 0.1}])
+    shown = capsys.readouterr().out
+    assert "GELU" in shown and "3.00!" in shown and " 25%  1.00" in shown and "prices of 3: Spearman" in shown
     assert cpu.lead(row) == pytest.approx(row["seconds"]["NumPy"] / row["seconds"]["eqfuse"])
 
 
@@ -57,6 +63,48 @@ def test_convolutions_are_listed_with_their_ratios_and_a_wrong_one_fails(
     assert convolutions.run(["4 groups"], 1, 0.001) == 1
     shown = capsys.readouterr().out
     assert "3 → 64" in shown and "in geometric mean" in shown and "the answer is off" in shown
+
+
+def test_no_plan_beats_its_limit_by_its_own_price() -> None:
+    device = DEVICES["cpu"]
+    x = np.ones(1 << 20, np.float32)
+    plan = ef.compile(lambda x: np.exp(x) + 1, x, target=device).plan
+    limit = limits.limit_of(plan)
+    assert limit.bytes == 2 * x.nbytes and limit.memory == pytest.approx(limit.bytes / device.bandwidth(limit.bytes))
+    assert 0 < limit.seconds == max(limit.memory, limit.compute) <= plan.seconds
+
+
+def test_a_product_counts_at_the_rate_of_blas() -> None:
+    device = DEVICES["cpu"]
+    limit = limits.limit_of(ef.compile(lambda a: a @ a, np.ones((128, 128)), target=device).plan)
+    assert limit.compute == pytest.approx(2 * 128**3 / device.contraction_flops("float64"))
+
+
+def test_a_plot_without_its_library_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr(cpu, "apart", lambda *_: pytest.fail("measured"))
+    with pytest.raises(EqfuseError, match=r"pip install 'eqfuse\[plot\]'"):
+        cpu.main(["--plot", "roofline.png"])
+
+
+def test_a_roofline_shows_each_workload(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figure, path = limits.new_figure(), tmp_path / "roofline.png"
+    row = {"name": "GELU", "size": "L2", "flops": 1e6, "bytes": 1e5, "taken": 1e-4}
+    limits.draw(figure, path, DEVICES["cpu"], [row, row | {"name": "softmax", "size": "memory"}])
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert path.stat().st_size and {"GELU", "softmax"} <= set(texts)
+
+
+def test_products_are_listed_with_their_ratios_and_a_wrong_one_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(products, "SHAPES", {"square": [(4, 5, 6, 1)], "batched": [(4, 5, 6, 2)]})
+    assert products.run([], 1, 0.001) == 0
+    monkeypatch.setattr(products, "CLOSE", -1)
+    assert products.run(["square"], 1, 0.001) == 1
+    shown = capsys.readouterr().out
+    assert "2 of 4 x 5 x 6" in shown and "in geometric mean" in shown and "the answer is off" in shown
 
 
 @pytest.mark.slow
