@@ -24,10 +24,10 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.benches import convolutions, models, products
 from eqfuse.benches.corpus.workloads import WORKLOADS, Workload, arguments
-from eqfuse.benches.limits import draw, limit_of, new_figure
+from eqfuse.benches.limits import draw, new_figure, roofline_of
 from eqfuse.benches.peers import CONTENDERS, OURS, PEERS, PLAIN, limit_threads, results
 from eqfuse.benches.processes import last_row
-from eqfuse.benches.timing import machine, medians
+from eqfuse.benches.timing import machine, medians, uses_blas
 from eqfuse.cost.targets import device_for
 from eqfuse.machine.thread_limit import thread_count
 from eqfuse.show.progress import progress
@@ -40,7 +40,7 @@ LEAST = 1e-5  # of the largest value, that an answer may be off
 
 
 def measure(workload: Workload, size: str, dtype: str, seconds: float, mixed: bool = False) -> dict[str, Any]:
-    """Seconds of a call by contender, why others stood aside, and eqfuse's price and `Limit`, in this process.
+    """Seconds of a call by contender, why others stood aside, and eqfuse's price and limit, in this process.
 
     `mixed`: each call follows a product of NumPy's, whose threads still spin.
     """
@@ -60,11 +60,12 @@ def measure(workload: Workload, size: str, dtype: str, seconds: float, mixed: bo
             calls[name] = call
         else:
             aside[name] = f"wrong by {off:.1e} of the largest value"
+    plan = ef.compile(workload.function, *arrays).plan
     square = np.ones((PRODUCT, PRODUCT), np.float32)
     before = (lambda: square @ square) if mixed else None
-    taken = dict(zip(calls, medians(list(calls.values()), seconds * len(calls), before=before), strict=True))
-    plan = ef.compile(workload.function, *arrays).plan
-    limit = limit_of(plan)
+    times = medians([*calls.values()], seconds * len(calls), before=before, rested=uses_blas(plan.graph))
+    taken = dict(zip(calls, times, strict=True))
+    limit = roofline_of(plan)
     figures = {"priced": plan.seconds, "limit": limit.seconds, "bytes": limit.bytes, "flops": limit.flops}
     return {"seconds": taken, "aside": aside} | figures
 

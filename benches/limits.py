@@ -1,6 +1,6 @@
 """How near to the limits of a CPU a program comes: the roofline of a whole program, and a plot of it.
 
-In: a plan, and what a call of it took. Out: `Limit`, the least that a call can take on that device by its profile; a
+In: a plan, and what a call of it took. Out: `Roofline`, the least that a call can take on that device by its profile; a
 PNG file, which needs matplotlib. After Williams, Waterman, Patterson, "Roofline" (CACM 2009).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Limit:
+class Roofline:
     """`memory`: seconds to read each argument once and write each result, by the bandwidth of the level that holds them
     all. `compute`: seconds of the plan's operators, each at the rate its vectors were measured at, products at that of
     BLAS. No call of the plan takes less than the larger, whatever lies between its kernels."""
@@ -39,7 +39,7 @@ class Limit:
         return max(self.memory, self.compute)
 
 
-def limit_of(plan: Plan) -> Limit:
+def roofline_of(plan: Plan) -> Roofline:
     """On the plan's own device. What a loop computes counts as priced."""
     moved = sum(plan.types[v].nbytes for v in {*plan.inputs, *plan.outputs})
     compute = 0.0
@@ -54,7 +54,7 @@ def limit_of(plan: Plan) -> Limit:
             rate = plan.device.contraction_flops(types[0].dtype.name) if product else 0
             compute += done.flops / rate if product else done.seconds
     flops = sum(k.price.flops for k in plan.kernels)
-    return Limit(moved / plan.device.bandwidth(moved), compute, moved, flops)
+    return Roofline(moved / plan.device.bandwidth(moved), compute, moved, flops)
 
 
 def new_figure() -> Figure:

@@ -95,11 +95,11 @@ def _rest(run: Callable[[], Any], pause: float) -> None:
 
 def medians(
     runs: Sequence[Callable[[], Any]], seconds: float, least: int = 5, clock: Clock | None = None,
-    before: Callable[[], Any] | None = None,
+    before: Callable[[], Any] | None = None, rested: bool = False,
 ) -> list[float]:  # fmt: skip
     """Median seconds of a call of each of `runs`, which take turns for about `seconds`, in another order each round: a
     call may be slower behind some other. Calls are timed by `clock`, or the wall's. Where there is something that runs
-    `before` each, calls are timed one by one, right behind it."""
+    `before` each, calls are timed one by one, right behind it. `rested`: short calls too follow a pause."""
     orders = random.Random(0)
     batches = [_batch(run) for run in runs]
     taken: list[list[float]] = [[] for _ in runs]
@@ -113,7 +113,7 @@ def medians(
                     before()
                     samples.append(_seconds(run, 1, clock))
                 continue
-            if batch == 1:
+            if batch == 1 or rested:
                 _rest(run, PAUSE)
             samples += [_seconds(run, batch, clock) for _ in range(3)]
     return [statistics.median(samples) for samples in taken]

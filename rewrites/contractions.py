@@ -36,7 +36,7 @@ x, y, z, w, u, v = tensors("x y z w u v")
 r, c, g, a, b = tensors("r c g a b")
 p, q, s, t, n = attrs("p q s t n")
 TERMS_OF_A_PART = 256  # of a product in parts, at least
-MOST_PARTS = 32
+PARTS_OF_TERMS = 32
 SUMS_OF_A_PART = 1 << 14  # at most
 
 
@@ -112,15 +112,17 @@ def _low_rank(u: TensorType, v: TensorType) -> bool:
 def _parts(x: TensorType) -> int:
     """Into how many equal parts the terms of x @ y are cut: each has enough for a kernel's loops to run well."""
     terms = x.shape[-1]
-    return max(n for n in range(1, min(MOST_PARTS, max(3, terms // TERMS_OF_A_PART)) + 1) if terms % n == 0)
+    return max(n for n in range(1, min(PARTS_OF_TERMS, max(3, terms // TERMS_OF_A_PART)) + 1) if terms % n == 0)
 
 
 def _parts_of_rows(x: TensorType) -> Shape:
-    return (x.shape[0], _parts(x), x.shape[1] // _parts(x))
+    rows, terms = x.shape
+    return (rows, _parts(x), terms // _parts(x))
 
 
 def _parts_of_columns(x: TensorType, y: TensorType) -> Shape:
-    return (_parts(x), x.shape[1] // _parts(x), y.shape[1])
+    terms, columns = y.shape
+    return (_parts(x), terms // _parts(x), columns)
 
 
 def _matrix(x: TensorType, y: TensorType) -> Shape:
@@ -130,7 +132,7 @@ def _matrix(x: TensorType, y: TensorType) -> Shape:
 def _many_terms(x: TensorType, y: TensorType) -> bool:
     """Threads have little else to share than terms, and what each adds up stays near."""
     (rows, terms), columns = x.shape, y.shape[1]
-    return min(rows, columns) > 1 and rows * columns <= min(4 * terms, SUMS_OF_A_PART) and _parts(x) > 1
+    return terms >= 2 * TERMS_OF_A_PART and columns > 1 and 1 < rows * columns <= min(4 * terms, SUMS_OF_A_PART)
 
 
 def _is_identity(value: Literal) -> bool:
@@ -142,7 +144,7 @@ _SWAPPED = computed(last_two_swapped, y)
 identity = guard("n is an identity matrix", _is_identity, n)
 one_row = guard("g is one row", _vector, g)
 one_column = guard("g is one column", _column, g)
-matrices = guard("x and y are matrices", lambda x, y: x.rank == y.rank == 2 and x.size > 0, x, y)
+matrices = guard("x and y are matrices", lambda x, y: x.rank == y.rank == 2, x, y)
 low_rank = bounded("u @ v has a low rank", _low_rank, u, v)
 
 LAWS = [

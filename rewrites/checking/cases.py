@@ -66,7 +66,7 @@ class LawCase:
         lefts = [self._left(lhs, matched) for lhs in law.lefts]
         with self._authors_errors():
             types: dict[Term | str, TensorType] = dict(self.types.items())
-            if not holds(self.guards, types, self.attributes):
+            if not holds(tuple(g for g in self.guards if not g.bound), types, self.attributes):
                 raise Decline
             if without is not None and not without.about_values and holds((without,), types, self.attributes):
                 raise Decline

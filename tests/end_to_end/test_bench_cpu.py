@@ -69,14 +69,14 @@ def test_no_plan_beats_its_limit_by_its_own_price() -> None:
     device = DEVICES["cpu"]
     x = np.ones(1 << 20, np.float32)
     plan = ef.compile(lambda x: np.exp(x) + 1, x, target=device).plan
-    limit = limits.limit_of(plan)
+    limit = limits.roofline_of(plan)
     assert limit.bytes == 2 * x.nbytes and limit.memory == pytest.approx(limit.bytes / device.bandwidth(limit.bytes))
     assert 0 < limit.seconds == max(limit.memory, limit.compute) <= plan.seconds
 
 
 def test_a_product_counts_at_the_rate_of_blas() -> None:
     device = DEVICES["cpu"]
-    limit = limits.limit_of(ef.compile(lambda a: a @ a, np.ones((128, 128)), target=device).plan)
+    limit = limits.roofline_of(ef.compile(lambda a: a @ a, np.ones((128, 128)), target=device).plan)
     assert limit.compute == pytest.approx(2 * 128**3 / device.contraction_flops("float64"))
 
 

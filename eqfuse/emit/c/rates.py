@@ -53,7 +53,7 @@ SCAN_STEP = 60  # of a scan along a row, each of which waits for the one before
 SCAN_LANES = 16  # in whose time a scan along a row takes one step of a dear operator
 COLUMN = 3  # of a scan of columns side by side
 MOVED = 1  # of an element of a strip, which is stored, or loaded
-LOADED, CROSSING = 0.8, 1.6  # of an element of a vector that is loaded: one whose line it is, and one across two lines
+IN_LINE, CROSSING = 0.8, 1.6  # of an element of a vector that is loaded: one whose line it is, and one across two lines
 ACROSS, BYTE_ACROSS = 8, 18  # of float32: an element of four bytes, and of one, that is read by blocks; see `across`
 PERMUTED = 2  # of an element that lies some steps from the next, for each step: vectors of all are loaded and permuted
 ONE_LINE = 0.4  # of a load of an element far from the next, at least, where several lie in one cache line
@@ -87,11 +87,11 @@ def work_of(
     nest: Nest, forms: Sequence[Form], seams: Mapping[int, Sequence[int]], device: Device
 ) -> tuple[float, int]:
     """Seconds of one thread to compute all passes, and operations."""
-    passes, flops = passes_of(nest, forms, seams, device)
+    passes, flops = work_by_pass(nest, forms, seams, device)
     return sum(passes), flops
 
 
-def passes_of(
+def work_by_pass(
     nest: Nest, forms: Sequence[Form], seams: Mapping[int, Sequence[int]], device: Device
 ) -> tuple[list[float], int]:
     """Seconds of one thread to compute each pass, strips with the first, and operations."""
@@ -184,7 +184,7 @@ def _load(n: Node, form: Form, nest: Nest, device: Device) -> float:
     first = access.offset + sum(low * s for (low, _), s in zip(form.boxes[0], access.strides, strict=True))
     places = [first, *[d.step(access) for d in nest.dims if d is not nest.runs]]
     crosses = any(place * n.dtype.itemsize % LINE for place in places)
-    times = (CROSSING if crosses else LOADED) * n.dtype.itemsize / 4
+    times = (CROSSING if crosses else IN_LINE) * n.dtype.itemsize / 4
     return nest.elements * times * device.threads / device.scalar_rate("float32")
 
 

@@ -21,7 +21,7 @@ from eqfuse.emit.c.loops import Loops, pushed, result_access, with_passes
 from eqfuse.emit.c.nest import Access, Nest, nest_of
 from eqfuse.emit.c.ops import QUICK_FUNCTIONS
 from eqfuse.emit.c.passes import is_reduction, is_scan, scanned, stages
-from eqfuse.emit.c.rates import bytes_of, joining_seconds, near_bytes, passes_of, traffic_of
+from eqfuse.emit.c.rates import bytes_of, joining_seconds, near_bytes, traffic_of, work_by_pass
 from eqfuse.emit.c.splits import Split, of_scans, split_of
 from eqfuse.emit.c.streaming import streamed_results
 from eqfuse.emit.c.strips import with_strips
@@ -169,7 +169,7 @@ def _loops(body: Graph, device: Device, strides: Sequence[Sequence[int]] = ()) -
     seams = _seams(planned, nest)
     reads = bytes_of(body, nest, planned, device)
     writes = tuple([o.type.nbytes for o in body.outputs])
-    passes, flops = passes_of(nest, planned, seams, device)
+    passes, flops = work_by_pass(nest, planned, seams, device)
     if cascade is not None and split.dimension is not None:
         passes[-1] += joining_seconds(cascade, nest.dims[split.dimension].blocks, device)
     units = nest.elements if nest.is_line else nest.units

@@ -19,6 +19,7 @@ from eqfuse.emit.c.loops import Loops, result_access
 from eqfuse.emit.c.nest import SHORT_DIMENSION, Access, Dim
 from eqfuse.emit.c.product.blocks import (
     ProductBlocks,
+    ProductStep,
     evened,
     heights,
     outer_of,
@@ -49,6 +50,7 @@ LEVEL2_LEFT = 0.75
 FAR_DEARER = 1.5  # than a product by BLAS is one of ours that still is better for what runs beside it
 STRIDED = 1.5  # times as long as in one piece it takes to copy panels, whose lines lie far apart
 ABOUT_AS_LONG = 1.01  # times as long as another takes a schedule that needs less memory, at most
+PIECE = 4096  # bytes of a row of a right operand that streams by, at least: a page, beyond which no prefetcher looks
 OPERAND_COPIED = 2  # additions that it takes to copy an element of an operand
 
 
@@ -299,12 +301,18 @@ def _rescaled(s: ProductSchedule, device: Device) -> float:
     return blocks * s.parts.products[1].type.size * device.threads / device.scalar_rate(s.parts.dtype.name)
 
 
+def _hides(step: ProductStep, across: int, size: int) -> bool:
+    """Does a right operand stream by in long pieces of its rows?"""
+    return step.tile.streams > 0 and step.columns * size >= min(across * size, PIECE)
+
+
 def _streamed(s: ProductSchedule, device: Device) -> float:
     """Seconds of one thread to wait for right operands, once for each unit. Tiles hide as much of it again, and those
-    by which they stream hide all; so do products of panels that lie ready, unless they are faster than these come."""
+    by which they stream hide all, unless they take short pieces of longer rows; so do products of panels that lie
+    ready, unless they are faster than these come."""
     high = math.prod(dim.extent for dim in s.parts.outer) * -(-s.parts.height // s.blocks.rows)
     size, parts = s.parts.dtype.itemsize, zip(s.parts.rights, s.blocks.steps, strict=True)
-    sizes = [math.prod(part.space[-2:]) * size for part, step in parts if not step.tile.streams]
+    sizes = [math.prod(part.space[-2:]) * size for part, step in parts if not _hides(step, part.space[-1], size)]
     seconds = sum(high * n / 2 / device.single.bandwidth(n) for n in sizes if n > device.l2_bytes)
     lies_ready = s.copies_once and s.workspaces
     return max(0.0, 2 * seconds - _multiplied(s, device)) if lies_ready else seconds
