@@ -68,7 +68,7 @@ class ProductSchedule(CompiledSchedule):
     live: Loops | None = None
 
     @cached_property
-    def workspaces(self) -> list[TensorType]:  # type: ignore[override]
+    def workspaces(self) -> list[TensorType]:
         """Copies of right operands, of one turn, and the sums that units keep from turn to turn."""
         numbers = [number for number, s in enumerate(self.blocks.steps) if s.in_panels]
         kept = [TensorType(self.parts.dtype, (self.units, self.blocks.sums))] * (self.blocks.sums > 0)
