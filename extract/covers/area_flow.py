@@ -17,7 +17,7 @@ from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
 
 # Classes, up to which there is a pass without reference counts besides those with some; none where no calls pay for it.
-UNCOUNTED_PASS = 150
+UNCOUNTED_PASS = 250
 
 
 def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
