@@ -19,6 +19,7 @@ from eqfuse.egraph.segments import segments
 from eqfuse.egraph.space import Space
 from eqfuse.errors import MemoryLimitError
 from eqfuse.extract import Limit, chosen_plan
+from eqfuse.extract.candidates.prices import schedules_shared
 from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.chunking.chunks import chunked, in_blocks
@@ -264,6 +265,7 @@ def _share(graph: Graph) -> float:
     return own / max(1, own + inner)
 
 
+@schedules_shared()
 def _build(
     graph: Graph, device: Device, numerics: str, laws: tuple[Law, ...], extractor: str, meter: Meter,
     memory_limit: int | None, uncut: bool,

@@ -13,6 +13,7 @@ from eqfuse.egraph.space import Segment, Space
 from eqfuse.errors import TargetUnavailable
 from eqfuse.extract import ablations, exact, flow, greedy, unfused
 from eqfuse.extract.assemble import assemble, prove_covers
+from eqfuse.extract.candidates.prices import schedules_shared
 from eqfuse.extract.covers.cover import Cover
 from eqfuse.extract.families import Search, by_families
 from eqfuse.extract.horizontal import fused_horizontally
@@ -52,6 +53,7 @@ EXTRACTORS: dict[str, Extractor] = {
 
 
 @gc_paused()
+@schedules_shared()
 def chosen_plan(
     space: Space,
     device: Device,

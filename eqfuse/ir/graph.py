@@ -375,5 +375,6 @@ def substitute_into(new: dict[Node, Node], outputs: Iterable[Node]) -> tuple[Nod
             continue
         stack.pop()
         if current not in new:
-            new[current] = current.over(new[a] for a in current.args)
+            is_same = all(new[a] is a for a in current.args)
+            new[current] = current if is_same else current.over(new[a] for a in current.args)
     return tuple(new[o] for o in outputs)

@@ -9,6 +9,7 @@ plus the flows of what it reads, shared among its readers. Two rankings are kept
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -84,9 +85,13 @@ class Candidates:
     def cheapest(self, eclass: int) -> Cut | None:
         """The cut of class `eclass` with the smallest total, if it has any."""
         if eclass not in self._cheapest:
-            ranked = sorted(self.cuts.get(eclass, ()), key=self.total)
-            self._cheapest[eclass] = next((cut for cut in ranked if cut.runs), None)
+            self._cheapest[eclass] = self.best(self.cuts.get(eclass, ()))
         return self._cheapest[eclass]
+
+    def best(self, cuts: Iterable[Cut]) -> Cut | None:
+        """The one of `cuts` with the smallest total, if one runs."""
+        about = self.total if self._by_estimates else lambda cut: cut.about + self.read(cut)
+        return least(cuts, about, self.total)
 
     def add(self, cut: Cut) -> None:
         """Offer a cut from elsewhere (a greedy plan's kernel)."""
@@ -252,6 +257,19 @@ class Candidates:
         self.cuts[eclass] = sorted(kept, key=lambda c: totals[c])
         self.flow[eclass] = totals[self.cuts[eclass][0]] / max(1, self.references.get(eclass, 1))
         return before != (self.cuts[eclass], self.flow[eclass])
+
+
+def least(cuts: Iterable[Cut], about: Callable[[Cut], float], total: Callable[[Cut], float]) -> Cut | None:
+    """The one of `cuts` with the least `total`, if one runs. No schedule is made of those that cost more by what they
+    are known to cost `about`."""
+    best, cheapest = math.inf, None
+    for roughly, _, cut in sorted([(about(cut), i, cut) for i, cut in enumerate(cuts)]):
+        if roughly >= best:
+            break
+        seconds = total(cut)
+        if seconds < best and cut.runs:
+            best, cheapest = seconds, cut
+    return cheapest
 
 
 def _same(a: Cut, b: Cut) -> bool:

@@ -7,7 +7,9 @@ search made is freed when it ends, without a collection.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,27 @@ DOUBT = 0.03  # of a price
 FEW_OF_PAIRS, FAR_LARGER = 200, 16  # the same where an array is so many times as large as all that is read and kept
 _UNKNOWN: Any = object()  # a schedule that was not asked for
 SHORT_PROGRAM = 1e-4  # seconds of a program, as written, below which plans are made by estimates: no calls pay for more
+
+
+_Schedules = dict[tuple[str, tuple], Schedule | None]  # by the kind and the structure of a body
+_of_program: ContextVar[dict[Device, _Schedules] | None] = ContextVar("_of_program", default=None)
+
+
+@contextmanager
+def schedules_shared() -> Iterator[None]:
+    """A context in which the searches of all segments make the schedules of alike kernels once. It may be nested."""
+    before = _of_program.get()
+    token = _of_program.set({} if before is None else before)
+    try:
+        yield
+    finally:
+        _of_program.reset(token)
+
+
+def _shared(device: Device) -> _Schedules:
+    """The schedules that the searches of a program share; none where there is no program."""
+    of_program = _of_program.get()
+    return {} if of_program is None else of_program.setdefault(device, {})
 
 
 @dataclass
@@ -72,7 +95,7 @@ class Prices:
         self.stage: SearchStage = like.stage if like else SearchStage(None if self._all_estimates else False)
         self._by_state: dict[tuple, tuple[Price, State]] = {}  # with the state, whose number is no other's then
         self._schedules: dict[tuple, Schedule | None] = {}
-        self._alike: dict[tuple[str, tuple], Schedule | None] = like._alike if like else {}  # whatever they read
+        self._alike: _Schedules = like._alike if like else _shared(device)  # whatever they read
         self._settled: dict[tuple[str, Graph], Price | None] = like._settled if like else {}
         self._views: dict[int, int] = {}  # of an array, those that are smaller than it, a bit each
         self._viewed: dict[tuple[int, int], int] = {}  # bytes of an array that a view of it needs

@@ -11,13 +11,13 @@ from graphlib import CycleError, TopologicalSorter
 
 from eqfuse.egraph.space import ENode, Segment
 from eqfuse.extract.candidates.cuts import Cut, below
-from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.enumerate import Candidates, least
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.trust import trusted
 from eqfuse.extract.covers.cover import Cover
 
 # Classes, up to which there is a pass without reference counts besides those with some; none where no calls pay for it.
-UNCOUNTED_PASS = 300
+UNCOUNTED_PASS = 250
 
 
 def area_flow(grammar: Grammar, starts: list[Cover]) -> tuple[Candidates, list[Cover]]:
@@ -73,19 +73,24 @@ def _chosen(cover: Cover, candidates: Candidates, rank: dict[int, int] | None) -
         usable = candidates.cuts.get(eclass, [])
         if rank is not None:
             usable = [c for c in usable if all(rank.get(a, math.inf) < rank.get(eclass, -1) for a in c.reads)]
-        compared = _compared(candidates, usable)
-        least, cut = math.inf, None
-        for about, i in sorted([(candidates.read(c) + cover.about(eclass, c), i) for i, c in enumerate(compared)]):
-            if about >= least:
-                break
-            total = candidates.read(compared[i]) + cover.seconds(eclass, compared[i])
-            if total < least and compared[i].runs:
-                least, cut = total, compared[i]
+        cut = _least_read(cover, candidates, eclass, usable)
         if cut is None:
             return None
         choice[eclass] = cut
         stack.extend(cut.reads)
     return choice
+
+
+def _least_read(cover: Cover, candidates: Candidates, eclass: int, cuts: Sequence[Cut]) -> Cut | None:
+    """The one of `cuts`, of class `eclass`, that costs `cover` least with all that it reads."""
+
+    def about(cut: Cut) -> float:
+        return candidates.read(cut) + cover.about(eclass, cut)
+
+    def total(cut: Cut) -> float:
+        return candidates.read(cut) + cover.seconds(eclass, cut)
+
+    return least(_compared(candidates, cuts), about, total)
 
 
 def _compared(candidates: Candidates, cuts: Sequence[Cut]) -> list[Cut]:

@@ -99,4 +99,4 @@ def _take_parts(cover: Cover, candidates: Candidates) -> Iterator[bool]:
 def _best(candidates: Candidates, user: int, reads: int) -> Cut | None:
     """The user's cheapest cut that reads class `reads` instead of computing it."""
     fitting = [c for c in candidates.cuts.get(user, ()) if reads in c.leaves and not c.computes(reads)]
-    return min(fitting, key=candidates.total, default=None)
+    return candidates.best(fitting)

@@ -10,10 +10,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pytest
 
+import eqfuse as ef
+from eqfuse.emit.c import executable
 from eqfuse.emit.c import kernels as c_kernels
 from eqfuse.emit.c import schedule as scheduling
 from eqfuse.emit.c.haste import are_too_many, hurried, left_to_numpy
@@ -22,6 +25,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, node
 from eqfuse.kinds import kind_named
 from eqfuse.machine.c_objects import load_all
+from eqfuse.plan.plan import Kernel
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import C, emitted, judge, run_all
 from tests.support.kernels import add, body, data, gelu, layer_norm, mul, number, read, reduced, softmax
@@ -293,6 +297,26 @@ def test_many_kernels_are_compiled_as_several_texts_each_in_one() -> None:
     texts = modules([*kernels, kernels[0]])
     assert 4 < len(texts) < len(kernels)
     assert [k for module in texts for k in module.kernels] == kernels
+
+
+def test_equal_kernels_of_a_program_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [ef.spec((300, 400), np.float32) for _ in range(5)]
+    graph = ef.trace(lambda *xs: [np.sort(np.exp(x) / np.exp(x).sum(-1, keepdims=True)) for x in xs], *rows)
+    plan = ef.extract(ef.saturate(graph), target=C)
+    bodies: list[Graph] = []
+    emit = executable.emit_kernel
+
+    def noted(kernel: Kernel, *rest: Any, **named: Any) -> Any:
+        bodies.append(kernel.body)
+        return emit(kernel, *rest, **named)
+
+    monkeypatch.setattr(executable, "emit_kernel", noted)
+    program = ef.emit(plan)
+    rows_of_softmax = [k.body for k in plan.kernels if k.kind == "row"]
+    assert len(rows_of_softmax) == 5 and sum(b in rows_of_softmax for b in bodies) == 1
+    arrays = data(graph)
+    for got, wanted in zip(program(*arrays), evaluate(graph, arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
 def square(n: int) -> CKernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.egraph.space import ENode
 from eqfuse.extract.candidates.cuts import Cut
-from eqfuse.extract.candidates.enumerate import Candidates
+from eqfuse.extract.candidates.enumerate import Candidates, least
 from eqfuse.extract.candidates.grammar import Grammar
 from eqfuse.extract.candidates.prices import Prices
 from eqfuse.extract.covers.area_flow import cheapest
@@ -96,6 +97,34 @@ def test_without_time_left_a_cover_takes_kernels_that_have_prices_or_the_first_t
         assert len(cover.choice) <= len(segment.classes)
         schedules[late] = count
     assert schedules[True] <= len(segment.classes) and 4 * schedules[True] < schedules[False]
+
+
+def test_the_cheapest_cut_is_found_without_schedules_of_those_that_are_known_to_cost_more() -> None:
+    about = {"a": 1.0, "b": 3.0, "c": 2.0, "refused": 0.5}
+    total = {"a": 2.5, "b": 2.9, "c": 2.2, "refused": math.inf}
+    asked: list[str] = []
+
+    def seconds(cut: Any) -> float:
+        asked.append(cut.name)
+        return total[cut.name]
+
+    cuts = [SimpleNamespace(name=name, runs=total[name] < math.inf) for name in about]
+    best = least(cuts, lambda cut: about[cut.name], seconds)
+    assert best is cuts[2] and asked == ["refused", "a", "c"]
+    assert least(cuts[3:], lambda cut: about[cut.name], seconds) is None
+
+
+def test_a_search_asks_for_the_price_of_a_cheapest_cut_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of those of its class that may be cheaper, by what is known."""
+    (segment,) = ef.saturate(irregular_graph(np.random.default_rng(3), 220)).segments
+    grammar = Grammar(segment, C)
+    grammar.prices.decide(math.inf)  # of calls so long that schedules are made
+    candidates = Candidates(grammar, {})
+    unpriced = [c for c, cuts in candidates.cuts.items() if len(cuts) > 3 and not any(cut.is_priced for cut in cuts)]
+    cheapest_of = {c: candidates.cheapest(c) for c in unpriced}
+    cuts = [cut for c in unpriced for cut in candidates.cuts[c]]
+    assert all(cut is not None and cut.is_priced for cut in cheapest_of.values())
+    assert 3 * sum(cut.is_priced for cut in cuts) < 2 * len(cuts)
 
 
 def test_a_result_that_is_a_view_costs_a_cover_nothing_before_its_schedule_is_made_either() -> None:

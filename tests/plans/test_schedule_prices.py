@@ -21,7 +21,8 @@ from eqfuse.emit.c.product.schedule import product_schedule, products_schedule
 from eqfuse.emit.c.rates import traffic_of
 from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.extract.candidates.grammar import Grammar
-from eqfuse.extract.candidates.prices import _structure
+from eqfuse.extract.candidates.prices import _structure, schedules_shared
+from eqfuse.extract.flow import extract
 from eqfuse.extract.greedy import pointwise_inlined
 from eqfuse.extract.kernel_price import estimated
 from eqfuse.extract.unfused import unfused_cover
@@ -93,6 +94,20 @@ def schedules_made(monkeypatch: pytest.MonkeyPatch, columns: int) -> int:
 
 def test_kernels_that_compute_alike_share_a_schedule_whatever_they_read(monkeypatch: pytest.MonkeyPatch):
     assert 0 < schedules_made(monkeypatch, 3) <= schedules_made(monkeypatch, 1)
+
+
+def test_searches_of_a_program_share_the_schedules_of_alike_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    (segment,) = ef.saturate(ef.trace(lambda x: np.exp(x) / np.exp(x).sum(), ef.spec((1000, 1000)))).segments
+    bodies: list[Graph] = []
+    make = Kind.schedule
+    monkeypatch.setattr(Kind, "schedule", lambda kind, body, on: bodies.append(body) or make(kind, body, on))
+    device = compiled_device(CPU)
+    with schedules_shared():
+        first, count = extract(segment, device), len(bodies)
+        assert count and extract(segment, device).cost == first.cost
+        assert len(bodies) == count
+    extract(segment, device)
+    assert len(bodies) == 2 * count
 
 
 def test_bodies_are_alike_if_they_differ_in_the_names_of_their_inputs_alone() -> None:

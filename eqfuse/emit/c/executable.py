@@ -19,6 +19,7 @@ from eqfuse.emit.c.schedule import LoopsSchedule
 from eqfuse.emit.numpy.executable import NumpyExecutable
 from eqfuse.emit.numpy.kernels import NumpyKernel
 from eqfuse.errors import UnsupportedOp
+from eqfuse.ir.graph import Graph
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import strides_after
 from eqfuse.machine.c_copies import copy_in_order, ordered_copy
@@ -44,6 +45,7 @@ class CExecutable(NumpyExecutable):
         self.text = ""
         self._meter = meter or unmetered()
         self._read_by_kernels: set[int] = set()
+        self._alike: dict[tuple[str, Graph, tuple[int, ...]], CKernel] = {}
         super().__init__(plan, carried)
         self._in_order = [i for i, v in enumerate(plan.inputs) if v in self._read_by_kernels]
 
@@ -97,9 +99,14 @@ class CExecutable(NumpyExecutable):
             return loaded(texts)
 
     def _emitted_kernel(self, kernel: Kernel, rounds: bool) -> NumpyKernel | CKernel:
+        """What runs `kernel`; what was compiled of an equal one."""
+        constants = tuple([i for i, v in enumerate(kernel.reads) if v in self._constants])
+        key = kernel.kind, kernel.body, constants
+        if key in self._alike:
+            return self._alike[key]
         emitted = emit_kernel(kernel, self.plan.device, rounds, meter=self._meter)
         if isinstance(emitted, CKernel):
-            return emitted.with_constants([i for i, v in enumerate(kernel.reads) if v in self._constants], rounds)
+            emitted = self._alike[key] = emitted.with_constants(constants, rounds)
         return emitted
 
     def _panels(self, kernel: Kernel, emitted: CKernel, function: Any) -> dict[str, np.ndarray]:

@@ -70,9 +70,14 @@ class BlockPart:
         return self.arrays.get(output) if is_load(output) and alike else None
 
     def loops(self, dims: tuple[Dim, ...], vector: int, inside: tuple[int, ...], written: Sequence[Access]) -> Loops:
-        nest = Nest(dims, vector, inside)
-        forms = with_passes([self.form], nest)
-        return Loops(body=self.body, space=self.space, nest=nest, forms=forms, written=tuple(written))
+        return _loops_of(self, Nest(dims, vector, inside), tuple(written))
+
+
+@lru_cache(maxsize=256)  # as of parts
+def _loops_of(part: BlockPart, nest: Nest, written: tuple[Access, ...]) -> Loops:
+    return Loops(
+        body=part.body, space=part.space, nest=nest, forms=with_passes([part.form], nest), written=written
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class ProductSchedule(CompiledSchedule):
     tops: Loops | None = None
     live: Loops | None = None
 
-    @property
+    @cached_property
     def workspaces(self) -> list[TensorType]:
         """Copies of right operands, of one turn, and the sums that units keep from turn to turn."""
         numbers = [number for number, s in enumerate(self.blocks.steps) if s.in_panels]
@@ -79,7 +80,7 @@ class ProductSchedule(CompiledSchedule):
     def workspace_bytes(self) -> int:
         return sum(t.nbytes for t in self.workspaces)
 
-    @property
+    @cached_property
     def copied(self) -> frozenset[int]:
         """The numbers of the inputs that right operands are copied from."""
         copied = (part for part, loops in zip(self.parts.rights, self.rights, strict=True) if loops is not None)
@@ -260,6 +261,7 @@ def _right(parts: ProductParts, number: int, blocks: ProductBlocks) -> Loops:
     return part.loops(dims, vector, (inside,), [Access(0, (0,) * len(part.space))])
 
 
+@lru_cache(maxsize=64)
 def tile_rate(dtype: np.dtype, device: Device) -> float:
     """Multiplications and additions in a second of one thread, in tiles of whole vectors of sums of `dtype`."""
     base = dtype.name if dtype.name in ("float32", "float64") else "float32"
@@ -288,9 +290,14 @@ def _around(s: ProductSchedule, device: Device) -> Iterator[tuple[float, int]]:
         copies += [(x, 1 if step.in_panels else high) for x, step in zip(s.rights, s.blocks.steps, strict=True)]
     online = [(x, 1) for x in (s.tops, s.live)]
     for loops, times in [*((x, n) for x, n in (*copies, *online) if x is not None), (s.rest, 1)]:
-        seconds, flops = work_of(loops.nest, loops.forms, loops.seams, device)
+        seconds, flops = _work_of(loops, device)
         copied = loops.nest.elements * OPERAND_COPIED * device.threads / device.scalar_rate("float32")
         yield times * (seconds + copied), times * flops
+
+
+@lru_cache(maxsize=256)  # a search makes many bodies of the same operands
+def _work_of(loops: Loops, device: Device) -> tuple[float, int]:
+    return work_of(loops.nest, loops.forms, loops.seams, device)
 
 
 def _rescaled(s: ProductSchedule, device: Device) -> float:
