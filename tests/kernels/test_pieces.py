@@ -124,7 +124,7 @@ def check_drawn(seed: int) -> str | None:
 
 
 def test_kernels_join_pieces_as_numpy_does():
-    counts = Counter(check_drawn(seed) for seed in range(700))
+    counts = Counter(check_drawn(seed) for seed in range(200, 560))
     assert counts.keys() >= {"map Tiles", "row Tiles", "reduce Tiles", "total ResultsOfRows", "map WholeArrays"}
 
 

@@ -305,7 +305,7 @@ def _tuple_with_stand_ins(value: tuple) -> tuple | None:
 
 
 def everywhere() -> list[ReplacedNames]:
-    """Modules, and distributions, that any code may import while it runs, and what some of their names stand for then."""
+    """Modules, and distributions, that any code may import while it runs, and what their names stand for then."""
     modules = [(module, {name: module[name] for name in names}, names) for module, names in _modules()]
     return [*modules, *drawing()]
 
