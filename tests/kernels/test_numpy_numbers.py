@@ -104,7 +104,7 @@ def test_random_programs_of_numbers_and_arrays_are_right() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 100 + many(15)))
+@pytest.mark.parametrize("seed", range(100, 100 + many(8)))
 def test_more_random_programs_of_numbers_and_arrays_are_right(seed: int) -> None:
     check(seed)
 
