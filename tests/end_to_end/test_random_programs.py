@@ -13,8 +13,6 @@ from tests.support.c_kernels import needs_compiler
 from tests.support.drawing import drawn_alike, many
 from tests.support.programs import RandomProgram, programs
 
-SHORT = ef.Budget(nodes=500, rounds=5)
-
 
 @pytest.fixture(scope="module", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
@@ -50,29 +48,6 @@ def tolerance(program: RandomProgram, arguments: tuple, wanted: np.ndarray, exac
     coarsest = next((d for d in (np.float16, np.float32) if f"np.{d.__name__}" in text), np.float64)
     own = np.abs(wanted.astype(np.float64) - exact.astype(np.float64)).max(initial=0)
     return 8 * float(own) + 128 * float(np.finfo(coarsest).eps) * program.scale
-
-
-@pytest.mark.slow
-def test_random_programs_give_numpys_answer() -> None:
-    @drawn_alike(0)
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(programs())
-    def run(program: RandomProgram) -> None:
-        compare_with_numpy(program, budget=SHORT)
-
-    run()
-
-
-@pytest.mark.slow
-@needs_compiler
-def test_random_programs_as_c_give_numpys_answer() -> None:
-    @drawn_alike(0)
-    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(programs())
-    def run(program: RandomProgram) -> None:
-        compare_with_numpy(program, budget=SHORT, target="c")
-
-    run()
 
 
 @needs_compiler

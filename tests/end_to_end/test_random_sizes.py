@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import eqfuse as ef
-from tests.end_to_end.test_random_programs import SHORT, tolerance
+from tests.end_to_end.test_random_programs import tolerance
 from tests.support.drawing import drawn_alike, many
 from tests.support.programs import RandomProgram, programs
 
@@ -28,7 +28,7 @@ def compare_at_all_sizes(program: RandomProgram) -> None:
     note(program.reproducer)
     function, arguments = program.build()
     precise, precise_arguments = program.build(precise=True)
-    jitted = ef.jit(function, dynamic=True, budget=SHORT)
+    jitted = ef.jit(function, dynamic=True, budget=ef.Budget(nodes=500, rounds=5))
     for extents in EXTENTS:
         note(f"at {extents}")
         given_arguments = [resized(a, extents) for a in arguments]

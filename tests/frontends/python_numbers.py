@@ -66,8 +66,8 @@ def same(got: Any, wanted: Any) -> bool:
     g, w = np.asarray(got), np.asarray(wanted)
     if g.dtype != w.dtype or g.shape != w.shape or isinstance(got, np.generic) != isinstance(wanted, np.generic):
         return False
-    if dtypes.kind(w.dtype) not in "fc":
-        return bool((g == w).all())
+    if g.tobytes() == w.tobytes() or dtypes.kind(w.dtype) not in "fc":  # (the other way takes twenty times as long)
+        return g.tobytes() == w.tobytes()
     a, b = dtypes.real_parts(g).astype(np.float64), dtypes.real_parts(w).astype(np.float64)
     signs = np.isnan(b) | (np.signbit(a) == np.signbit(b))
     return bool(signs.all()) and np.allclose(a, b, rtol=4 * dtypes.epsilon(w.dtype), atol=0, equal_nan=True)

@@ -351,13 +351,6 @@ def agrees_whole(text: str, args: list[np.ndarray], numerics: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
-@given(mixed())
-def test_a_program_over_mixed_dtypes_agrees_with_numpy(drawn):
-    agrees_whole(*drawn)
-
-
-@pytest.mark.slow
 @settings(max_examples=many(60), deadline=None)
 @given(mixed())
 def test_many_programs_over_mixed_dtypes_agree_with_numpy(drawn):

@@ -27,7 +27,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("numerics", ["strict", "reassociate"])
 @pytest.mark.parametrize("extents", [0, 4])
 def test_factors_meet_a_sum_of_nothing(name: str, numerics: str, extents: int) -> None:
-    for dtype in ("float32", "float64", "complex128"):
+    for dtype in ("float32", "complex128"):
         x = np.ones((3, extents), dtype)
         with np.errstate(all="ignore"):
             wanted = CASES[name](x)

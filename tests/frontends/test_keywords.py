@@ -102,12 +102,12 @@ def check(seed: int) -> bool:
 
 
 def test_a_keyword_in_any_spelling_means_what_it_means_to_numpy() -> None:
-    assert sum(check(seed) for seed in range(500)) > 250
+    assert sum(check(seed) for seed in range(200)) > 100
 
 
 @pytest.mark.slow
 def test_many_keywords_in_any_spelling_mean_what_they_mean_to_numpy() -> None:
-    assert sum(check(seed) for seed in range(10_000, 10_000 + many(6_000))) > 2_000
+    assert sum(check(seed) for seed in range(10_000, 10_000 + many(2_500))) > 1_000
 
 
 @pytest.mark.parametrize("function", [np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd])

@@ -163,23 +163,6 @@ def test_the_judge_notices_a_changed_number() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_a_random_program_traced_means_what_numpy_computes(part: int) -> None:
-    every(statements(), 50, part, traced)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(2))
-def test_a_random_program_of_small_numbers_gives_numpys_answer(part: int) -> None:
-    every(statements(wild=False), 6, 10 + part, lambda p: compiled(p, budget=SHORT))
-
-
-@pytest.mark.slow
-def test_a_random_program_compiled_strictly_gives_numpys_infinities_too() -> None:
-    every(statements(), 5, 20, lambda p: compiled(p, numerics="strict", budget=SHORT))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
 def test_hundreds_of_random_programs_traced_mean_what_numpy_computes(part: int) -> None:
     every(statements(steps=20), many(60), 100 + part, traced)
 

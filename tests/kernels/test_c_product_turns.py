@@ -82,8 +82,7 @@ def test_products_in_turns_are_what_they_mean(device: Device) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("device", [ONE, TWO], ids=["one thread", "two"])
-@pytest.mark.parametrize("near", [1, 300 << 10])
+@pytest.mark.parametrize("device, near", [(ONE, 300 << 10), (TWO, 1)], ids=["one thread", "two"])
 def test_products_in_turns_of_terms_are_what_they_mean(
     device: Device, near: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

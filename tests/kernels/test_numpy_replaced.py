@@ -291,5 +291,5 @@ def test_updates_one_after_another_are_what_the_evaluator_says() -> None:
 
 @pytest.mark.slow
 def test_many_updates_one_after_another_are_what_the_evaluator_says() -> None:
-    for seed in range(1000, 1000 + many(1500)):
+    for seed in range(1000, 1000 + many(800)):
         check_drawn(seed)

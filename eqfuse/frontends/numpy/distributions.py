@@ -14,13 +14,15 @@ from typing import Any
 
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
 
+ReplacedNames = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]  # a namespace; some of it; what stands for that
+
 _HELD = "_random_state"
 
 
-def drawing() -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The attributes of the distributions that `scipy.stats` has, and what stands in for their generators."""
+def drawing() -> list[ReplacedNames]:
+    """The attributes of the distributions that `scipy.stats` has, their generators, and what stands in for these."""
     stats = sys.modules.get("scipy.stats")
-    return [] if stats is None else [(held, _stand_in(held[_HELD])) for held in _holders(stats, len(vars(stats)))]
+    return [] if stats is None else [(held, *_stand_in(held[_HELD])) for held in _holders(stats, len(vars(stats)))]
 
 
 @cache
@@ -30,8 +32,9 @@ def _holders(stats: types.ModuleType, _names: int) -> list[dict[str, Any]]:
 
 
 @lru_cache(16)
-def _stand_in(generator: Any) -> dict[str, Any]:
-    return {_HELD: TracedGenerator(generator, generator)}
+def _stand_in(generator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attribute with `generator`, which a hundred distributions share, and with what stands in for it."""
+    return {_HELD: generator}, {_HELD: TracedGenerator(generator, generator)}
 
 
 def frozen(value: Any) -> Any:

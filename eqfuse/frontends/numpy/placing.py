@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.frontends.numpy.converted import Constant
+from eqfuse.frontends.numpy.distributions import ReplacedNames
 from eqfuse.frontends.numpy.reach import Builtin, Namespace, ReachableState, reach
 from eqfuse.frontends.numpy.stand_ins import everywhere, stand_in_for
 
@@ -24,7 +25,7 @@ Items = Mapping[Any, Any]
 
 _lock = threading.Lock()
 _placed: dict[tuple[int, Any], list[Any]] = {}  # by namespace and name: the original, its stand-in, and how many traces
-_hidden: list[tuple[dict[str, Any], dict[str, Any]]] = []  # NumPy's modules, and what they hold without a trace
+_hidden: list[ReplacedNames] = []  # NumPy's modules, and what they hold without a trace and within one
 _traces = 0  # how many run now, in all threads
 
 
@@ -41,8 +42,8 @@ def stand_ins(reached: ReachableState) -> Iterator[None]:
     with _lock:
         placed = [(namespace, name, _place(namespace, name, value)) for namespace, name, value in reached.names]
         if not _traces:
-            for module, replacements in everywhere():
-                _hidden.append((module, {name: module[name] for name in replacements}))
+            _hidden[:] = everywhere()
+            for module, _, replacements in _hidden:
                 module.update(replacements)
         _traces += 1
     try:
@@ -53,9 +54,10 @@ def stand_ins(reached: ReachableState) -> Iterator[None]:
                 if entry is not None:
                     _give_back(namespace, name, entry)
             _traces -= 1
-            while not _traces and _hidden:
-                module, originals = _hidden.pop()
-                module.update(originals)
+            if not _traces:
+                for module, originals, _ in _hidden:
+                    module.update(originals)
+                _hidden.clear()
 
 
 def _place(namespace: Namespace, name: Any, value: Any) -> list[Any] | None:

@@ -31,7 +31,7 @@ from eqfuse.frontends.numpy.converted import (
     taking_lists,
 )
 from eqfuse.frontends.numpy.dispatch import are_constant, call_function, on_values
-from eqfuse.frontends.numpy.distributions import drawing, frozen
+from eqfuse.frontends.numpy.distributions import ReplacedNames, drawing, frozen
 from eqfuse.frontends.numpy.flat import FlatIterator
 from eqfuse.frontends.numpy.promotion import as_dtype, holds_tracer, lift
 from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator, legacy
@@ -304,9 +304,10 @@ def _tuple_with_stand_ins(value: tuple) -> tuple | None:
     return tuple.__new__(type(value), items)
 
 
-def everywhere() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def everywhere() -> list[ReplacedNames]:
     """Modules, and distributions, that any code may import while it runs, and what their names stand for then."""
-    return [*_modules(), *drawing()]
+    modules = [(module, {name: module[name] for name in names}, names) for module, names in _modules()]
+    return [*modules, *drawing()]
 
 
 @functools.cache
