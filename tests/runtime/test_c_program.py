@@ -242,8 +242,8 @@ def test_without_a_compiler_the_target_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr(c_compiler, "_compilers", {})
     from eqfuse.cost import targets
 
-    targets._local_device.cache_clear()
+    targets._device_of.cache_clear()
     with pytest.raises(ef.TargetUnavailable, match="install gcc or clang"):
         ef.compile(softmax, X, target="c")
     monkeypatch.undo()
-    targets._local_device.cache_clear()
+    targets._device_of.cache_clear()
