@@ -30,7 +30,7 @@ from eqfuse.extract.programs.as_written import without_laws
 from eqfuse.extract.unfused import unfused_cover
 
 BY_SAVING = 3  # which of `starts` is `priority`
-PRICED_FUSIONS = 60  # kernels, up to which each fusion that may save something is priced before one is chosen
+PRICED_FUSIONS = 100  # kernels, up to which each fusion that may save something is priced before one is chosen
 GREEDY = ("greedy-materialise", "greedy-duplicate", "greedy-priority", "greedy-depth")  # as `extract` calls them
 
 

@@ -37,7 +37,7 @@ r, c, g, a, b = tensors("r c g a b")
 p, q, s, t, n = attrs("p q s t n")
 TERMS_OF_A_PART = 256  # of a product in parts, at least
 PARTS_OF_TERMS = 32
-SUMS_OF_A_PART = 1 << 14  # at most
+SUMS_OF_A_PART = 1 << 11  # at most
 
 
 

@@ -264,11 +264,13 @@ def loop_price(n: Node, inner: Sequence[Plan], device: Device) -> Price:
 
 def _far_seconds(n: Node, step: Plan, times: int, device: Device) -> float:
     """What a step of the scan `n` takes beside what its plan says, as its rows come from where all rows lie, and what
-    it stacks goes where all of that lies: its plan takes them for data that is used again and again."""
+    it stacks goes where all of that lies: its plan takes them for data that is used again and again. Rows that exceed
+    the level-2 caches come from there for each kernel: a cache of victims keeps little of what streams by once."""
     first, carries = 1 + n.attr("carries"), n.attr("carries")
     rows = {*step.inputs[first : first + n.attr("stacked")]}
     far = rows | {*step.outputs[carries:]}
-    distance = times * sum(step.types[v].nbytes for v in far)
+    size = sum(step.types[v].nbytes for v in far)
+    stays = size <= device.l2_bytes * device.threads
     shown = {v: v for v in far}  # views of rows, and which
     met: set[int] = set()
     more = 0.0
@@ -278,10 +280,10 @@ def _far_seconds(n: Node, step: Plan, times: int, device: Device) -> float:
                 shown[k.writes[0]] = shown[k.reads[0]]
             continue
         new = {shown[v] for v in (*k.reads, *k.writes) if v in shown} - met
-        met |= new
+        met |= new if stays else set()
         nbytes = sum(step.types[v].nbytes for v in new)
         p = k.price
-        apart = nbytes / device.bandwidth(distance)
+        apart = nbytes / device.bandwidth(2 * times * size)
         share = nbytes / max(nbytes, p.bytes_read + p.bytes_written) if p.bound == "memory" else 1.0
         more += max(0.0, apart - share * p.seconds)
     return more

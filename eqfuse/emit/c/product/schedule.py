@@ -33,6 +33,7 @@ from eqfuse.emit.c.product.tile import terms
 from eqfuse.emit.c.product.turns import in_turns, in_turns_of_terms
 from eqfuse.emit.c.rates import traffic_of, work_of
 from eqfuse.emit.c.schedule import CompiledSchedule, shared
+from eqfuse.emit.c.streaming import exceeds_caches
 from eqfuse.emit.numpy.cost.figures import SPINNING
 from eqfuse.emit.numpy.tiling import node_work as call_work
 from eqfuse.errors import UnsupportedOp
@@ -51,6 +52,7 @@ LEVEL2_LEFT = 0.75
 FAR_DEARER = 1.5  # than a product by BLAS is one of ours that still is better for what runs beside it
 STRIDED = 1.5  # times as long as in one piece it takes to copy panels, whose lines lie far apart
 ABOUT_AS_LONG = 1.01  # times as long as another takes a schedule that needs less memory, at most
+FAR_TILES = 1.3  # times as long as loops over whole rows tiles wait for what is in memory: they take many short pieces
 PIECE = 4096  # bytes of a row of a right operand that streams by, at least: a page, beyond which no prefetcher looks
 OPERAND_COPIED = 2  # additions that it takes to copy an element of an operand
 
@@ -334,6 +336,8 @@ def _priced(s: ProductSchedule, device: Device) -> ProductSchedule:
     read, written = sum(s.reads), sum(s.writes)
     traffic = traffic_of(read, written) + s.between
     by_tiles = min(traffic, traffic_of(sum(s.reads[i] for i in s.read_by_tiles), 0) + s.between)
+    if exceeds_caches(read, written, device):
+        traffic, by_tiles = traffic + round((FAR_TILES - 1) * by_tiles), round(FAR_TILES * by_tiles)
     turns = s.blocks.turns
     stages = [(tiles, by_tiles), (beside, traffic - by_tiles)]
     shares = shared(stages, read + written + s.between, s.units, device, turns)
