@@ -325,11 +325,25 @@ def test_an_argument_that_several_kernels_wait_for_is_read_once_block_by_block()
         (ef.spec((200,), np.float32), ef.spec((rows, 200), np.float32), ef.spec((rows,), np.float32))
         for rows in (50_000, 500)
     )
-    once = ef.compile(step, *large, target=CPU).report
-    greedy = ef.compile(step, *large, target=CPU, extractor="greedy-depth").report
+    wide = replace(CPU, l2_bytes=8 << 20)
+    once = ef.compile(step, *large, target=wide).report
+    greedy = ef.compile(step, *large, target=wide, extractor="greedy-depth").report
     assert any("blocks" in said for said in once.rolled) and not greedy.rolled
     assert once.predicted_seconds < 0.9 * greedy.predicted_seconds
-    assert not ef.compile(step, *small, target=CPU).report.rolled
+    assert not ef.compile(step, *small, target=wide).report.rolled
+    assert not ef.compile(step, *large, target=CPU).report.rolled  # whose level-2 caches hold blocks of too few rows
+
+
+def test_rows_that_exceed_the_level_2_caches_come_from_memory_for_each_kernel_of_a_step() -> None:
+    def total(xs: Any, w: Any) -> Any:
+        return ef.scan(lambda c, x: (c + x @ w, (c @ x).sum()), np.zeros(128, np.float32), xs)
+
+    def seconds(rows: int) -> float:
+        xs, w = ef.spec((16, 128, rows), np.float32), ef.spec((rows,), np.float32)
+        return ef.compile(total, xs, w, target=CPU).report.predicted_seconds
+
+    moved = 16 * 128 * 100_000 * 4  # by one product, and again by the other
+    assert seconds(100_000) >= 2 * moved / CPU.memory_bytes_per_second
 
 
 def test_the_rows_of_a_loop_come_from_where_all_of_them_lie() -> None:
