@@ -24,7 +24,7 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.benches import convolutions, models, products
 from eqfuse.benches.corpus.workloads import WORKLOADS, Workload, arguments
-from eqfuse.benches.limits import draw, new_figure, roofline_of
+from eqfuse.benches.limits import OFF, draw, flag, new_figure, roofline_of
 from eqfuse.benches.peers import CONTENDERS, OURS, PEERS, PLAIN, limit_threads, results
 from eqfuse.benches.processes import last_row
 from eqfuse.benches.timing import machine, medians, uses_blas
@@ -34,7 +34,6 @@ from eqfuse.show.progress import progress
 
 SIZES = {"L2": 1 << 17, "L3": 1 << 20, "memory": 1 << 23}  # elements of all arguments together, of 4 bytes
 PRODUCT = 512  # rows and columns of the product that a call follows in mixed use
-OFF = 1.5  # times that a price may be off before it is flagged
 WORSE = 3  # times the largest error of NumPy, and
 LEAST = 1e-5  # of the largest value, that an answer may be off
 
@@ -127,11 +126,6 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         print(f"prices of {len(ours)}: Spearman {spearmanr(priced, taken).statistic:.3f}, {off} off by more than {OFF}")
 
 
-def flag(price: float) -> str:
-    """Of a price that is so many times what was measured."""
-    return "" if 1 / OFF <= price <= OFF else "!"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="eqfuse bench cpu", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -154,8 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         size, dtype = options.one.split(",")
         print(json.dumps(measure(workload, size, dtype, options.seconds, options.mixed)))
         return 0
-    if options.convolutions:
+    if options.convolutions or options.products:
         limit_threads(options.threads)
+    if options.convolutions:
         return convolutions.run(options.names, options.threads, options.seconds)
     if options.products:
         return products.run(options.names, options.threads, options.seconds)
@@ -163,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return models.run(options.names, options.threads, options.seconds, options.json)
     chosen = [w for w in WORKLOADS if not options.names or any(part in w.name for part in options.names)]
     cases = [(w, s, d) for w in chosen for s in options.sizes.split(",") for d in options.dtypes.split(",")]
-    figure = new_figure() if options.plot else None
+    figure = new_figure(11, 7) if options.plot else None
     print(machine())
     rows = []
     with progress(len(cases)) as display:

@@ -26,6 +26,7 @@ import numpy as np
 import eqfuse as ef
 from eqfuse.benches.corpus.gpu_cases import DRY, FULL, GpuCase, cases
 from eqfuse.benches.gpu_peers import GPU_PEERS, SLOW_PEERS, PeerRun, cupy_function, narrowed
+from eqfuse.benches.limits import flag
 from eqfuse.emit.cuda.executable import CudaExecutable
 from eqfuse.ir.pytree import tree_leaves
 from eqfuse.machine.gpu import CupyGpu, cupy_gpu
@@ -39,7 +40,6 @@ LIMIT = 420.0  # seconds within which the last case begins
 ROUNDS = 5
 BATCH = 2e-3  # seconds of calls that are timed at once
 WORSE, UNITS = 3, 8  # times the error of CuPy, and units in the last place of the largest value, an answer may be off
-OFF = 1.5  # times that a price may be off before it is flagged
 EMPTY = 'extern "C" __global__ void empty() {}\n'
 
 
@@ -172,11 +172,11 @@ def _figures(r: dict[str, Any], bench: Bench, names: Sequence[str]) -> str:
     share = rate / (r["peak"] or bench.copy)
     figure = f"{rate / (1e12 if r['flops'] else 1e9):9.1f} {unit:7}"
     price = r["priced"] / r["device"]
-    flag = "!" if not 1 / OFF <= price <= OFF else " "
+    mark = flag(price) or " "
     taken = r["seconds"]
     cells = "".join(f"{taken[n] / taken[OURS]:14.2f}" if n in taken else f"{'':14}" for n in names)
     wrong = "   WRONG" if r["wrong"] else ""
-    return (f"{r['kernels']:8}{r['device'] * 1e6:9.1f}{taken[OURS] * 1e6:9.1f}{figure}{share:6.0%}{price:6.2f}{flag}"
+    return (f"{r['kernels']:8}{r['device'] * 1e6:9.1f}{taken[OURS] * 1e6:9.1f}{figure}{share:6.0%}{price:6.2f}{mark}"
             f"{r['error']:9.1e}{cells}{wrong}")  # fmt: skip
 
 

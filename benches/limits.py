@@ -22,12 +22,14 @@ from eqfuse.plan.plan import Plan
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+OFF = 1.5  # times that a price may be off before it is flagged
+
 
 @dataclass(frozen=True)
 class Roofline:
     """`memory`: seconds to read each argument once and write each result, by the bandwidth of the level that holds them
     all. `compute`: seconds of the plan's operators, each at the rate its vectors were measured at, products at that of
-    BLAS. No call of the plan takes less than the larger, whatever lies between its kernels."""
+    BLAS. By these figures no call of the plan takes less than the larger, whatever lies between its kernels."""
 
     memory: float
     compute: float
@@ -49,6 +51,8 @@ def roofline_of(plan: Plan) -> Roofline:
             continue
         for n in kernel.body.operators:
             types = [a.type for a in n.args]
+            if n.row.role is Role.PIECES:  # which readers take where they lie
+                continue
             done = work(n.op, n.attrs, n.type, types, plan.device)
             product = n.row.role is Role.CONTRACTION
             rate = plan.device.contraction_flops(types[0].dtype.name) if product else 0
@@ -57,12 +61,18 @@ def roofline_of(plan: Plan) -> Roofline:
     return Roofline(moved / plan.device.bandwidth(moved), compute, moved, flops)
 
 
-def new_figure() -> Figure:
+def flag(price: float) -> str:
+    """Of a price that is so many times what was measured."""
+    return "" if 1 / OFF <= price <= OFF else "!"
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Of so many inches. EqfuseError without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise EqfuseError("plots need matplotlib: pip install 'eqfuse[plot]'") from None
-    return Figure((11, 7))
+    return Figure((width, height))
 
 
 def draw(figure: Figure, path: Path, device: Device, rows: Sequence[dict[str, Any]]) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqfuse.benches.ablations import ABLATIONS
+from eqfuse.benches.limits import new_figure
 from eqfuse.benches.measured import Measurement, agreement
-from eqfuse.errors import EqfuseError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,18 +24,14 @@ if TYPE_CHECKING:
 
 def draw(folder: Path, predicted: Sequence[Prediction], measured: Sequence[Measurement]) -> list[Path]:
     """Write the plots into `folder` and return their paths."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise EqfuseError("plots need matplotlib: pip install 'eqfuse[plot]'") from None
+    figures = {f"ablation {d}": (new_figure(14, 5), d) for d in dict.fromkeys(p.device for p in predicted)}
     folder.mkdir(parents=True, exist_ok=True)
-    figures = {f"ablation {d}": (Figure((14, 5)), d) for d in dict.fromkeys(p.device for p in predicted)}
     paths = []
     for name, (figure, device) in figures.items():
         _ablation(figure.subplots(), device, [p for p in predicted if p.device == device])
         paths.append(_kept(figure, folder / f"{name.lower().replace(', ', ' ').replace(' ', '-')}.png"))
     if measured:
-        scatter = Figure((6, 6))
+        scatter = new_figure(6, 6)
         _scatter(scatter.subplots(), measured)
         paths.append(_kept(scatter, folder / "predicted-and-measured.png"))
     return paths

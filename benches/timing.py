@@ -101,21 +101,19 @@ def medians(
     call may be slower behind some other. Calls are timed by `clock`, or the wall's. Where there is something that runs
     `before` each, calls are timed one by one, right behind it. `rested`: short calls too follow a pause."""
     orders = random.Random(0)
-    batches = [_batch(run) for run in runs]
+    batches = [_batch(run) if before is None else 1 for run in runs]
     taken: list[list[float]] = [[] for _ in runs]
     begun = time.perf_counter()
     for i in range(ROUNDS):
         if i >= least and time.perf_counter() - begun > seconds:
             break
         for samples, run, batch in orders.sample([*zip(taken, runs, batches, strict=True)], len(runs)):
-            if before is not None:
-                for _ in range(5):
-                    before()
-                    samples.append(_seconds(run, 1, clock))
-                continue
-            if batch == 1 or rested:
+            if before is None and (batch == 1 or rested):
                 _rest(run, PAUSE)
-            samples += [_seconds(run, batch, clock) for _ in range(3)]
+            for _ in range(3):
+                if before is not None:
+                    before()
+                samples.append(_seconds(run, batch, clock))
     return [statistics.median(samples) for samples in taken]
 
 

@@ -27,7 +27,7 @@ class Rereads:
 def rereads(plan: Plan) -> Rereads:
     """Of kernels that wait for memory alone: others hide what they read."""
     device = plan.device
-    if not reads_blocks(device) or len(device.levels) < 2:
+    if not reads_blocks(device):
         return Rereads(0.0, 1)
     near = device.l2_bytes * device.threads // ROOM
     argument = {v: v for v in plan.inputs}  # of each view of one

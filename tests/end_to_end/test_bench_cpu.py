@@ -89,7 +89,7 @@ def test_a_plot_without_its_library_is_refused_before_anything_is_measured(monke
 
 def test_a_roofline_shows_each_workload(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    figure, path = limits.new_figure(), tmp_path / "roofline.png"
+    figure, path = limits.new_figure(11, 7), tmp_path / "roofline.png"
     row = {"name": "GELU", "size": "L2", "flops": 1e6, "bytes": 1e5, "taken": 1e-4}
     limits.draw(figure, path, DEVICES["cpu"], [row, row | {"name": "softmax", "size": "memory"}])
     texts = [text.get_text() for text in figure.axes[0].texts]
