@@ -25,7 +25,7 @@ def call_bytes(program: Program, arrays: Sequence[Any]) -> int:
     program.run(arrays)
     arenas.forget()
     assert isinstance(program.executable, NumpyExecutable)
-    program.executable._ready.clear()
+    program.executable._memory._ready.clear()
     scratch.kept.clear()
     gc.collect()
     tracemalloc.start()

@@ -31,7 +31,7 @@ from eqfuse.ir.graph import Graph, checked_graph
 from eqfuse.ir.places import carried_over
 from eqfuse.ops.loops import LOOPS
 from eqfuse.plan.constants import with_constants, without_constants
-from eqfuse.plan.loops import completed, inner_graphs, step_seconds, turn_seconds, with_inner
+from eqfuse.plan.loops import completed, inner_graphs, step_seconds, transition_seconds, with_inner
 from eqfuse.plan.memory import Needs, limit_of
 from eqfuse.plan.plan import Kernel, Plan
 from eqfuse.plan.report import make_report
@@ -169,7 +169,10 @@ def _predicted(program: Program) -> float:
 def before_search(graph: Graph, device: Device, numerics: str, laws: Sequence[Law]) -> Graph:
     """`graph` as it is searched: its alike steps are loops, which hold their constants, long chains of constants one
     constant, those of views a few views, sums of nothing constants."""
-    costs = Costs(lambda body: step_seconds(body, device), lambda nbytes: turn_seconds(device, nbytes), device.l2_bytes)
+    costs = Costs(
+        lambda body: step_seconds(body, device), lambda body, nbytes: transition_seconds(body, nbytes, device),
+        device.l2_bytes,
+    )  # fmt: skip
     met = constants_met(views_met(rolled(empty_reductions_known(graph), costs, numerics == "strict")), laws)
     return constants_within(carried_over(met, graph))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from eqfuse.cost.price import Price
     from eqfuse.cost.work import Jumps, Work
     from eqfuse.emit.executable import Executable
+    from eqfuse.ir.graph import Graph
     from eqfuse.kinds.state import State
     from eqfuse.ops.literal import Literal
     from eqfuse.ops.types import TensorType
@@ -85,6 +86,16 @@ class Estimates(Protocol):
         """Is the estimate of a kernel of `state` near the price of its schedule, if it has one?"""
 
 
+class IterationPrices(Protocol):
+    """What the module of a row's `iterations` offers."""
+
+    def iteration_seconds(self, step: Plan) -> float | None:
+        """What an iteration of a loop takes, the kernels of its `step` among it; None where Python runs it."""
+
+    def advance_seconds(self, step: Graph) -> float | None:
+        """What it takes to go from a step, of which there is no plan yet, to the next; None likewise."""
+
+
 _ENTRIES = [name for name in vars(Package) if not name.startswith("_")]
 
 
@@ -96,14 +107,15 @@ class Target:
     kernel is compiled, one loop over all its operators. `searches_schedules`: the search makes the schedule of every
     kernel that it prices; else it estimates from states, and schedules settle the prices of those that it chooses.
     `estimates`: the module by which candidates are chosen whose schedules the search then makes (`Estimates`); without
-    one it makes those of all. `meanwhile`: the target on which a program may run while its kernels are compiled.
-    `in_place`: updates of a loop's carries write where these lie. `copies_overlap`: a copy is right where what it reads
-    and what it writes overlap. `reads_blocks`: what kernels read again from main memory may be read once, block by
-    block, by a loop over blocks that stay in a cache. `holds_tiles`: a kernel holds a tile of each of its values in
-    memory, which takes less where tiles are smaller. `copies_operands`: products and windows are loops of our own,
-    which copy the operands block by block and may compute them on the way. `compiles`: to emit a program takes seconds,
-    which its compile's meter counts. `offloads`: kernels are launched on a device with a memory of its own, where a
-    call copies its arguments; the operators of a step are one launch."""
+    one it makes those of all. `iterations`: the module that prices iterations of loops which run without Python
+    (`IterationPrices`); without one, Python runs all of them. `meanwhile`: the target on which a program may run while
+    its kernels are compiled. `in_place`: updates of a loop's carries write where these lie. `copies_overlap`: a copy
+    is right where what it reads and what it writes overlap. `reads_blocks`: what kernels read again from main memory
+    may be read once, block by block, by a loop over blocks that stay in a cache. `holds_tiles`: a kernel holds a
+    tile of each of its values in memory, which takes less where tiles are smaller. `copies_operands`: products and
+    windows are loops of our own, which copy the operands block by block and may compute them on the way. `compiles`:
+    to emit a program takes seconds, which its compile's meter counts. `offloads`: kernels are launched on a device
+    with a memory of its own, where a call copies its arguments; the operators of a step are one launch."""
 
     package: str
     names: tuple[str, ...]
@@ -111,6 +123,7 @@ class Target:
     calls: str = ""
     searches_schedules: bool = False
     estimates: str = ""
+    iterations: str = ""
     meanwhile: str = ""
     in_place: bool = False
     copies_overlap: bool = False
@@ -125,6 +138,7 @@ TARGETS = {
     "numpy": Target("eqfuse.emit.numpy", ("numpy",), calls="eqfuse.emit.numpy.cost", in_place=True,
                     copies_overlap=True, reads_blocks=True, holds_tiles=True),
     "c": Target("eqfuse.emit.c", ("c",), searches_schedules=True, estimates="eqfuse.emit.c.estimates",
+                iterations="eqfuse.emit.c.iteration_prices",
                 meanwhile="numpy", in_place=True, copies_overlap=True, reads_blocks=True, copies_operands=True,
                 compiles=True),
     "cuda": Target("eqfuse.emit.cuda", ("cuda",), profiles=True, searches_schedules=True, in_place=True,
@@ -163,6 +177,12 @@ def estimates_of(device: Device) -> Estimates | None:
     """What estimates kernels for `device` whose schedules are not made yet; None where all are made."""
     name = _row(device.target).estimates
     return cast(Estimates, _module(name)) if name else None
+
+
+def iterations_of(device: Device) -> IterationPrices | None:
+    """What prices iterations of loops on `device` that run without Python; None where Python runs them all."""
+    name = _row(device.target).iterations
+    return cast(IterationPrices, _module(name)) if name else None
 
 
 @cache

@@ -18,7 +18,8 @@ def accept(call: Call) -> State | str | None:
 
 
 _BY_PYTHON, _BY_THE_HOST = "eqfuse.emit.numpy.kernels:loop_of_plans", "eqfuse.emit.cuda.loops:CudaLoop"
+_BY_C = "eqfuse.emit.c.native_loops:loop_of_plans"
 KIND = Kind(
     NAME, accept, schedules={"numpy": SINGLE, "c": BY_NUMPY, "cuda": CALLS_SCHEDULE},
-    of_plans={"numpy": _BY_PYTHON, "c": _BY_PYTHON, "cuda": _BY_THE_HOST}, is_library=True, colour="#d8a0a8",
+    of_plans={"numpy": _BY_PYTHON, "c": _BY_C, "cuda": _BY_THE_HOST}, is_library=True, colour="#d8a0a8",
 )  # fmt: skip

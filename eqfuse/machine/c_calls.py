@@ -37,6 +37,12 @@ def library_functions(library: ctypes.CDLL, names: Iterable[str]) -> dict[str, C
     return {name: _function(library, name) for name in names}
 
 
+def address_of(function: Callable[..., Any]) -> int:
+    """Where the C function lies that a function of `library_functions` calls."""
+    address: int = function.__self__.function  # type: ignore[attr-defined]
+    return address
+
+
 @cache
 def _function(library: ctypes.CDLL, name: str) -> Any:
     """One for good, as the library is. A function reads its method once more when it is dropped; by then the garbage

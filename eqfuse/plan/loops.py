@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
-from eqfuse.cost.targets import offloads, writes_in_place
+from eqfuse.cost.targets import iterations_of, offloads, writes_in_place
 from eqfuse.cost.work import element_work, touches
 from eqfuse.errors import EqfuseError
 from eqfuse.ir.graph import Body, Graph, Node, substitute
@@ -232,9 +232,18 @@ def runs(n: Node) -> tuple[int, bool]:
     return (UNKNOWN_TRIPS, False) if number is None else (number, True)
 
 
-def turn_seconds(device: Device, nbytes: int = 0) -> float:
-    """What a step takes beside its kernels, and to write carries of so many bytes, which the next one reads."""
-    return STEP_CALLS * max(device.call_seconds, device.launch_seconds) + 2 * nbytes / device.bandwidth(2 * nbytes)
+def overhead_seconds(device: Device) -> float:
+    """What a step takes beside its kernels, where Python runs it."""
+    return STEP_CALLS * max(device.call_seconds, device.launch_seconds)
+
+
+def transition_seconds(body: Graph, nbytes: int, device: Device) -> float:
+    """From a step to the next: what it takes beside its kernels, and to write carries of so many bytes, which the next
+    one reads."""
+    iterations = iterations_of(device)
+    overhead = None if iterations is None else iterations.advance_seconds(body)
+    carries = 2 * nbytes / device.bandwidth(2 * nbytes)
+    return carries + (overhead_seconds(device) if overhead is None else overhead)
 
 
 def step_seconds(body: Graph, device: Device) -> float:
@@ -252,7 +261,9 @@ def loop_price(n: Node, inner: Sequence[Plan], device: Device) -> Price:
     step = max(inner, key=lambda p: p.seconds) if n.op == "if_else" else inner[-1]
     kernels = [k.price for k in step.kernels]
     once = sum(p.seconds for p in inner[:-1]) if n.op == "while_loop" else 0.0
-    overhead = turn_seconds(device)
+    iterations = iterations_of(device)
+    iteration = None if iterations is None or n.op == "if_else" else iterations.iteration_seconds(step)
+    overhead = overhead_seconds(device) if iteration is None else iteration - step.seconds
     read, written = times * sum(p.bytes_read for p in kernels), times * sum(p.bytes_written for p in kernels)
     flops = times * sum(p.flops for p in kernels)
     longest = max(kernels, key=lambda p: p.seconds, default=None)
@@ -285,7 +296,7 @@ def _far_seconds(n: Node, step: Plan, times: int, device: Device) -> float:
         p = k.price
         apart = nbytes / device.bandwidth(2 * times * size)
         share = nbytes / max(nbytes, p.bytes_read + p.bytes_written) if p.bound == "memory" else 1.0
-        more += max(0.0, apart - share * p.seconds)
+        more += max(0.0, apart - share * max(0.0, p.seconds - device.launch_seconds))
     return more
 
 

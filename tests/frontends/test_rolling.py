@@ -20,7 +20,7 @@ def rolled_graph(fn, *args, turn: float = 0.0, exactly: bool = False) -> ef.Grap
     """The graph of `fn` with its loops, after a look at what it computes. `turn`: of a step, what it takes to the
     next."""
     graph = ef.trace(fn, *args)
-    looped = rolled(graph, Costs(lambda _: 1.0, lambda _: turn, 1 << 20), exactly)
+    looped = rolled(graph, Costs(lambda _: 1.0, lambda _, __: turn, 1 << 20), exactly)
     for got, wanted in zip(*(tree_leaves(ef.meaning(g, *args))[0] for g in (looped, graph)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11)
     return looped
@@ -115,6 +115,56 @@ def test_rows_are_read_forwards_backwards_by_columns_in_strides_and_as_windows()
         return s
 
     assert operators(rolled_graph(f, RNG.normal(size=(50, 4)), RNG.normal(size=(4, 50))))["scan"] == 1
+
+
+SHORTEST = "np.minimum(p, {column} + {row})"
+
+
+@pytest.mark.parametrize(("column", "row"), [
+    ("p[:, k, None]", "p[k]"), ("p[:, k : k + 1]", "p[None, k, :]"), ("p[:, [k]]", "p[[k], :]"),
+])  # fmt: skip
+def test_places_of_a_carry_that_move_evenly_are_taken_at_an_index(column: str, row: str) -> None:
+    scope: dict = {"np": np}
+    exec(f"def f(p):\n for k in range(20):\n  p = {SHORTEST.format(column=column, row=row)}\n return p", scope)
+    graph = rolled_graph(scope["f"], RNG.normal(size=(20, 20)))
+    assert operators(graph)["scan"] == 1 and len(graph.operators) < 12
+
+
+@pytest.mark.parametrize("written", [
+    "g[i] = a", "g[i + 1, 1:3] = a[:2]", "g[2 * i : 2 * i + 2] *= 0.5", "g[40 - i] += a", "g[:, 1] = i; g[i, 2:] = a[1]",
+])  # fmt: skip
+def test_places_of_a_carry_that_move_evenly_are_written_at_an_index(written: str) -> None:
+    scope: dict = {"np": np}
+    text = f"def f(g):\n for i in range(20):\n  a = g[2 * i] + g.sum(0)\n  {written}\n  g = np.tanh(g + 0.1)\n return g"
+    exec(text, scope)
+    graph = rolled_graph(scope["f"], RNG.normal(size=(41, 4)))
+    assert operators(graph)["scan"] == 1 and len(graph.operators) < 12
+
+
+def test_a_loop_that_reads_the_values_of_an_earlier_one_backwards_is_rolled_too():
+    def thomas(a, b, c, d):
+        n = len(d)
+        p, q, x = np.zeros(n), np.zeros(n), np.zeros(n)
+        p[0], q[0] = c[0] / b[0], d[0] / b[0]
+        for i in range(1, n):
+            m = b[i] - a[i] * p[i - 1]
+            p[i], q[i] = c[i] / m, (d[i] - a[i] * q[i - 1]) / m
+        x[-1] = q[-1]
+        for i in range(n - 2, -1, -1):
+            x[i] = q[i] - p[i] * x[i + 1]
+        return x
+
+    graph = rolled_graph(thomas, *(RNG.normal(size=30) + shift for shift in (0, 9, 0, 0)))
+    assert operators(graph)["scan"] == 2 and len(graph.operators) < 60
+
+
+def test_places_that_move_unevenly_are_no_loop():
+    def f(g):
+        for i in range(20):
+            g = np.tanh(g + g[i * i % 7])
+        return g
+
+    assert operators(rolled_graph(f, RNG.normal(size=(9, 4))))["scan"] == 0
 
 
 def test_values_of_all_steps_are_stacked_by_the_loop():

@@ -167,8 +167,8 @@ def test_a_worker_that_outlives_its_call_writes_into_memory_that_no_other_call_h
     pool.forget()
     x = np.linspace(-1, 1, 120_000, dtype=np.float32).reshape(400, 300)
     program = ef.compile(lambda x: np.sort(np.tanh(x)), x, target=TINY)
-    kernel = next(f for name, f in program.executable._routine._names.items() if name.startswith("kernel"))
-    tanh, sort = kernel.__globals__["tanh"], program.executable._routine._names["sort"]
+    kernel = next(f for name, f in program.executable.routine._names.items() if name.startswith("kernel"))
+    tanh, sort = kernel.__globals__["tanh"], program.executable.routine._names["sort"]
     caller = threading.get_ident()
     begun, go, done = threading.Event(), threading.Event(), threading.Event()
 
@@ -187,7 +187,7 @@ def test_a_worker_that_outlives_its_call_writes_into_memory_that_no_other_call_h
             assert done.wait(PATIENCE)
         sort(*args)
 
-    program.executable._routine._names["sort"] = sort_after_it
+    program.executable.routine._names["sort"] = sort_after_it
     (wanted,) = program.run([x])
     kernel.__globals__["tanh"] = late
     with pytest.raises(KeyboardInterrupt):

@@ -199,7 +199,7 @@ def written_by_steps(plan: ef.Plan) -> int:
         if n is None:
             total += 0 if k.is_view else k.price.bytes_written
         for inner in k.inner:
-            layout = package(plan.device.target).emit(inner, carried(n, inner))._layout
+            layout = package(plan.device.target).emit(inner, carried(n, inner)).layout
             total += written_by_steps(inner) + sum(inner.types[v].nbytes for v, copied in layout.outputs if copied)
     return total
 

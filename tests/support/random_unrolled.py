@@ -16,6 +16,11 @@ READ = (
     "0.01 * i", "v[i]", "x[i] * np.cos(i)", "z", "y[0:4, i]", "np.array([i, 1.0, 2.0, -i])",
     "x[n - i : n - i + 2].max(0)",
 )  # fmt: skip
+MOVED = ("g[i]", "g[i : i + 2].sum(0)", "g[:4, i % 2]", "g[n - i, ::-1]", "g[2 * i + 1]", "g[i + 1, 1] * z")
+WRITTEN = (
+    "g[i + 1] = a", "g[i, 1:3] = a[:2]", "g = np.minimum(g, g[i] + a)", "g[2 * i : 2 * i + 2] *= 0.5", "g[n - i] += a",
+    "g[i, 0] = a[1]; g[-1] = a", "g = np.tanh(g + g[i + 2])",
+)  # fmt: skip
 UPDATE = ("np.tanh({a})", "0.5 * {c} + {a}", "{c} + {a}", "{a} - 0.1 * {c}", "np.maximum({c}, {a})")
 
 
@@ -37,8 +42,10 @@ def _lines(rng: random.Random, steps: int) -> list[str]:
     lines = ["def fn(x, y, m, z, v):", f"    n = {steps}", "    stacked, out, total = [], np.zeros((n, 4)), 0.0"]
     lines += [f"    {c} = {rng.choice(('z', 'np.zeros(4)', 'x[0] * z', '-z'))}" for c in carries]
     lines += [f"    {c} = {rng.choice(('z * 2', 'np.ones(4)'))}" for c in late]
+    moving = rng.random() < 0.4
+    lines += ["    g = np.outer(np.arange(2 * n + 2.0), z) * 0.01"] * moving
     lines.append(f"    for i in range({rng.choice(('n', 'n', 'n - 1', 'n - 1, -1, -1'))}):")
-    body = ["        a = " + _value(rng, [*carries, *late], 2)]
+    body = ["        a = " + _value(rng, [*carries, *late], 2) + f" + {rng.choice(MOVED)}" * moving]
     for c in carries:
         update = rng.choice(UPDATE).format(a=_value(rng, ["a", *carries, *late], 1), c=c)
         older = [name for name in late if name.startswith(f"{c}_")]
@@ -52,6 +59,14 @@ def _lines(rng: random.Random, steps: int) -> list[str]:
         changed = carries[0] if carries else "z"
         body += [f"        if i == {rng.randint(0, steps - 1)}:"]
         body += [f"            a = {changed} = np.sin(a) + np.zeros(4)"]
+    body += [f"        {line}" for line in rng.sample(WRITTEN, rng.randint(1, 2)) if moving]
+    if rng.random() < 0.3:
+        order = rng.choice(("", "[::-1]"))
+        body += ["        earlier.append(a * 0.5)"]
+        lines.insert(2, "    earlier, b = [], z")
+        body += [f"    for e in earlier{order}:", f"        b = {rng.choice(('np.tanh(b + e)', 'b * 0.5 + e * z'))}"]
+        late = [*late, "b"]
+    late = [*late, *["g"] * moving]
     results = [*carries, *late, "out", "total", "np.stack(stacked) if stacked else a"]
     return [*lines, *body, f"    return {', '.join(results)}"]
 

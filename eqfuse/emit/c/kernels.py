@@ -25,6 +25,7 @@ from eqfuse.emit.c.functions import with_functions
 from eqfuse.emit.c.ops import QUICK_FUNCTIONS
 from eqfuse.emit.c.product.schedule import ProductSchedule
 from eqfuse.emit.c.product.writer import panels_function, product_text
+from eqfuse.emit.c.puts import note_puts
 from eqfuse.emit.c.scatter.schedule import ScatterSchedule
 from eqfuse.emit.c.scatter.writer import scatter_text
 from eqfuse.emit.c.schedule import LoopsSchedule, spread_schedule
@@ -120,11 +121,13 @@ class CKernel:
             source.overlays = frozenset((j, i) for i, n in enumerate(parameters.body.inputs) for j in pairs.get(n, ()))
         source.writes_gaps = type(self.schedule) is LoopsSchedule and self.schedule.may_spread
         source.names |= {self.name: function, "in_order": ordered_copy}
-        names = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]
-        names += [source.leaf(const(literal.array)) for literal in parameters.constants]
+        reads = [f"r{i}" for i in parameters.read_numbers()]
+        others = [source.leaf(const(literal.array)) for literal in parameters.constants]
         source.names |= panels or {}
-        names += [*source.writes, *(panels or (source.workspace(t) for t in self.schedule.workspaces))]
-        call = f"{self.name}({', '.join(names)})"
+        others += [*source.writes, *(panels or (source.workspace(t) for t in self.schedule.workspaces))]
+        source.calls = [(self.name, reads, others)]
+        in_order = [f"in_order(r{i})" if i in copied else f"r{i}" for i in parameters.read_numbers()]
+        call = f"{self.name}({', '.join([*in_order, *others])})"
         if self.text.misses:
             refused = f"refused_{self.name}"
             source.names[refused] = self.refusal
@@ -146,7 +149,9 @@ def source_of(body: Graph, schedule: Schedule, name: str, rounds: bool = True) -
     """The kernel `name` of `schedule`, which one of the kinds of eqfuse itself has made."""
     match schedule:
         case CallsSchedule():
-            return numpy_kernels.source_of(body, schedule.by_numpy)
+            source = numpy_kernels.source_of(body, schedule.by_numpy)
+            note_puts(source)
+            return source
         case ScatterSchedule():
             return CKernel(name, scatter_text(schedule, name, rounds), schedule)
         case LoopsSchedule():

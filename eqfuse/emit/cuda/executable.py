@@ -61,8 +61,8 @@ class CudaExecutable(Executable):
         self.kept = placed.kept
         for i in placed.in_place:
             self.functions[i] = _in_place(plan.kernels[i].body, self.functions[i])
-        self._layout = layout(plan, placed, (), {}, carried)
-        self._launches = Launches(plan, self.functions, self._layout)
+        self.layout = layout(plan, placed, (), {}, carried)
+        self._launches = Launches(plan, self.functions, self.layout)
         self._has_graphs = False
         self._lock = threading.Lock()
         self._loaded: dict[Hashable, _DeviceState] = {}  # by device
@@ -70,7 +70,7 @@ class CudaExecutable(Executable):
         others = len(plan.outputs) - len(written)
         self._updated = [*[None] * others, *written] if written else []  # the argument that each output replaces
         self._free: dict[Hashable, list[Callable[..., tuple[Any, ...]]]] = {}  # by device and stream; in no call's use
-        self.peak_bytes = self._layout.nbytes + sum(f.schedule.workspace_bytes for f in self.functions if f)
+        self.peak_bytes = self.layout.nbytes + sum(f.schedule.workspace_bytes for f in self.functions if f)
 
     def run(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         gpu = self._gpu or cupy_gpu()
@@ -123,7 +123,7 @@ class CudaExecutable(Executable):
 
     def _lying(self, i: int) -> str:
         """Whose memory results of kernel `i` lie in."""
-        updates = self._layout.updates
+        updates = self.layout.updates
         if i in updates.in_place:
             return f", in the memory of v{updates.in_place[i]}"
         return "".join([f", over v{updates.over[v]}" for v in self.plan.kernels[i].writes if v in updates.over])
@@ -211,13 +211,13 @@ class CudaExecutable(Executable):
 
         if self._has_graphs:
             return Graphs(gpu, bound())
-        if self._layout.nbytes <= GPU_ARENA_KEPT:
+        if self.layout.nbytes <= GPU_ARENA_KEPT:
             return bound().call
         return lambda *arguments: bound().call(*arguments)
 
     def _arena(self, gpu: Gpu) -> dict[int, Any]:
         """The intermediates as arrays in a new arena."""
-        return self._layout.arrays(gpu.empty((self._layout.nbytes,), np.dtype(np.uint8)))
+        return self.layout.arrays(gpu.empty((self.layout.nbytes,), np.dtype(np.uint8)))
 
     def _workspaces(self, gpu: Gpu) -> Workspaces:
         shapes = [f.schedule.workspace if f else () for f in self.functions]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.executable import Executable, constant_values
+from eqfuse.emit.numpy.bound_memory import BoundMemory
 from eqfuse.emit.numpy.kernels import NumpyKernel, emit_kernel
 from eqfuse.emit.numpy.library import with_constant_places
 from eqfuse.emit.numpy.program import BoundCall, CopyInto, Routine
@@ -22,10 +23,8 @@ from eqfuse.emit.numpy.temporaries import SHORT_BUFFER
 from eqfuse.ir.accepted import ndarray
 from eqfuse.plan.buffers import layout
 from eqfuse.plan.in_place import PlacedSlice, updates
-from eqfuse.plan.memory import Arena, arenas, outside_bytes
+from eqfuse.plan.memory import Arena, outside_bytes
 from eqfuse.plan.plan import Kernel, Plan
-
-OWN_ARENA = 1 << 20  # an arena up to this size stays with its program
 
 
 class NumpyExecutable(Executable):
@@ -61,10 +60,10 @@ class NumpyExecutable(Executable):
         parts = {i: [placed.parts.get(v) for v in kernels[i].writes] for i in with_gaps}
         for i, emitted_anew in self._with_gaps(kernels, parts).items():
             self._emitted[i] = emitted_anew
-        self._layout = layout(plan, placed, returned, workspaces, carried)
-        self._routine = Routine(plan, kernels, self._emitted, self._layout, self._constants, self.copy_into)
-        self._ready: list[BoundCall] = []  # bound to small arenas, while no call uses them
-        self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
+        self.layout = layout(plan, placed, returned, workspaces, carried)
+        self.routine = Routine(plan, kernels, self._emitted, self.layout, self._constants, self.copy_into)
+        self._memory: BoundMemory[BoundCall] = BoundMemory(self.layout.nbytes)
+        self.peak_bytes = self.layout.peak + outside_bytes([k.needs for k in self._emitted if k])
 
     def _kernels(self, kernels: Sequence[Kernel]) -> list[NumpyKernel | None]:
         """What runs each kernel; None for a view."""
@@ -95,7 +94,7 @@ class NumpyExecutable(Executable):
 
     def source(self) -> str:
         """The Python function that a call runs, and the kernels it calls."""
-        return self._routine.source
+        return self.routine.source
 
     def schedules(self) -> list[str]:
         return [str(k.schedule) for k in self._emitted if k]
@@ -103,7 +102,7 @@ class NumpyExecutable(Executable):
     def kernel_seconds(self, arrays: Sequence[Any]) -> list[float]:
         arguments = self._accepted(arrays)
         clock: list[float] = []
-        run = self._bound(Arena(self._layout.nbytes), lambda: clock.append(time.perf_counter()))
+        run = self._bound(Arena(self.layout.nbytes), lambda: clock.append(time.perf_counter()))
         taken = []
         with np.errstate(all="ignore"):
             if self.short_buffers:
@@ -114,28 +113,14 @@ class NumpyExecutable(Executable):
                 taken.append(np.diff(clock))
         return [statistics.median(seconds) for seconds in zip(*taken[1:], strict=True)]
 
-    # memory of a call that ends by an error is not used again: workers may still write there
-
     def take(self) -> tuple[BoundCall, Arena | None]:
-        """What runs on arguments of the right types, bound to memory until it is given back; and the arena that it is
-        bound to, if that is not its own."""
-        if self._layout.nbytes <= OWN_ARENA:
-            try:
-                return self._ready.pop(), None
-            except IndexError:
-                return self._bound(Arena(self._layout.nbytes)), None
-        arena = arenas.take(self._layout.nbytes)
-        bound = arena.laid.get(self)
-        if bound is None:
-            bound = arena.laid[self] = self._bound(arena)
-        return bound, arena
+        """What runs on arguments of the right types, bound to memory until it is given back; and that memory, if it is
+        not its own."""
+        return self._memory.take(self._bound)
 
     def give(self, bound: BoundCall, arena: Arena | None) -> None:
         """Take back what was taken."""
-        if arena is None:
-            self._ready.append(bound)
-        else:
-            arenas.give(arena)
+        self._memory.give(bound, arena)
 
     def _accepted(self, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
         """The arguments, each of the type that was compiled for."""
@@ -150,4 +135,8 @@ class NumpyExecutable(Executable):
 
     def _bound(self, arena: Arena, mark: Callable[[], None] | None = None) -> BoundCall:
         """The function that calls which use `arena` run."""
-        return self._routine.bound(self._constants | self._layout.arrays(arena.memory), mark)
+        return self.routine.bound(self.values(arena), mark)
+
+    def values(self, arena: Arena) -> dict[int, np.ndarray]:
+        """The values of the plan that lie in `arena`, or are constants, and the workspaces, by number."""
+        return self._constants | self.layout.arrays(arena.memory)

@@ -18,7 +18,7 @@ from eqfuse.budget import Meter
 from eqfuse.cost.device import Device
 from eqfuse.emit.numpy.conv import conv_kernel
 from eqfuse.emit.numpy.library import block_copies_kernel, library_kernel
-from eqfuse.emit.numpy.loops import loop_kernel
+from eqfuse.emit.numpy.loops import LoopRunner, loop_kernel
 from eqfuse.emit.numpy.panel import panel_kernel
 from eqfuse.emit.numpy.reduce import cascade_kernel, reduce_kernel
 from eqfuse.emit.numpy.replaced import updates_kernel
@@ -36,12 +36,13 @@ from eqfuse.emit.numpy.schedule import (
 )
 from eqfuse.emit.numpy.source import Source, straight_kernel
 from eqfuse.emit.numpy.window import window_kernel
+from eqfuse.emit.steps import emitted_steps
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
 from eqfuse.kinds.schedule import Schedule
 from eqfuse.machine.memory import ALIGNMENT
 from eqfuse.machine.threads import pool, scratch
-from eqfuse.plan.loops import loop_schedule
+from eqfuse.plan.loops import loop_schedule, planned_loop
 from eqfuse.plan.memory import Needs
 from eqfuse.plan.plan import Kernel
 
@@ -104,7 +105,12 @@ def emit_kernel(kernel: Kernel, device: Device, gaps: bool = False) -> NumpyKern
 
 def loop_of_plans(kernel: Kernel, device: Device, meter: Meter | None) -> NumpyKernel:
     """The loop or choice `kernel`, whose steps are programs of their own."""
-    source = loop_kernel(kernel, device, meter)
+    return kernel_of_steps(kernel, emitted_steps(planned_loop(kernel), kernel.inner, device, meter))
+
+
+def kernel_of_steps(kernel: Kernel, steps: Sequence[Any], native: LoopRunner | None = None) -> NumpyKernel:
+    """The same, where the programs of its `steps` are there. `native`: what runs its turns without Python."""
+    source = loop_kernel(kernel, steps, native)
     return NumpyKernel(source.text(), source, loop_schedule(kernel, source.kernel_bytes))
 
 

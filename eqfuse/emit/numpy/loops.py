@@ -9,17 +9,15 @@ that it begins with. So it is with what both branches of a choice update.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from eqfuse.budget import Meter
-from eqfuse.cost.device import Device
 from eqfuse.emit.executable import in_order as ordered
 from eqfuse.emit.numpy.source import Source, tuple_text
-from eqfuse.emit.steps import begun_in_place, emitted_steps, held_results
+from eqfuse.emit.steps import begun_in_place, held_results
 from eqfuse.ir.graph import Node
-from eqfuse.ir.loops import result_number
+from eqfuse.ir.loops import FIRST_CARRY, result_number
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops.loops import INDEX_TYPE, packed_part, places, results_of, scan_indices
@@ -28,15 +26,15 @@ from eqfuse.plan.loops import first_carries, is_indexed, planned_loop
 from eqfuse.plan.plan import Kernel
 
 
-def loop_kernel(kernel: Kernel, device: Device, meter: Meter | None) -> Source:
-    """The kernel of a loop or a choice."""
+def loop_kernel(kernel: Kernel, steps: Sequence[Any], native: LoopRunner | None = None) -> Source:
+    """The kernel of a loop or a choice, whose programs are `steps`. `native`: what runs it without Python."""
     n = planned_loop(kernel)
     source = Source(kernel.body)
-    steps = emitted_steps(n, kernel.inner, device, meter)
-    source.names |= {"lend": _lending(steps), "give_back": _giving(steps)}
+    lent = steps if native is None else steps[:-1]
+    source.names |= {"lend": _lending(lent), "give_back": _giving(lent)}
     source.names |= {"int": int, "order": scan_indices, "part": packed_part, "begin": _begun, "settle": _settle}
     source.names["in_order"] = ordered
-    source.kernel_bytes = max(s.peak_bytes for s in steps) + held_results(kernel, steps)
+    source.kernel_bytes = max(s.peak_bytes for s in steps)
     source.short_buffers = any(s.short_buffers for s in steps)
     types = results_of(n.op, [a.type for a in n.args], n.attrs)
     first = first_carries(n)
@@ -48,7 +46,11 @@ def loop_kernel(kernel: Kernel, device: Device, meter: Meter | None) -> Source:
     into = [
         Destination(p, i in kept, kept.get(i, i) != i, i in views) for i, p in enumerate(_places(source, types))
     ]
-    _WRITERS[n.op](source, n, args, into)
+    if native is None:
+        source.kernel_bytes += held_results(kernel, steps)
+        _WRITERS[n.op](source, n, args, into)
+    else:
+        _write_natively(source, n, args, into, native)
     outputs = kernel.body.outputs
     for place, written in zip(source.writes, outputs, strict=True):
         if written.op != "loop_result" and place != "o0":
@@ -56,6 +58,22 @@ def loop_kernel(kernel: Kernel, device: Device, meter: Meter | None) -> Source:
     for name, step in zip(("first", "step") if len(steps) > 1 else ("step",), steps, strict=True):
         source.lines += ["", f"    # {name}:", *(f"    # {line}" for line in step.source().splitlines())]
     return source
+
+
+ENDLESS = 1 << 62  # iterations of a loop that ends by itself
+
+
+class LoopRunner(Protocol):
+    """Turns of a loop that run without Python."""
+
+    @property
+    def spares(self) -> Sequence[TensorType]:
+        """Types of the arrays that it wants besides."""
+
+    def run(self, rows: range, start: int, arrays: Sequence[np.ndarray]) -> None:
+        """An iteration for each of `rows`, of which that numbered 0 has the number `start` for the step. `arrays`:
+        what the loop reads, places of its results, spares. Of a loop that ends by itself `rows` is as long as it may
+        be."""
 
 
 class Destination(NamedTuple):
@@ -133,6 +151,27 @@ def _places(source: Source, types: Sequence[TensorType]) -> list[str]:
         source.line(f"p{i} = part(o0, {start}, type{i})")
         names.append(f"p{i}")
     return names
+
+
+def _write_natively(
+    source: Source, n: Node, args: list[str], into: list[Destination], native: LoopRunner
+) -> None:  # fmt: skip
+    count: int = n.attr("carries")
+    begun = args[FIRST_CARRY[n.op] :]
+    source.block([f"begin({p.name}, {arg})" for arg, p in zip(begun, into[:count], strict=False) if p.kept], 1)
+    source.names |= {"iterate": native.run, "range": range}
+    start = 0
+    if n.op == "scan":
+        rows, start = f"order({n.attr('trips')}, {n.attr('reverse')})", n.attr("start")
+    elif n.op == "fori_loop":
+        rows = f"range(int({args[0]}), int({args[1]}))"
+    else:
+        source.line("((first, _),) = lent = lend()")
+        rows = f"range({ENDLESS} if first({tuple_text(args)})[0] else 0)"
+    handed = [*args, *(place.name for place in into), *map(source.workspace, native.spares)]
+    source.line(f"iterate({rows}, {start}, {tuple_text(handed)})")
+    if n.op == "while_loop":
+        source.line("give_back(lent)")
 
 
 def _while(source: Source, n: Node, args: list[str], into: list[Destination]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,16 @@ CopyInto = Callable[[np.ndarray, np.ndarray], None]  # from the second to the fi
 BoundCall = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, ...]]
 View = tuple[str, tuple[Node, ...]]  # of what is named, through these views
 
+
+class NativeCall(NamedTuple):
+    """A function, and the names of what it is given: arrays that it reads in C order, then others."""
+
+    function: Callable[..., Any]
+    reads: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+
 _OURS = re.compile(r"\b[roakt]\d+\b")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 
@@ -40,6 +50,7 @@ class _KernelLines:
     head: str
     lines: list[str]
     is_view: bool
+    calls: list[NativeCall] | None = None
 
 
 class Routine:
@@ -56,10 +67,29 @@ class Routine:
     ) -> None:
         writer = _Writer(plan, kernels, emitted, layout, constants, copy_into)
         self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
+        self.shown, self.outputs = writer.shown, [name for name, _ in writer.outputs()]
         self._begin = ["def program(inputs):", f"    {tuple_text([f'v{v}' for v in plan.inputs])} = inputs"]
         self._end = f"    return {tuple_text([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
         self._functions = writer.functions()
         self._code = self._compiled(self._lines())
+
+    @property
+    def calls(self) -> list[NativeCall] | None:
+        """What the function calls, where it does nothing else but show arrays as views of themselves."""
+        each = [part.calls for part in self._parts if not part.is_view]
+        return None if None in each else [call for calls in each for call in calls or ()]
+
+    def staying(self, values: Mapping[int, np.ndarray]) -> dict[str, Any]:
+        """What stays from call to call on the memory of `values`, by name."""
+        stays: dict[str, Any] = {}
+        for name, source in self._stays.items():
+            if isinstance(source, int):
+                stays[name] = values[source]
+            elif isinstance(source, tuple):
+                stays[name] = taken(stays[source[0]], source[1])
+            else:
+                stays[name] = source
+        return stays
 
     @property
     def source(self) -> str:
@@ -72,16 +102,8 @@ class Routine:
 
         It calls `mark` at first and after every kernel that is no view.
         """
-        stays: dict[str, Any] = {}
-        for name, source in self._stays.items():
-            if isinstance(source, int):
-                stays[name] = values[source]
-            elif isinstance(source, tuple):
-                stays[name] = taken(stays[source[0]], source[1])
-            else:
-                stays[name] = source
         # what stays is global: thousands of local names would take, and give back, new pages at every call
-        names = {"__builtins__": {}, **self._names, **stays, "mark": mark}
+        names = {"__builtins__": {}, **self._names, **self.staying(values), "mark": mark}
         code = self._code if mark is None else self._compiled(["    mark()", *self._lines(marks=True)])
         return FunctionType(code.replace(), names)  # code of its own: it remembers where its globals lie
 
@@ -128,6 +150,7 @@ class _Writer:
         for part in self.in_parts.values():
             self.written.setdefault(part.user, set()).add(part.position)
         self.views: dict[View, str] = {}
+        self.shown: dict[str, View] = {}  # views that each call takes
         self.parts = [self._part(i, *both) for i, both in enumerate(zip(kernels, emitted, strict=True))]
 
     def outputs(self) -> list[tuple[str, bool]]:
@@ -172,7 +195,9 @@ class _Writer:
             if i in self.written:  # each value is copied by a line at the end
                 first = len(own) - (len(k.body.outputs[0].args) - 1)
                 own = [line for position, line in enumerate(own) if position - first not in self.written[i]]
-            return _KernelLines(head, lines + self._inline(i, emitted.parts, own, reads, writes), False)
+            names = self._inline_names(i, emitted.parts, reads, writes, lines)
+            calls = self._calls(emitted.parts, own, names)
+            return _KernelLines(head, [*lines, *self._inline(emitted.parts, own, names)], False, calls)
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run
         return _KernelLines(head, [*lines, f"    {name}({tuple_text(writes)}, {tuple_text(reads)})"], False)
@@ -197,10 +222,12 @@ class _Writer:
         self._global("empty", NAMES["empty"])
         return [f"    v{v} = empty({t.shape}, {self._dtype(t.dtype)})"]
 
-    def _inline(self, i: int, parts: Source, own: list[str], reads: list[str], writes: list[str]) -> list[str]:
+    def _inline_names(
+        self, i: int, parts: Source, reads: list[str], writes: list[str], lines: list[str]
+    ) -> dict[str, str]:
+        """What the names in an inline kernel are in the function; `lines` that take views are added."""
         names = {f"r{j}": name for j, name in enumerate(reads)} | {f"o{j}": name for j, name in enumerate(writes)}
         names |= {name: self._constant(n.literal.array) for name, n in parts.constants.items()}
-        lines = []
         for name, n in parts.views.items():
             leaf, chain = leaf_chain(n)
             view = names[parts.leaf(leaf)], chain
@@ -219,6 +246,22 @@ class _Writer:
         for name, number in zip(parts.workspaces, self.layout.workspaces.get(i, ()), strict=True):
             names[name] = self._name("t")
             self.stays[names[name]] = number
+        return names
+
+    def _calls(self, parts: Source, own: Sequence[str], names: Mapping[str, str]) -> list[NativeCall] | None:
+        """What C may call in place of the lines `own` of a kernel."""
+        if parts.calls is None or len(parts.calls) != len(parts.lines):
+            return None
+        calls, kept = [], {id(line) for line in own}
+        for line, (function, reads, others) in zip(parts.lines, parts.calls, strict=True):
+            if id(line) in kept:
+                arrays = [tuple([names.get(word, word) for word in words]) for words in (reads, others)]
+                calls.append(NativeCall(parts.names[function], *arrays))
+                self.stays |= {word: parts.names[word] for word in others if word not in names}
+        return calls
+
+    def _inline(self, parts: Source, own: list[str], names: dict[str, str]) -> list[str]:
+        lines = []
 
         def ours(match: re.Match[str]) -> str:
             if match[0] in NAMES:
@@ -243,6 +286,7 @@ class _Writer:
                 self.stays[name], self.roots[name] = (base, chain), (root, through)
                 return []
         self._names_of_views()
+        self.shown[name] = base, chain
         return [f"    {name} = {view_text(base, chain)}"]
 
     def _names_of_views(self) -> None:

@@ -62,6 +62,8 @@ class Source:
         self.short_buffers = False  # is a ufunc faster where NumPy gathers fewer elements at a time?
         self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
         self.inline = False
+        self.calls: list[tuple[str, list[str], list[str]]] | None = None  # inline: its lines as calls of C: the
+        # function, arrays that it reads in C order, others
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
         self.keeping = 0  # of an update: its first lines, which copy what it does not replace
         self.writes_gaps = False  # may its result have gaps between its elements?

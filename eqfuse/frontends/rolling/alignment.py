@@ -13,12 +13,15 @@ from typing import Any
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import stands_for
 from eqfuse.frontends.numpy.rows import Rows
-from eqfuse.frontends.rolling.chains import is_small
-from eqfuse.frontends.rolling.rows import even, rows_of_slices, stacked
+from eqfuse.frontends.rolling.chains import is_small, likeness
+from eqfuse.frontends.rolling.moving_places import evenly_moved, in_one_step
+from eqfuse.frontends.rolling.rows import even, joined_values, rows_of_slices, stacked
 from eqfuse.ir.graph import Node
 from eqfuse.ops.types import TensorType
 
 FARTHEST = 4  # steps back that a step may read
+MOVING = ("slice", "slice_scatter")  # whose places may differ between steps
+JOINED_BYTES = 1 << 16  # at most, of a value computed before the steps that is joined with those of other steps
 StepValues = tuple[Node, ...]  # of one place in all steps, in order
 
 
@@ -42,6 +45,7 @@ class Alignment:
         self.nodes: dict[StepValues, Node] = {}  # what stands for them in the one step
         self.where: dict[Node, tuple[StepValues, int]] = {}  # of what the steps compute: its values, and its step
         self.rows: Rows = {}
+        self._row_of: dict[Node, Node] = {}
         self.carried: dict[StepValues, int] = {}  # values of steps before, how many before
         self._align(root)
 
@@ -74,9 +78,14 @@ class Alignment:
             for step, n in enumerate(values):
                 if self.where.setdefault(n, (values, step)) != (values, step):
                     raise Misalignment  # computed in two steps: neither carried nor the same for all
-            first, arguments = values[0], [self.nodes[a] for a in args]
-            shaped = first.op == "reshape"
-            self.nodes[values] = tidy.reshape(arguments[0], first.shape) if shaped else first.over(arguments)
+            self.nodes[values] = self._in_one_step(values, [self.nodes[a] for a in args])
+
+    def _in_one_step(self, values: StepValues, args: Sequence[Node]) -> Node:
+        first = values[0]
+        if first.op == "reshape":
+            return tidy.reshape(args[0], first.shape)
+        moves = any(n.attrs != first.attrs for n in values)
+        return in_one_step(values, args, self._row) if moves else first.over(args)
 
     def _leaf(self, values: StepValues) -> Node | None:
         """What stands for `values` where the steps do not compute them; None where they do."""
@@ -86,18 +95,25 @@ class Alignment:
         if all(n.type == first.type and is_small(n) for n in values):
             return self._row(stacked(values))
         taken = [n.args[0] if n.op == "reshape" else n for n in values]
-        if len({(n.op, n.args, n.type) for n in taken}) == 1 and taken[0].op == "slice":
-            return self._sliced(taken, values)
-        distance = self._distance(values)
-        if not distance:
+        if len({(n.op, n.type) for n in taken}) == 1 and taken[0].op == "slice":
+            (bases, often), *_ = Counter(n.args for n in taken).most_common()
+            if often == len(taken):
+                return self._sliced(taken, values)
+            if self._step is None and len({n.attrs for n in taken}) > 1:
+                raise Misalignment(_longest([n.args == bases for n in taken]))
+        kind, distance = self._origin(values)
+        if kind == "before":
+            return self._row(joined_values(values))
+        if kind == "computed":
             return None
         self.carried[values] = distance
         return stands_for([values[-1].type])[0]
 
     def _row(self, array: Node) -> Node:
-        (row,) = stands_for([TensorType(array.dtype, array.shape[1:])])
-        self.rows[row] = array
-        return row
+        if array not in self._row_of:
+            (row,) = stands_for([TensorType(array.dtype, array.shape[1:])])
+            self.rows[row], self._row_of[array] = array, row
+        return self._row_of[array]
 
     def _sliced(self, slices: Sequence[Node], values: StepValues) -> Node:
         good = even([n.attr("ranges") for n in slices])
@@ -108,8 +124,8 @@ class Alignment:
             raise Misalignment
         return tidy.reshape(self._row(rows), values[0].shape)
 
-    def _distance(self, values: StepValues) -> int:
-        """How many steps before `values` were computed."""
+    def _origin(self, values: StepValues) -> tuple[str, int]:
+        """Where `values` come from, and how many steps before they were computed."""
         keys = [self._key(n, step) for step, n in enumerate(values, 1)]
         common: Any = Counter(keys).most_common(1)[0][0]
         kind, distance = common[0], common[1]
@@ -118,14 +134,22 @@ class Alignment:
             good[:distance] = [begins(n, common[2]) for n in values[:distance]]
         if kind == "given" or not all(good):
             raise Misalignment(_longest(good))
-        return int(distance)
+        if kind == "computed" and values[0].op in MOVING:
+            run = evenly_moved(values)
+            if len(run) < len(values):
+                raise Misalignment(run)
+        return kind, int(distance)
 
     def _key(self, n: Node, step: int) -> Hashable:
         """What `n`, of step `step`, must share with its like in other steps."""
-        distance = 0 if self._step is None else step - max(self._step.get(n, 0), 0)
+        if self._step is None:
+            return "computed", 0, n.op, n.attrs, n.type, len(n.args)
+        distance = step - max(self._step.get(n, 0), 0)
+        if distance == step and n.args and n.type.nbytes <= JOINED_BYTES:
+            return "before", 0, n.type
         if distance == step or distance > FARTHEST:
             return "given", 0, n
-        return ("carried", distance, n.type) if distance else ("computed", 0, n.op, n.attrs, n.type, len(n.args))
+        return ("carried", distance, n.type) if distance else ("computed", 0, likeness(n), len(n.args))
 
 
 def begins(n: Node, t: TensorType) -> bool:

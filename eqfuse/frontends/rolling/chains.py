@@ -37,7 +37,7 @@ def is_small(n: Node) -> bool:
 def _groups(nodes: Sequence[Node]) -> list[list[int]]:
     """The places of operators that look alike, many at least."""
     numbers: dict[Any, int] = {}
-    first = [numbers.setdefault(_look(n), len(numbers)) for n in nodes]
+    first = [numbers.setdefault(likeness(n), len(numbers)) for n in nodes]
     looks = dict(zip(nodes, first, strict=True))
     for _ in range(LOOK_DEPTH):
         numbers = {}
@@ -52,10 +52,12 @@ def _groups(nodes: Sequence[Node]) -> list[list[int]]:
     return [members for members in groups.values() if len(members) >= FEWEST_STEPS - LOOK_DEPTH]
 
 
-def _look(n: Node) -> tuple:
+def likeness(n: Node) -> tuple:
     """What `n` shares with its like in other steps: of a slice its extents, of a small constant its type."""
     if n.op == "slice":
         return "slice", n.type, tuple([step for _, _, step in n.attr("ranges")])
+    if n.op == "slice_scatter":
+        return n.op, n.type, tuple([step for ranges in n.attr("slices") for _, _, step in ranges])
     return ("const", n.type) if is_small(n) else (n.op, n.attrs, n.type)
 
 

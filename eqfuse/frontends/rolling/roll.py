@@ -37,10 +37,11 @@ MOST_LOOPS = 64  # loops of one graph
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds that a step takes, and to go to the next with carries of so many bytes. `near`: bytes near a core."""
+    """Seconds that a step takes, and to go from it to the next with carries of so many bytes. `near`: bytes near a
+    core."""
 
     step: Callable[[Graph], float]
-    advance: Callable[[int], float]
+    advance: Callable[[Graph, int], float]
     near: int
 
 
@@ -107,6 +108,6 @@ def _together(steps: Steps, costs: Costs, bound: float) -> tuple[int, float]:
     body = steps.body()
     if any(n.op in LOOPS for n in body.nodes):
         return 1, 0.0
-    overhead = costs.advance(sum(t.nbytes for t in steps.carries)) / costs.step(body)
+    overhead = costs.advance(body, sum(t.nbytes for t in steps.carries)) / costs.step(body)
     several = max(1, min(math.ceil(overhead / bound), STEP_OPERATORS // steps.operators, steps.count // FEWEST_TURNS))
     return several, overhead / several

@@ -21,6 +21,12 @@ def stacked(constants: Sequence[Node]) -> Node:
     return const(np.stack([n.literal.array for n in constants]))
 
 
+def joined_values(values: Sequence[Node]) -> Node:
+    """`values`, of one type, in one array."""
+    shape = values[0].shape
+    return tidy.concat([tidy.reshape(n, (1, *shape)) for n in values], -1 - len(shape))
+
+
 def even(ranges: Sequence[Sequence[Range]]) -> range:
     """The longest run of `ranges`, by axis, whose starts differ by one distance along one axis, or not at all."""
     starts = [np.array([start for start, _, _ in r]) for r in ranges]
