@@ -131,7 +131,8 @@ def test_places_of_a_carry_that_move_evenly_are_taken_at_an_index(column: str, r
 
 
 @pytest.mark.parametrize("written", [
-    "g[i] = a", "g[i + 1, 1:3] = a[:2]", "g[2 * i : 2 * i + 2] *= 0.5", "g[40 - i] += a", "g[:, 1] = i; g[i, 2:] = a[1]",
+    "g[i] = a", "g[i + 1, 1:3] = a[:2]", "g[2 * i : 2 * i + 2] *= 0.5", "g[40 - i] += a",
+    "g[:, 1] = i; g[i, 2:] = a[1]",
 ])  # fmt: skip
 def test_places_of_a_carry_that_move_evenly_are_written_at_an_index(written: str) -> None:
     scope: dict = {"np": np}
