@@ -163,6 +163,30 @@ def thomas(n: int) -> Built:
     return solve, (lower, diagonal + 6.0, upper, b)
 
 
+def shortest_paths(n: int) -> Built:
+    """Floyd and Warshall's: each step lets paths lead through one node more."""
+
+    def through(p: Any) -> Any:
+        for k in range(n):
+            p = np.minimum(p, p[:, k, None] + p[k])
+        return p
+
+    return through, (np.abs(_normal((n, n))[0]),)
+
+
+def volatility(count: int) -> Built:
+    """A GARCH(1, 1) model's variance, day by day, and its log-likelihood."""
+
+    def likelihood(r: Any) -> Any:
+        s = np.empty_like(r)
+        s[0] = r.var()
+        for t in range(1, count):
+            s[t] = 0.05 + 0.1 * r[t - 1] ** 2 + 0.85 * s[t - 1]
+        return -0.5 * (np.log(2 * np.pi * s) + r**2 / s).sum()
+
+    return likelihood, _normal((count,))
+
+
 def views(count: int) -> Built:
     """A deep program of views: each step turns an array and drops a row of it."""
 
@@ -181,7 +205,9 @@ PROGRAMS: dict[str, tuple[Callable[[int], Built], Sequence[int]]] = {
     "cholesky": (cholesky, (24, 48, 64)),
     "gram schmidt": (gram_schmidt, (16, 32, 64)),
     "substitution": (back_substitution, (24, 48, 64)),
-    "thomas": (thomas, (24, 48, 64)),
+    "thomas": (thomas, (50, 200, 800)),
+    "shortest paths": (shortest_paths, (30, 60, 120)),
+    "volatility": (volatility, (250, 500, 1000)),
     "views": (views, (500, 1000, 2000)),
     "taps": (taps, (12, 25, 49)),
     "scales": (scales, (10, 20, 30)),

@@ -1,6 +1,7 @@
 /* The iterations of a loop whose steps are kernels alone, one after another. The text of `c_calls.py` stands before this. */
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct { char head[HEAD]; char *data; } Array; /* of which kernels read where its memory is */
@@ -99,6 +100,8 @@ void *eqfuse_iterate(void *self, const Array *const *given, __PTRDIFF_TYPE__ cou
     return eqf_none();
 }
 
+enum { AXES = 64 }; /* at most, as of an array of NumPy's */
+
 struct axis { int64_t extent, to, from; }; /* bytes from one to the next */
 
 struct put {
@@ -129,23 +132,68 @@ static int64_t place_at(const char *places, int64_t i, const struct put *p) {
     }
 }
 
+struct span { const char *first, *end; };
+
+static void extend(struct span *s, int64_t extent, int64_t step) {
+    const int64_t farthest = (extent - 1) * step;
+    if (extent > 0 && farthest < 0) s->first += farthest;
+    if (extent > 0 && farthest > 0) s->end += farthest;
+}
+
+/* Does what is read of values lie within what may be written? */
+static int overlap(const struct put *p, const char *to, const char *from, int64_t written, int64_t read) {
+    struct span written_span = {to, to + p->size}, read_span = {from, from + p->size};
+    extend(&written_span, written, p->place_to);
+    extend(&read_span, read, p->place_from);
+    for (const struct axis *a = p->axis; a < p->axis + p->axes; a++) {
+        extend(&written_span, a->extent, a->to);
+        extend(&read_span, a->extent, a->from);
+    }
+    return read_span.first < written_span.end && written_span.first < read_span.end;
+}
+
+/* The elements of the values one behind another; null where there is no memory. */
+static char *packed(const struct put *p, const char *from, int64_t places, struct axis *axis, int64_t *place_from) {
+    int64_t step = p->size;
+    struct axis copied[AXES];
+    for (int64_t i = p->axes - 1; i >= 0; i--) {
+        copied[i] = (struct axis){p->axis[i].extent, step, p->axis[i].from};
+        axis[i] = (struct axis){p->axis[i].extent, p->axis[i].to, step};
+        step *= p->axis[i].extent;
+    }
+    char *const memory = malloc(places * step + 1);
+    for (int64_t i = 0; memory && i < places; i++)
+        copy_axes(memory + i * step, from + i * *place_from, copied, p->axes, p->size);
+    *place_from = step;
+    return memory;
+}
+
 /* Values written to a slice of an array, or to places along an axis: the values, the places, if there are any, the
    array, the struct put. True where the array has no such place; then nothing is written. */
 void *eqfuse_put(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
     const struct put *const p = (const struct put *)given[count - 1]->data;
-    const char *const from = given[0]->data + p->from, *const places = given[1]->data;
+    const char *from = given[0]->data + p->from, *const numbers = given[1]->data;
     char *const to = given[count - 2]->data + p->to;
-    if (count == 3) {
-        copy_axes(to, from, p->axis, p->axes, p->size);
-        return eqf_none();
-    }
-    for (int64_t i = 0; i < p->places; i++) {
-        const int64_t place = place_at(places, i, p);
+    const int is_indexed = count == 4;
+    const int64_t places = is_indexed ? p->places : 1;
+    for (int64_t i = 0; is_indexed && i < places; i++) {
+        const int64_t place = place_at(numbers, i, p);
         if (place < -p->extent || place >= p->extent) return eqf_true(self);
     }
-    for (int64_t i = 0; i < p->places; i++) {
-        const int64_t place = place_at(places, i, p), found = place < 0 ? place + p->extent : place;
-        copy_axes(to + found * p->place_to, from + i * p->place_from, p->axis, p->axes, p->size);
+    const struct axis *axis = p->axis;
+    struct axis turned[AXES];
+    int64_t place_from = p->place_from;
+    char *memory = 0;
+    if (overlap(p, to, from, is_indexed ? p->extent : 1, places)) { /* one might be read when it is written already */
+        memory = packed(p, from, places, turned, &place_from);
+        if (!memory) return eqf_true(self);
+        from = memory, axis = turned;
     }
+    for (int64_t i = 0; i < places; i++) {
+        const int64_t place = is_indexed ? place_at(numbers, i, p) : 0;
+        char *const row = to + (place < 0 ? place + p->extent : place) * p->place_to;
+        copy_axes(row, from + i * place_from, axis, p->axes, p->size);
+    }
+    free(memory);
     return eqf_none();
 }

@@ -129,6 +129,28 @@ def kept_besides(p: Any) -> Any:
     return ef.scan(step, (p, p * 2), np.arange(6))
 
 
+def shifted(p: Any) -> Any:
+    def step(c: Any, _: Any) -> Any:
+        c = c.copy()
+        c[1:] = c[:-1]
+        c[0, 0] = c[3, 1] + 1
+        c[:, 2:] = c[:, 1:-1]
+        c[2:5] = c[4:1:-1]
+        return c, c[1]
+
+    return ef.scan(step, p, None, length=5)
+
+
+def exchanged_places(p: Any, places: Any) -> Any:
+    def step(c: Any, i: Any) -> Any:
+        c = c.copy()
+        c[i] = c[:3]
+        c[1:4] = c[i]
+        return c, None
+
+    return ef.scan(step, p, places)
+
+
 MATRIX, SQUARE = RNG.random((8, 6)), RNG.random((6, 6))
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (average, (np.float64(0), RNG.random(1000), np.float64(0.1))),
@@ -153,6 +175,8 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (rows_and_columns, (SQUARE,)),
     (read_behind, (RNG.random(4), 1.5)),
     (kept_besides, (RNG.random(8),)),
+    (shifted, (SQUARE,)),
+    (exchanged_places, (SQUARE, RNG.integers(-6, 6, (9, 3)))),
 ]
 NAMES = [f"{function.__name__} {number}" for number, (function, _) in enumerate(CASES)]
 
