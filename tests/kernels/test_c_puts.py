@@ -20,8 +20,8 @@ PLACES = [np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8"
 
 
 def drawn_update(rng: np.random.Generator) -> tuple[Graph, list[np.ndarray]]:
-    """An update of a small array: slices of it, or places along an axis, some of which it lacks. Its values are those of
-    another array behind views, or a view of what is updated."""
+    """An update of a small array: slices of it, or places along an axis, some of which it lacks. Its values are those
+    of another array behind views, or a view of what is updated."""
     shape = tuple(map(int, rng.integers(1, 6, rng.integers(1, 4))))
     base = input_node("base", TensorType(rng.choice(DTYPES), shape))
     others: list[Node] = []

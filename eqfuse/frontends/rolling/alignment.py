@@ -46,6 +46,7 @@ class Alignment:
         self.where: dict[Node, tuple[StepValues, int]] = {}  # of what the steps compute: its values, and its step
         self.rows: Rows = {}
         self._row_of: dict[Node, Node] = {}
+        self.moves = False  # do steps take or write places of a carry that move?
         self.carried: dict[StepValues, int] = {}  # values of steps before, how many before
         self._align(root)
 
@@ -57,7 +58,7 @@ class Alignment:
     @property
     def reads_arrays(self) -> bool:
         """Does each step read something of its own that is no constant?"""
-        return any(array.op != "const" for array in self.rows.values())
+        return self.moves or any(array.op != "const" for array in self.rows.values())
 
     def _align(self, root: StepValues) -> None:
         stack = [root]
@@ -84,8 +85,10 @@ class Alignment:
         first = values[0]
         if first.op == "reshape":
             return tidy.reshape(args[0], first.shape)
-        moves = any(n.attrs != first.attrs for n in values)
-        return in_one_step(values, args, self._row) if moves else first.over(args)
+        if all(n.attrs == first.attrs for n in values):
+            return first.over(args)
+        self.moves = True
+        return in_one_step(values, args, self._row)
 
     def _leaf(self, values: StepValues) -> Node | None:
         """What stands for `values` where the steps do not compute them; None where they do."""

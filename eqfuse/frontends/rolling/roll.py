@@ -27,6 +27,7 @@ from eqfuse.summary import count
 FEW_OPERATORS = 200  # of a chain that is left as it is
 MANY_OPERATORS = 400  # of one that is always a loop
 FEW_ON_WINDOWS = 1000  # of one whose steps read windows that overlap, which a kernel for all steps reads once
+FEW_THAT_MOVE = 60  # of one whose steps take or write places of a carry that move: they hardly fuse with one another
 FEW_POINTWISE = 5000  # of one whose steps are pointwise work on more than lies near a core
 STEP_OPERATORS = 64  # at most in one step that is made of several
 FEWEST_TURNS = 4  # of a loop whose steps are made of several
@@ -77,11 +78,12 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
     if total is not None:
         return total, f"{said} were rolled into one reduction"
     operators = steps.count * steps.operators
-    if operators < (FEW_ON_WINDOWS if steps.on_windows else FEW_OPERATORS):
+    few = FEW_ON_WINDOWS if steps.on_windows else FEW_THAT_MOVE if steps.aligned.moves else FEW_OPERATORS
+    if operators < few:
         return None
     if operators <= FEW_POINTWISE and sum(t.nbytes for t in steps.carries) > costs.near and _is_pointwise(steps):
         return None
-    bound = FELT if operators >= MANY_OPERATORS else HARDLY
+    bound = FELT if operators >= MANY_OPERATORS or steps.aligned.moves else HARDLY
     several, felt = _together(steps, costs, bound)
     if operators < MANY_OPERATORS and (felt > bound or not steps.aligned.reads_arrays):
         return None
@@ -108,6 +110,7 @@ def _together(steps: Steps, costs: Costs, bound: float) -> tuple[int, float]:
     body = steps.body()
     if any(n.op in LOOPS for n in body.nodes):
         return 1, 0.0
-    overhead = costs.advance(body, sum(t.nbytes for t in steps.carries)) / costs.step(body)
+    carried = 0 if steps.aligned.moves else sum(t.nbytes for t in steps.carries)  # unrolled steps write these, too
+    overhead = costs.advance(body, carried) / costs.step(body)
     several = max(1, min(math.ceil(overhead / bound), STEP_OPERATORS // steps.operators, steps.count // FEWEST_TURNS))
     return several, overhead / several
