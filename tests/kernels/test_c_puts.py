@@ -13,6 +13,7 @@ from eqfuse.ir.graph import Graph, Node, input_node, node
 from eqfuse.machine.c_loops import put_function
 from eqfuse.ops.types import TensorType
 from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import with_address_sanitizer
 
 pytestmark = needs_compiler
 DTYPES = [np.dtype(name) for name in ("float64", "float32", "int8", "complex128", "float16")]
@@ -58,6 +59,15 @@ def drawn_update(rng: np.random.Generator) -> tuple[Graph, list[np.ndarray]]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_an_update_in_place_gives_what_numpy_gives(seed: int) -> None:
+    judge(seed)
+
+
+@pytest.mark.slow
+def test_an_update_reads_and_writes_no_more_than_its_arrays() -> None:
+    with_address_sanitizer("tests.kernels.test_c_puts", "judge(9)")
+
+
+def judge(seed: int) -> None:
     rng, made = np.random.default_rng(seed), 0
     for _ in range(200):
         graph, arrays = drawn_update(rng)

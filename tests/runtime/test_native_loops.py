@@ -13,6 +13,7 @@ import pytest
 
 import eqfuse as ef
 from tests.support.c_kernels import needs_compiler
+from tests.support.c_target import with_address_sanitizer
 
 pytestmark = needs_compiler
 RNG = np.random.default_rng(0)
@@ -191,6 +192,15 @@ def leaves(values: Any) -> list[np.ndarray]:
 def test_a_loop_of_kernels_gives_what_python_gives_step_by_step(
     function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
+    judge(function, arguments)
+
+
+@pytest.mark.slow
+def test_loops_read_and_write_no_more_than_their_arrays() -> None:
+    with_address_sanitizer("tests.runtime.test_native_loops", "for case in CASES: judge(*case)")
+
+
+def judge(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     program = ef.compile(function, *arguments, target="c")
     by_python = ef.compile(function, *arguments, target="numpy")
     assert "iterate(" in program.source() and "iterate(" not in by_python.source()

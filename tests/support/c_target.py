@@ -70,16 +70,19 @@ def judge(kernels: Sequence[CKernel], graphs: Sequence[Graph], data: Sequence[Se
 
 
 def with_address_sanitizer(module: str, call: str) -> None:
-    """Calls what `module` has, with kernels under the sanitizer of addresses, which must be there before Python takes
-    memory."""
+    """Calls what `module` has, with kernels, and the loops over them, under the sanitizer of addresses, which must be
+    there before Python takes memory."""
     library = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
     if not Path(library.strip()).is_absolute():
         pytest.skip("this compiler has no sanitizer of addresses")
     code = (
         "from eqfuse.emit.c import kernels\n"
+        "from eqfuse.machine import c_loops\n"
         f"from {module} import *\n"
         "load_all = kernels.load_all\n"
         "kernels.load_all = lambda texts, quick: load_all(texts, '-O1', '-fsanitize=address')\n"
+        "loaded = c_loops.loaded_library\n"
+        "c_loops.loaded_library = lambda text: loaded(text, '-O1', '-fsanitize=address')\n"
         f"{call}\n"
     )
     names = {"LD_PRELOAD": library.strip(), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
