@@ -23,6 +23,7 @@ from eqfuse.ir.views import leaf_chain, strides_after
 from eqfuse.ops.loops import INDEX_TYPE, packed_part, places, results_of, scan_indices
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.loops import first_carries, is_indexed, planned_loop
+from eqfuse.plan.memory import results
 from eqfuse.plan.plan import Kernel
 
 
@@ -168,7 +169,12 @@ def _write_natively(
     else:
         source.line("((first, _),) = lent = lend()")
         rows = f"range({ENDLESS} if first({tuple_text(args)})[0] else 0)"
-    handed = [*args, *(place.name for place in into), *map(source.workspace, native.spares)]
+    source.names["result"] = results.new
+    for i, t in enumerate(native.spares):
+        source.line(f"s{i} = result({t.shape}, {source.dtype(t.dtype)})")
+        source.kernel_bytes += t.nbytes
+    spares = [f"s{i}" for i in range(len(native.spares))]
+    handed = [*args, *(place.name for place in into), *spares]
     source.line(f"iterate({rows}, {start}, {tuple_text(handed)})")
     if n.op == "while_loop":
         source.line("give_back(lent)")
