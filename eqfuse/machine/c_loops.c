@@ -7,6 +7,8 @@
 typedef struct { char head[HEAD]; char *data; } Array; /* of which kernels read where its memory is */
 typedef void *kernel_fn(void *self, const Array *const *arguments, __PTRDIFF_TYPE__ count);
 
+enum { ARGUMENTS = 4 }; /* of a kernel that is called with others, at most */
+
 struct argument { int64_t slot, given; };
 struct row { int64_t slot, given, step; };       /* step: bytes from one row to the next */
 struct view { int64_t slot, of, offset; };       /* bytes */
@@ -195,5 +197,19 @@ void *eqfuse_put(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) 
         copy_axes(row, from + i * place_from, axis, p->axes, p->size);
     }
     free(memory);
+    return eqf_none();
+}
+
+/* Kernels one after another: how many, of each its address, the number of its arguments, and which of the arrays behind
+   the first these are. Nothing of these asks for places that an array does not have. */
+void *eqfuse_call_all(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
+    const int64_t *word = (const int64_t *)given[0]->data;
+    const Array *arguments[ARGUMENTS];
+    for (int64_t left = *word++; left > 0; left--) {
+        kernel_fn *const kernel = (kernel_fn *)(intptr_t)*word++;
+        const int64_t number = *word++;
+        for (int64_t i = 0; i < number; i++) arguments[i] = given[*word++];
+        kernel(0, arguments, number);
+    }
     return eqf_none();
 }

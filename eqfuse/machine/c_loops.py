@@ -143,8 +143,17 @@ def put_function() -> Callable[..., Any]:
     return _library()["eqfuse_put"]
 
 
+def call_table(calls: Sequence[tuple[Callable[..., Any], Sequence[int]]]) -> tuple[Callable[..., Any], np.ndarray]:
+    """What calls functions of C one after another, and its first argument: the arrays come after it, of which each call
+    takes those with these numbers, from 0 on."""
+    words = [len(calls)]
+    for function, numbers in calls:
+        words += [c_calls.address_of(function), len(numbers), *(number + 1 for number in numbers)]
+    return _library()["eqfuse_call_all"], np.array(words, np.int64)
+
+
 @cache
 def _library() -> dict[str, Callable[..., Any]]:
     text = (Path(__file__).parent / "c_loops.c").read_text().replace("HEAD", str(object.__basicsize__))
     library = loaded_library(c_calls.TEXT + text)
-    return c_calls.library_functions(library, ["eqfuse_iterate", "eqfuse_put"])
+    return c_calls.library_functions(library, ["eqfuse_iterate", "eqfuse_put", "eqfuse_call_all"])

@@ -104,8 +104,10 @@ def test_a_loop_is_priced_by_its_steps():
     def f(n):
         return lambda x: ef.fori_loop(0, n, lambda i, v: np.tanh(v * 2), x)
 
-    few, many = (ef.compile(f(n), np.ones(1000), target="numpy").report for n in (10, 40))
-    assert many.predicted_seconds == pytest.approx(4 * few.predicted_seconds, rel=0.01)
+    few, some, many = (ef.compile(f(n), np.ones(1000), target="numpy").report for n in (10, 20, 40))
+    ten = some.predicted_seconds - few.predicted_seconds
+    assert many.predicted_seconds - some.predicted_seconds == pytest.approx(2 * ten, rel=0.01)
+    assert 0 < few.predicted_seconds - ten < 1e-4  # what the loop takes before its first step
     assert many.flops == 4 * few.flops
 
 

@@ -68,7 +68,7 @@ def test_an_update_reads_and_writes_no_more_than_its_arrays() -> None:
 
 
 def judge(seed: int) -> None:
-    rng, made = np.random.default_rng(seed), 0
+    rng, updates = np.random.default_rng(seed), 0
     for _ in range(200):
         graph, arrays = drawn_update(rng)
         source = Source(graph)
@@ -88,5 +88,5 @@ def judge(seed: int) -> None:
         else:
             assert not missed
             np.testing.assert_array_equal(names["o0"], expected)
-        made += 1
-    assert made > 150
+        updates += 1
+    assert updates > 150

@@ -14,7 +14,7 @@ from eqfuse.emit.numpy.source import Source
 from eqfuse.ir.graph import Graph, Node, const
 from eqfuse.ir.view_strides import StridedView, contiguous, strided
 from eqfuse.ir.views import leaf_chain
-from eqfuse.machine.c_loops import put_function
+from eqfuse.machine.c_loops import call_table, put_function
 from eqfuse.ops.types import Shape
 from eqfuse.ops.updates import Ranges, uncovered
 
@@ -31,6 +31,7 @@ def note_puts(source: Source) -> None:
         writer.scatter()
     else:
         writer.slices()
+        source.together = call_table
     source.calls = writer.calls
 
 

@@ -39,6 +39,7 @@ class NativeCall(NamedTuple):
 
 
 
+FEWEST_TOGETHER = 3  # calls of C that Python begins as one
 _OURS = re.compile(r"\b[roakt]\d+\b")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 
@@ -197,6 +198,8 @@ class _Writer:
                 own = [line for position, line in enumerate(own) if position - first not in self.written[i]]
             names = self._inline_names(i, emitted.parts, reads, writes, lines)
             calls = self._calls(emitted.parts, own, names)
+            if emitted.parts.together and calls and len(calls) >= FEWEST_TOGETHER and self._lie_in_order(calls):
+                return _KernelLines(head, [*lines, self._together(emitted.parts, calls)], False, calls)
             return _KernelLines(head, [*lines, *self._inline(emitted.parts, own, names)], False, calls)
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run
@@ -259,6 +262,24 @@ class _Writer:
                 calls.append(NativeCall(parts.names[function], *arrays))
                 self.stays |= {word: parts.names[word] for word in others if word not in names}
         return calls
+
+    def _lie_in_order(self, calls: Sequence[NativeCall]) -> bool:
+        """Is nothing that `calls` read a view, which may have gaps?"""
+        read = {name for call in calls for name in call.reads}
+        return read.isdisjoint(self.shown) and read.isdisjoint(self.roots)
+
+    def _together(self, parts: Source, calls: Sequence[NativeCall]) -> str:
+        """The line that calls all of them."""
+        arrays = list(dict.fromkeys(name for call in calls for name in (*call.reads, *call.others)))
+        numbers = {name: i for i, name in enumerate(arrays)}
+        assert parts.together is not None
+        function, table = parts.together(
+            [(call.function, [numbers[name] for name in (*call.reads, *call.others)]) for call in calls]
+        )
+        self._global("together", function)
+        self.constants[id(table)] = name = self._name("k")
+        self.stays[name] = table
+        return f"    together({name}, {', '.join(arrays)})"
 
     def _inline(self, parts: Source, own: list[str], names: dict[str, str]) -> list[str]:
         lines = []

@@ -63,7 +63,8 @@ class Source:
         self.held_bytes = 0  # copies behind views, which a program's function holds until it returns
         self.inline = False
         self.calls: list[tuple[str, list[str], list[str]]] | None = None  # inline: its lines as calls of C: the
-        # function, arrays that it reads in C order, others
+        # function, arrays that it reads in C order, others;
+        self.together: Callable[[Any], tuple[Callable[..., Any], Any]] | None = None  # what makes many of them one
         self.returned: str | None = None  # inline: an expression for the one result, which is an array of its own
         self.keeping = 0  # of an update: its first lines, which copy what it does not replace
         self.writes_gaps = False  # may its result have gaps between its elements?
