@@ -160,6 +160,18 @@ def test_a_loop_that_reads_the_values_of_an_earlier_one_backwards_is_rolled_too(
     assert operators(graph)["scan"] == 2 and len(graph.operators) < 60
 
 
+def test_a_filter_that_adds_up_shifted_copies_stays_one_kernel(monkeypatch):
+    monkeypatch.setattr(roll, "FEW_ON_WINDOWS", 1000)
+
+    def filtered(x, taps):
+        y = np.zeros(x.size + taps.size - 1)
+        for k in range(taps.size):
+            y[k : k + x.size] += taps[k] * x
+        return y
+
+    assert rolled_graph(filtered, RNG.normal(size=300), RNG.normal(size=30)).rolled == ()
+
+
 def test_places_that_move_unevenly_are_no_loop():
     def f(g):
         for i in range(20):

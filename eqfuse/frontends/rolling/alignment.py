@@ -14,7 +14,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.bodies import stands_for
 from eqfuse.frontends.numpy.rows import Rows
 from eqfuse.frontends.rolling.chains import is_small, likeness
-from eqfuse.frontends.rolling.moving_places import evenly_moved, in_one_step
+from eqfuse.frontends.rolling.moving_places import evenly_moved, in_one_step, overlap_much
 from eqfuse.frontends.rolling.rows import even, joined_values, rows_of_slices, stacked
 from eqfuse.ir.graph import Node
 from eqfuse.ops.types import TensorType
@@ -47,6 +47,7 @@ class Alignment:
         self.rows: Rows = {}
         self._row_of: dict[Node, Node] = {}
         self.moves = False  # do steps take or write places of a carry that move?
+        self.slides = False  # and are these of one step mostly those of the next?
         self.carried: dict[StepValues, int] = {}  # values of steps before, how many before
         self._align(root)
 
@@ -87,7 +88,7 @@ class Alignment:
             return tidy.reshape(args[0], first.shape)
         if all(n.attrs == first.attrs for n in values):
             return first.over(args)
-        self.moves = True
+        self.moves, self.slides = True, self.slides or overlap_much(values)
         return in_one_step(values, args, self._row)
 
     def _leaf(self, values: StepValues) -> Node | None:

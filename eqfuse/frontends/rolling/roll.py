@@ -26,7 +26,7 @@ from eqfuse.summary import count
 
 FEW_OPERATORS = 200  # of a chain that is left as it is
 MANY_OPERATORS = 400  # of one that is always a loop
-FEW_ON_WINDOWS = 1000  # of one whose steps read windows that overlap, which a kernel for all steps reads once
+FEW_ON_WINDOWS = 1000  # of one whose steps read or write windows that overlap: a kernel for all steps reads these once
 FEW_THAT_MOVE = 60  # of one whose steps take or write places of a carry that move: they hardly fuse with one another
 FEW_POINTWISE = 5000  # of one whose steps are pointwise work on more than lies near a core
 STEP_OPERATORS = 64  # at most in one step that is made of several
@@ -78,7 +78,8 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
     if total is not None:
         return total, f"{said} were rolled into one reduction"
     operators = steps.count * steps.operators
-    few = FEW_ON_WINDOWS if steps.on_windows else FEW_THAT_MOVE if steps.aligned.moves else FEW_OPERATORS
+    on_windows = steps.on_windows or steps.aligned.slides
+    few = FEW_ON_WINDOWS if on_windows else FEW_THAT_MOVE if steps.aligned.moves else FEW_OPERATORS
     if operators < few:
         return None
     if operators <= FEW_POINTWISE and sum(t.nbytes for t in steps.carries) > costs.near and _is_pointwise(steps):
