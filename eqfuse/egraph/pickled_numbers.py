@@ -8,13 +8,14 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 _lock = threading.RLock()  # a signal handler may compile too
 _callers: set[object] = set()  # who is in the context, in all threads
-_theirs: Any = None  # cloudpickle's own function, while ours stands in its place
+_ours: Any = None  # what stands, or stood, in the place of cloudpickle's own function, which it calls
 
 
 @contextmanager
@@ -37,20 +38,20 @@ def numbers_pickled_soon() -> Iterator[None]:
 
 
 def _enter() -> None:
-    global _theirs
+    global _ours
     module: Any = sys.modules.get("cloudpickle")  # egglog imports it when it calls Python first
-    if module is not None and module.dumps is not _dumps:
-        _theirs, module.dumps = module.dumps, _dumps
+    if module is not None and module.dumps is not _ours:
+        _ours = partial(_dumps, module.dumps)
+        module.dumps = _ours
 
 
 def _leave() -> None:
     module: Any = sys.modules.get("cloudpickle")
-    if module is not None and module.dumps is _dumps:
-        module.dumps = _theirs
+    if module is not None and module.dumps is _ours:
+        (module.dumps,) = _ours.args
 
 
-def _dumps(obj: Any, *options: Any, **named: Any) -> bytes:
+def _dumps(theirs: Callable[..., bytes], obj: Any, *options: Any, **named: Any) -> bytes:
     if type(obj) is int and not options and not named:
         return pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)  # as cloudpickle does by default
-    data: bytes = _theirs(obj, *options, **named)
-    return data
+    return theirs(obj, *options, **named)

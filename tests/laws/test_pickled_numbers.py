@@ -54,6 +54,16 @@ def test_what_others_put_in_its_place_meanwhile_stays(monkeypatch: pytest.Monkey
     assert cloudpickle.dumps is len
 
 
+def test_what_others_make_of_it_meanwhile_calls_cloudpickle_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloudpickle, "dumps", cloudpickle.dumps)
+    wanted = cloudpickle.dumps("text")
+    with numbers_pickled_soon():
+        ours = cloudpickle.dumps
+        cloudpickle.dumps = lambda obj: ours(obj)
+    with numbers_pickled_soon():
+        assert cloudpickle.dumps("text") == wanted
+
+
 def test_it_is_no_matter_whether_cloudpickle_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cloudpickle")
     with numbers_pickled_soon():
