@@ -29,6 +29,7 @@ from eqfuse.frontends.rolling.roll import Costs, rolled
 from eqfuse.frontends.rolling.view_chains import views_met
 from eqfuse.ir.graph import Graph, checked_graph
 from eqfuse.ir.places import carried_over
+from eqfuse.machine.gc_pause import gc_paused
 from eqfuse.ops.loops import LOOPS
 from eqfuse.plan.constants import with_constants, without_constants
 from eqfuse.plan.loops import completed, inner_graphs, step_seconds, transition_seconds, with_inner
@@ -52,6 +53,7 @@ SMALLER = (4, 2)  # times as small as usual are tiles, each of which holds array
 SATURATION, EXTRACTION = 0.4, 0.8  # of the seconds that are left when each begins; the next stages have the rest
 
 
+@gc_paused()
 def compile_graph(
     graph: Graph,
     *,

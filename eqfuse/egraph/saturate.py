@@ -15,17 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eqfuse.budget import (
-    ALL_LAWS,
-    CHEAP_LAWS,
-    SECONDS_LIMIT,
-    UNLIMITED,
-    Allowance,
-    Budget,
-    Meter,
-    Pace,
-    budget_of,
-)
+from eqfuse.budget import ALL_LAWS, CHEAP_LAWS, SECONDS_LIMIT, UNLIMITED, Allowance, Budget, Meter, Pace, budget_of
 from eqfuse.egraph.alike import alike_graphs
 from eqfuse.egraph.engine import Engine, Round
 from eqfuse.egraph.rules import Operator, Rule, compile_law, reads
@@ -45,6 +35,7 @@ from eqfuse.rewrites.simplifier import SIMPLIFIER
 
 _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
 _LITTLE_ROOM = 10  # a part of the nodes allowed for which no further round is begun
+_LITTLE_USE = 16  # a part of the room for nodes: a second round that was cut, and made fewer, is the last
 _MOST_CUTS = 3  # rounds that a limit of nodes cuts short when half of them are there: more make no cheaper plans
 
 
@@ -173,7 +164,7 @@ class Saturation:
             sizes.append(engine.size)
             yield
             cuts += engine.cut == "nodes" and 2 * sizes[-1] > self._most
-            if engine.cut and (cuts == _MOST_CUTS or not self._has_room(engine.cut)):
+            if engine.cut and (cuts == _MOST_CUTS or not self._has_room(engine.cut, cuts)):
                 self.reason = engine.cut
                 return
             if not (report.updated or engine.cut):
@@ -182,11 +173,13 @@ class Saturation:
                     return
                 back_off.wake()
 
-    def _has_room(self, cut: str) -> bool:
+    def _has_room(self, cut: str, cuts: int) -> bool:
         """Whether the limit `cut` was one of nodes, of which the matches of the round made fewer than they might have:
-        what it declined is offered again."""
+        what it declined is offered again; but not where it was itself such an offer, of use to hardly any match."""
         *_, before, now = self.sizes
-        return cut == "nodes" and now != before and self._most - now > self._most // _LITTLE_ROOM
+        least = (self._most - before) // _LITTLE_USE if cuts > 1 else 1
+        is_idle = 0 <= now - before < least
+        return cut == "nodes" and not is_idle and self._most - now > self._most // _LITTLE_ROOM
 
     def finish(self, rules: Sequence[Rule]) -> None:
         """Apply `rules`, and no others, to what was added since, until nothing changes: late as it may be."""

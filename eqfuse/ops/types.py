@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -20,17 +20,15 @@ class TensorType:
 
     dtype: np.dtype
     shape: Shape
+    size: int = field(init=False, repr=False, compare=False)  # elements
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", supported(self.dtype, "a tensor"))
+        object.__setattr__(self, "size", math.prod(self.shape))
 
     @property
     def rank(self) -> int:
         return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:

@@ -299,6 +299,17 @@ def test_many_kernels_are_compiled_as_several_texts_each_in_one() -> None:
     assert [k for module in texts for k in module.kernels] == kernels
 
 
+def test_short_texts_are_as_many_as_threads_compile_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = read(0, (10,))
+    values = itertools.accumulate([x] * 8, lambda value, _: gelu(value))
+    kernels = [emitted("map", body([x], value)) for value in [*values][1:]]
+    counts = {}
+    for threads in (1, 2, 16):
+        monkeypatch.setattr(c_kernels, "thread_count", lambda threads=threads: threads)
+        counts[threads] = len(modules(kernels))
+    assert counts[1] < counts[2] == 2 < counts[16] < len(kernels)
+
+
 def test_equal_kernels_of_a_program_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [ef.spec((300, 400), np.float32) for _ in range(5)]
     graph = ef.trace(lambda *xs: [np.sort(np.exp(x) / np.exp(x).sum(-1, keepdims=True)) for x in xs], *rows)

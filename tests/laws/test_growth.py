@@ -6,6 +6,7 @@ import functools
 import operator
 import time
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import pytest
 import eqfuse as ef
 from eqfuse.benches.corpus.suite import GRAPHS, Case
 from eqfuse.demo.programs import small_programs, transformer
-from eqfuse.egraph.saturate import saturate
+from eqfuse.egraph.engine import Round
+from eqfuse.egraph.saturate import Saturation, saturate
 from eqfuse.ir.graph import Graph
 from eqfuse.ir.pytree import tree_leaves
 from eqfuse.rewrites import FAMILIES, OPT_IN
@@ -152,3 +154,40 @@ def test_the_seconds_of_the_laws_are_within_those_of_saturation() -> None:
     assert 0 < sum(space.law_seconds.values()) < time.perf_counter() - start
     for segment in space.segments:
         assert set(segment.laws_fired) <= set(segment.law_seconds)
+
+
+class ScriptedEngine:
+    """One whose rounds end with these numbers of nodes, each of them cut by their limit."""
+
+    cut = "nodes"
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = list(sizes)
+        self.seconds: dict[str, float] = {}
+
+    @property
+    def size(self) -> int:
+        return self.sizes[0]
+
+    def load(self, rules: Sequence[Any]) -> None: ...
+
+    def round(self, room: float, allowance: Any, resting: frozenset[str]) -> Round:
+        del self.sizes[0]
+        return Round(True, {})
+
+
+@pytest.mark.parametrize(
+    "sizes, rounds",
+    [
+        ((1000, 1040, 1080, 1120, 1160), 4),  # less than half full
+        ((1500, 1530, 1900, 2000), 3),  # the first may be of little use
+        ((1500, 1800, 1830, 2000), 2),  # the second was an offer of what the first declined
+        ((1500, 1800, 1790, 2000), 3),  # merging is of use
+        ((1500, 1500, 2000), 1),
+    ],
+)
+def test_a_round_that_is_cut_and_offers_again_what_hardly_any_match_makes_use_of_is_the_last(
+    sizes: Sequence[int], rounds: int
+) -> None:
+    engine: Any = ScriptedEngine(sizes)
+    assert len([*Saturation(engine, [], ef.Budget(nodes=2500, rounds=len(sizes) - 1))]) == rounds

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse import compiler
 from eqfuse.egraph.engine import Engine
 from eqfuse.errors import EqfuseError
 from eqfuse.machine.gc_pause import gc_paused
+from tests.support.kernels import CPU
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +61,20 @@ def test_of_several_threads_the_last_one_lets_them_go_on() -> None:
     assert not gc.isenabled()
     leave.set()
     other.join()
+    assert gc.isenabled()
+
+
+def test_none_runs_between_the_stages_of_a_compile_as_each_would_visit_all_that_the_stages_before_have_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gc.enable()
+    enabled: list[bool] = []
+    for stage in ("saturated", "chosen_plan", "with_inner", "emit", "make_report"):
+        run = getattr(compiler, stage)
+        noted = lambda *args, run=run, **named: enabled.append(gc.isenabled()) or run(*args, **named)  # noqa: E731
+        monkeypatch.setattr(compiler, stage, noted)
+    ef.compile(lambda x: np.tanh(x) * 3, np.ones(7, np.float32), target=CPU)
+    assert len(enabled) >= 5 and not any(enabled)
     assert gc.isenabled()
 
 

@@ -48,6 +48,7 @@ from eqfuse.machine.c_copies import ordered_copy
 from eqfuse.machine.c_objects import load_all
 from eqfuse.machine.c_threads import compiling, runner
 from eqfuse.machine.memory import aligned_memory
+from eqfuse.machine.thread_limit import thread_count
 from eqfuse.plan.plan import Kernel
 
 RUN_NAME = "eqf_run"  # what runs chunks on threads; set when the text is loaded
@@ -56,9 +57,10 @@ HEAD = f"""typedef struct {{ char head[{object.__basicsize__}]; void *data; }} A
 void (*{RUN_NAME})(void (*chunk)(void *const *, long long), void *const *arrays, long long chunks, long long threads);
 {c_calls.TEXT}#define inline inline __attribute__((always_inline)) /* else the loops of large texts are no vectors */
 """
-TEXT_LENGTHS = 4000, 12_000  # characters of kernels in a text at least, before the next begins; of long programs
+# Characters of kernels in a text before the next begins: at least, as a compiler takes as long to start as to compile
+# so many, and at most. Between these, there are as many texts as threads compile at once.
+TEXT_LENGTHS = 4000, 12_000
 BRIEF = 2e-6  # predicted seconds of a kernel, below which its text is compiled in little time: a call takes longer
-TEXTS = 8  # from how many on texts are longer: each takes a compiler's start
 TYPES = {"Pair": "typedef struct { double re, im; } Pair;\n", "Divisor": DIVISOR, "eqf_stream": STREAM}
 
 
@@ -234,7 +236,7 @@ def modules(kernels: Sequence[CKernel], in_haste: Collection[str] = ()) -> list[
     each = {k.name: k for k in kernels}
     sources = kernel_texts(each.values())
     short, long = TEXT_LENGTHS
-    least = min(max(short, sum(map(len, sources.values())) // TEXTS), long)
+    least = min(max(short, sum(map(len, sources.values())) // thread_count()), long)
     texts: list[Module] = []
     for is_quick in (True, False):
         groups: list[list[tuple[str, ...]]] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
@@ -271,6 +272,7 @@ def is_of_pairs(body: Graph) -> bool:
     return max(products, PAIRS_OVER_TRAFFIC * sum(n.type.size for n in (*body.inputs, *body.outputs))) < full
 
 
+@lru_cache(maxsize=256)  # a schedule asks several times
 def alive(body: Graph) -> int:
     """How many arrays of full size are needed at once, results written over operands that are done."""
     besides = aside(body)
