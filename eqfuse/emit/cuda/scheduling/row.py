@@ -17,6 +17,7 @@ from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import LATENCY, SEGMENT
 from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.ops import PLACES
+from eqfuse.emit.cuda.scheduling.holding import Holding, held_bytes, holding, read_bytes
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
 from eqfuse.emit.cuda.scheduling.row_blocks import ENOUGH_BLOCKS, RowBlocks, rows_of
@@ -40,8 +41,9 @@ ELEMENTS_UNROLLED = 64  # elements of a thread up to which its loop over them is
 @dataclass(frozen=True, kw_only=True)
 class RowsSchedule(CudaSchedule):
     """`reductions` by pass; one more pass writes. `splits` blocks share a row, `per_split` elements each; a thread has
-    `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is. `asked`:
-    bytes that it reads for each element, and `finest`, of the array of which these are fewest.
+    `items` of these, and keeps their values of `held` from pass to pass, as `holding` says. `unrolled`: its loop over
+    them is, as far as they lie in registers. `asked`: bytes that it reads for each element, and `finest`, of the array
+    of which these are fewest.
     `cascade`: how what blocks have reduced is joined, where later reductions need earlier ones. `scans`, among the
     reductions: running values, which a thread keeps in registers too. `totals`: what is reduced over all rows; each
     block leaves what its rows add up to."""
@@ -53,6 +55,7 @@ class RowsSchedule(CudaSchedule):
     splits: int
     per_split: int
     items: int
+    holding: Holding
     unrolled: bool
     asked: int
     finest: int
@@ -70,6 +73,13 @@ class RowsSchedule(CudaSchedule):
     def turns(self) -> int:
         """Times that a thread takes neighbours."""
         return self.items // self.rows.width
+
+    @property
+    def kept_bytes(self) -> int:
+        """What a thread keeps in registers."""
+        if not self.holding.as_read:
+            return max([held_bytes(alive, self.items) for alive in self.passes.alive], default=0)
+        return self.holding.in_registers * sum(read_bytes(n, self.rows.width) for n in self.held)
 
     @property
     def full_turns(self) -> int:
@@ -123,7 +133,9 @@ class RowsSchedule(CudaSchedule):
         several = f"{self.rows.block[0] * self.rows.width} rows a block, side by side"
         who = {"warp": short, "block": "a block a row", "column": several}
         shared = f", {self.splits} blocks a row" if self.splits > 1 else ""
-        held = f"a thread holds {held_bytes(self.held, self.items):,} bytes" if self.held else "nothing is held"
+        held = f"a thread holds {self.kept_bytes:,} bytes" if self.held else "nothing is held"
+        if self.shared_bytes:
+            held += f", a block {self.shared_bytes:,} in shared memory,"
         passes = len(self.reductions)
         return [
             f"{who[self.rows.layout]}{shared}; {self.items} elements a thread, {self.rows.width} at a time",
@@ -137,8 +149,9 @@ def rows_schedule(whole: Graph, device: Device) -> CudaSchedule:
     body = whole if totals is None else totals.rows
     reductions = levels(body)
     space = space_of(chain(*reductions))
-    wide = (*body.inputs, *filter(space.is_full, body.outputs))
-    access = ACCESS // max([n.dtype.itemsize for n in wide], default=ACCESS)
+    first = passes_of(body, space, reductions, "nothing")
+    neighbouring = (*(body.inputs if space.is_by_columns else first.inputs_apart), *filter(space.is_full, body.outputs))
+    access = ACCESS // max([n.dtype.itemsize for n in neighbouring], default=ACCESS)
     results = sum([16 if r.op in PLACES else computed_dtype(r.dtype).itemsize for r in chain(*reductions)])
     most = 1 << max(1, RESULTS // results).bit_length() - 1
     rows = rows_of(space.shape, space.axes, access, most, "joined" if len(reductions) == 1 else "held")
@@ -149,25 +162,29 @@ def rows_schedule(whole: Graph, device: Device) -> CudaSchedule:
     splits = max(1, -(-rows.columns // per_split))
     cascade = cascade if splits > 1 else None
     items = rows.width * -(-min(per_split, rows.columns) // rows.per_turn)
+    turns, kept = items // rows.width, None
     for hold in ("values", "reads", "nothing"):
         passes = passes_of(body, space, reductions, hold)
-        if held_bytes(passes.held, items) <= rows.held:
+        resident, as_read = _resident(body, rows, bool(passes.held)), hold == "reads" and bool(passes.held)
+        kept = holding(body, space, rows, resident, passes, turns, as_read, device)
+        if kept is not None:
             break
+    assert kept is not None, "threads always have room for nothing"
     parts = [_parts(r, splits * rows.rows) for r in chain(*reductions)] if splits > 1 else []
     of_totals = [_parts(n, rows.groups) for n in totals.rest.of_role(Role.REDUCTION)] if totals else []
     count = rows.groups * (splits > 1) + (totals is not None)
     counters = [(np.dtype(np.uint32), count)] if count else []
     size = math.prod(space.shape)
     asked = [n.dtype.itemsize for n in body.inputs if n.type.size >= size]
-    unrolled = hold != "nothing" and items <= ELEMENTS_UNROLLED and (bool(passes.held) or not rows.side_by_side)
+    unrolled = bool(passes.held) or (hold != "nothing" and items <= ELEMENTS_UNROLLED and not rows.side_by_side)
     after = bytes_read(totals.rest, totals.rest.outputs) if totals else (0,) * len(body.inputs)
     reads = [passes.elements.get(n, 0) * n.dtype.itemsize + more for n, more in zip(body.inputs, after, strict=False)]
     return RowsSchedule(
         tuple(reads), tuple(o.type.nbytes for o in whole.outputs), 1,
-        grid=(rows.groups, splits), block=rows.block, resident=_resident(body, rows, bool(passes.held)),
-        workspace=(*parts, *of_totals, *counters), space=space, rows=rows,
+        grid=(rows.groups, splits), block=rows.block, resident=resident,
+        shared_bytes=kept.shared_bytes, workspace=(*parts, *of_totals, *counters), space=space, rows=rows,
         reductions=reductions, held=passes.held, splits=splits, per_split=per_split, items=items,
-        unrolled=unrolled, asked=sum(asked), finest=min(asked, default=0), cascade=cascade, totals=totals,
+        holding=kept, unrolled=unrolled, asked=sum(asked), finest=min(asked, default=0), cascade=cascade, totals=totals,
         passes=passes,
     )  # fmt: skip
 
@@ -191,7 +208,7 @@ def _splits(
     if len(reductions) == 1:
         return enough, None
     held = min([held_bytes(passes_of(body, space, reductions, hold).held, 1) for hold in ("values", "reads")])
-    items = rows.held // held // rows.width * rows.width if held else rows.columns
+    items = rows.held() // held // rows.width * rows.width if held else rows.columns
     splits = max(enough, -(-rows.columns // max(1, items // rows.width * rows.per_turn)))
     if splits == 1 or not items or splits > min(most, MOST_SPLITS):
         return 1, None
@@ -217,8 +234,3 @@ def _of_numbers(cascade: Cascade) -> bool:
 def _parts(r: Node, count: int) -> tuple[np.dtype, int]:
     """What `count` blocks leave of the reduction `r`: an element each, or a value with its place."""
     return (np.dtype(np.uint64), 2 * count) if r.op in PLACES else (computed_dtype(r.dtype), count)
-
-
-def held_bytes(held: tuple[Node, ...], items: int) -> int:
-    """Bytes of registers, of which no value takes less than one."""
-    return sum(items * max(n.dtype.itemsize, 4) for n in held)

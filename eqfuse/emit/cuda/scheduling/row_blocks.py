@@ -59,11 +59,12 @@ class RowBlocks:
         """Elements of a row that its threads take at a time."""
         return self.stride * self.grain
 
-    @property
-    def held(self) -> int:
-        """Bytes of values that a thread keeps in registers from one pass to the next, at most."""
+    def held(self, beside: int = 0, resident: int = 1) -> int:
+        """Bytes of values that a thread keeps in registers from one pass to the next, at most, where it has so many
+        bytes `beside` them, and its multiprocessor so many blocks."""
         working = WORKING_ALONGSIDE if self.side_by_side else WORKING
-        return min(HELD_BYTES, 4 * (BLOCK_REGISTERS // math.prod(self.block) - working))
+        registers = BLOCK_REGISTERS // (resident * math.prod(self.block)) - working
+        return max(0, min(HELD_BYTES, 4 * registers) - max(0, beside))
 
 
 @lru_cache(maxsize=4096)

@@ -24,13 +24,15 @@ from eqfuse.kinds.schedule import Schedule
 @dataclass(frozen=True, kw_only=True)
 class CudaSchedule(Schedule):
     """`grid`, `block`: of the one launch of a kernel of our own; none where there is nothing to compute. `resident`:
-    blocks for which the registers of a multiprocessor are to have room. `workspace`:
+    blocks for which the registers of a multiprocessor are to have room. `shared_bytes`: of shared memory that each
+    block is given when it is launched. `workspace`:
     (dtype, elements) of arrays that start as zeros and that every launch leaves fit for the next one; each launch
     writes and reads all of it."""
 
     grid: tuple[int, ...] = ()
     block: tuple[int, ...] = ()
     resident: int = 1
+    shared_bytes: int = 0
     workspace: tuple[tuple[np.dtype, int], ...] = ()
 
     @property
