@@ -18,6 +18,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
 from eqfuse.emit.cuda.scheduling.row import RowsSchedule, rows_schedule
+from eqfuse.extract.kernel_price import priced
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.machine import nvrtc
@@ -162,6 +163,34 @@ def test_a_program_launches_blocks_with_the_shared_memory_that_they_need(graphs:
 def softmax_of(x: np.ndarray) -> np.ndarray:
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("dtype, longest", [(np.float32, 40_960), (np.float16, 65_536)])
+def test_a_multiprocessor_has_room_for_two_blocks_of_rows_that_half_of_it_holds(dtype: type, longest: int) -> None:
+    for name, columns in itertools.product(("softmax", "norm", "loss"), (16_384, 20_000, longest)):
+        schedule = rows_schedule(graph_of(name, np.dtype(dtype), (200, columns)), H100)
+        assert isinstance(schedule, RowsSchedule) and schedule.block == (512, 1) and schedule.resident == 2
+        assert 2 * (schedule.shared_bytes + 3072) <= H100.l1_bytes, name
+        few = rows_schedule(graph_of(name, np.dtype(dtype), (8, columns)), H100)
+        assert few.block == (1024, 1) or columns == 16_384 or few.grid[1] > 1, name
+
+
+def test_a_block_alone_waits_for_memory_and_then_computes() -> None:
+    """Of as many bytes, softmax of 49,152 columns took 1.2 times as long on an H200 as of 16,384."""
+    def seconds(rows: int, columns: int) -> float:
+        answer = priced(graph_of("softmax", DTYPES[0], (rows, columns)), profile("h200"))
+        assert not isinstance(answer, str), answer
+        return answer[1].seconds
+
+    assert 1.15 < seconds(341, 49_152) / seconds(1024, 16_384) < 1.45
+
+
+def test_blocks_that_share_rows_run_all_at_a_time() -> None:
+    """Those of a loss of few rows, of 8 MB and more: nearly two for each multiprocessor, and never more."""
+    for device, rows in itertools.product((H100, profile("a100"), profile("4090")), (1, 2, 4, 16, 64)):
+        schedule = rows_schedule(graph_of("loss", DTYPES[0], (rows, (1 << 24) // rows)), device)
+        blocks = schedule.grid[0] * schedule.grid[1]
+        assert 1.5 * device.multiprocessors <= blocks <= 2 * device.multiprocessors or schedule.kept_bytes > 160
 
 
 def test_an_index_of_each_row_does_not_narrow_what_is_read_at_once() -> None:

@@ -16,6 +16,7 @@ from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks
 from eqfuse.ir.graph import Graph, Node
 
 REGISTER = 4  # bytes
+RESERVED = 1024  # bytes of shared memory that each block takes beside its own
 JOINING = 2048  # bytes of a block's shared memory by way of which its threads join what they have reduced, at most
 
 
@@ -38,15 +39,18 @@ def holding(
     passing = len(passes.inputs_apart - values_behind(passes.held)) + sum(map(space.is_full, body.outputs))
     beside = passing * rows.width * REGISTER
     if not as_read or rows.side_by_side:
-        room, kept = rows.held(0 if rows.side_by_side else beside - ACCESS), passes.held
-        if not rows.side_by_side:  # what is made of a value takes its place
+        if rows.side_by_side:
+            room, kept = rows.held(), passes.held
+        else:  # what is made of a value takes its place
+            room = rows.held(beside - ACCESS, resident)
             kept = max(passes.alive, key=lambda alive: held_bytes(alive, 1), default=())
         return Holding(turns) if held_bytes(kept, turns * rows.width) <= room else None
     each = sum(read_bytes(n, rows.width) for n in passes.held)
     at_hand = ACCESS + rows.width * REGISTER  # as it is read, and unpacked
     in_registers = min(turns, rows.held(beside + at_hand, resident) // each)
     shared = (turns - in_registers) * math.prod(rows.block) * sum(rows.width * n.dtype.itemsize for n in passes.held)
-    if shared and (rows.layout != "block" or shared > device.shared_bytes - JOINING):
+    most = min(device.shared_bytes, device.l1_bytes // resident - RESERVED) - JOINING
+    if shared and (rows.layout != "block" or shared > most):
         return None
     return Holding(in_registers, shared, as_read=True)
 

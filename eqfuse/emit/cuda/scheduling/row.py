@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.overlap import OVERLAP
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import LATENCY, SEGMENT
 from eqfuse.cost.work import Work
@@ -20,7 +21,7 @@ from eqfuse.emit.cuda.ops import PLACES
 from eqfuse.emit.cuda.scheduling.holding import Holding, held_bytes, holding, read_bytes
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
-from eqfuse.emit.cuda.scheduling.row_blocks import ENOUGH_BLOCKS, RowBlocks, rows_of
+from eqfuse.emit.cuda.scheduling.row_blocks import MOST_THREADS, RowBlocks, rows_of, smaller_blocks
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.kinds.cascade import Cascade, cascade_of
@@ -31,6 +32,9 @@ from eqfuse.ops import Role
 # bytes of a value in each of the threads that a multiprocessor is to hold (768 of float32), so that some compute while
 # others wait for memory: layer norm of 16,384 float32 took 44 us on an H200 with 512 threads, and takes 39 with 1,024
 THREADS_RESIDENT = 4 * 768
+# Of the shorter of work and traffic, where a multiprocessor has one block: with it, norms and softmax of 49,152 float32
+# are priced at 0.89 to 1.06 of what they took on an H200
+OVERLAP_ALONE = 0.25
 MOST_SPLITS = 1024  # of a row in a cascade, whose parts one block joins
 RESULTS = 64  # bytes of what a thread reduces, of all rows that it takes side by side
 AT_WORK = 1024  # threads that a multiprocessor has room for, of those that reduce rows side by side
@@ -115,6 +119,12 @@ class RowsSchedule(CudaSchedule):
         turns = -(-self.rows.groups // (PARTS_READ * math.prod(self.block)))
         return of_rows + ((2 + turns) * LATENCY if self.totals else 0.0)
 
+    @property
+    def overlap(self) -> float:
+        """A multiprocessor that has room for one block waits for memory, then computes."""
+        is_alone = self.rows.layout == "block" and bool(self.held) and self.rows.stride == MOST_THREADS
+        return OVERLAP_ALONE if is_alone else OVERLAP
+
     def drawn(self, device: Device) -> float:
         """Of rows side by side: what threads have asked for before they use the first of it, in whole segments."""
         threads, rows = math.prod(self.block), self.rows
@@ -155,60 +165,80 @@ def rows_schedule(whole: Graph, device: Device) -> CudaSchedule:
     results = sum([16 if r.op in PLACES else computed_dtype(r.dtype).itemsize for r in chain(*reductions)])
     most = 1 << max(1, RESULTS // results).bit_length() - 1
     rows = rows_of(space.shape, space.axes, access, most, "joined" if len(reductions) == 1 else "held")
-    splits, cascade = _splits(body, space, rows, reductions)
+    splits, cascade = _splits(body, space, rows, reductions, _resident(first, rows, holds=True), device)
+    if cascade is not None and rows.stride == MOST_THREADS and not rows.side_by_side:
+        rows = rows.halved()
+        splits, cascade = _splits(body, space, rows, reductions, _resident(first, rows, holds=True), device)
     if splits == 1 and rows.side_by_side:
         rows = rows_of(space.shape, space.axes, access, most, "none")
     per_split = _per_split(rows, splits)
     splits = max(1, -(-rows.columns // per_split))
     cascade = cascade if splits > 1 else None
-    items = rows.width * -(-min(per_split, rows.columns) // rows.per_turn)
-    turns, kept = items // rows.width, None
-    for hold in ("values", "reads", "nothing"):
-        passes = passes_of(body, space, reductions, hold)
-        resident, as_read = _resident(body, rows, bool(passes.held)), hold == "reads" and bool(passes.held)
-        kept = holding(body, space, rows, resident, passes, turns, as_read, device)
+    again = passes_of(body, space, reductions, "reads").held
+    blocks = [*smaller_blocks(rows, device), rows] if splits == 1 and again else [rows]
+    extent = min(per_split, rows.columns)
+    for rows in blocks:
+        resident = _resident(first, rows, holds=True)
+        passes, kept = _kept(body, space, rows, resident, reductions, extent, device)
         if kept is not None:
             break
-    assert kept is not None, "threads always have room for nothing"
+    turns = -(-extent // rows.per_turn)
+    items = rows.width * turns
     parts = [_parts(r, splits * rows.rows) for r in chain(*reductions)] if splits > 1 else []
     of_totals = [_parts(n, rows.groups) for n in totals.rest.of_role(Role.REDUCTION)] if totals else []
     count = rows.groups * (splits > 1) + (totals is not None)
     counters = [(np.dtype(np.uint32), count)] if count else []
     size = math.prod(space.shape)
     asked = [n.dtype.itemsize for n in body.inputs if n.type.size >= size]
-    unrolled = bool(passes.held) or (hold != "nothing" and items <= ELEMENTS_UNROLLED and not rows.side_by_side)
+    unrolled = bool(passes.held) or (kept is not None and items <= ELEMENTS_UNROLLED and not rows.side_by_side)
     after = bytes_read(totals.rest, totals.rest.outputs) if totals else (0,) * len(body.inputs)
     reads = [passes.elements.get(n, 0) * n.dtype.itemsize + more for n, more in zip(body.inputs, after, strict=False)]
     return RowsSchedule(
         tuple(reads), tuple(o.type.nbytes for o in whole.outputs), 1,
-        grid=(rows.groups, splits), block=rows.block, resident=resident,
-        shared_bytes=kept.shared_bytes, workspace=(*parts, *of_totals, *counters), space=space, rows=rows,
-        reductions=reductions, held=passes.held, splits=splits, per_split=per_split, items=items,
-        holding=kept, unrolled=unrolled, asked=sum(asked), finest=min(asked, default=0), cascade=cascade, totals=totals,
-        passes=passes,
+        grid=(rows.groups, splits), block=rows.block, resident=_resident(first, rows, bool(passes.held)),
+        shared_bytes=kept.shared_bytes if kept else 0, workspace=(*parts, *of_totals, *counters),
+        space=space, rows=rows, reductions=reductions, held=passes.held, splits=splits, per_split=per_split,
+        items=items, holding=kept or Holding(turns), unrolled=unrolled, asked=sum(asked),
+        finest=min(asked, default=0), cascade=cascade, totals=totals, passes=passes,
     )  # fmt: skip
 
 
-def _resident(body: Graph, rows: RowBlocks, holds: bool) -> int:
+def _kept(
+    body: Graph, space: IterationSpace, rows: RowBlocks, resident: int, reductions: tuple[tuple[Node, ...], ...],
+    extent: int, device: Device,
+) -> tuple[Passes, Holding | None]:  # fmt: skip
+    """What passes hold of `extent` elements of a row, and where; None where what is read again is read from memory."""
+    turns = -(-extent // rows.per_turn)
+    for hold in ("values", "reads"):
+        passes = passes_of(body, space, reductions, hold)
+        kept = holding(body, space, rows, resident, passes, turns, hold == "reads" and bool(passes.held), device)
+        if kept is not None:
+            return passes, kept
+    return passes_of(body, space, reductions, "nothing"), None
+
+
+def _resident(passes: Passes, rows: RowBlocks, holds: bool) -> int:
     if rows.side_by_side:
         return 2 if holds and math.prod(rows.block) <= 256 else 1
-    widest = max([4, *(computed_dtype(n.dtype).itemsize for n in body.operators)])
+    widest = max([4, *(computed_dtype(n.dtype).itemsize for n in passes.done)])
     return -(-THREADS_RESIDENT // (widest * math.prod(rows.block)))
 
 
 def _splits(
-    body: Graph, space: IterationSpace, rows: RowBlocks, reductions: tuple[tuple[Node, ...], ...]
-) -> tuple[int, Cascade | None]:
+    body: Graph, space: IterationSpace, rows: RowBlocks, reductions: tuple[tuple[Node, ...], ...], resident: int,
+    device: Device,
+) -> tuple[int, Cascade | None]:  # fmt: skip
     """How many blocks share a row: more than one in a lone pass that alone would leave the device idle; in a cascade,
-    as many as hold what they read from pass to pass too."""
+    as many as hold what they read from pass to pass too. All of them run at a time, two to a multiprocessor."""
     if any(map(space.is_full, body.outputs)):
         return 1, None
     most = rows.columns * (rows.width // rows.grain) // (rows.stride * 8)
-    enough = max(1, min(ENOUGH_BLOCKS // rows.groups, most))
+    enough = max(1, min(2 * max(1, device.multiprocessors) // rows.groups, most))
     if len(reductions) == 1:
         return enough, None
     held = min([held_bytes(passes_of(body, space, reductions, hold).held, 1) for hold in ("values", "reads")])
-    items = rows.held() // held // rows.width * rows.width if held else rows.columns
+    room = rows.held(0, 1 if rows.side_by_side else resident)
+    items = room // held // rows.width * rows.width if held else rows.columns
     splits = max(enough, -(-rows.columns // max(1, items // rows.width * rows.per_turn)))
     if splits == 1 or not items or splits > min(most, MOST_SPLITS):
         return 1, None

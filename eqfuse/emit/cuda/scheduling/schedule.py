@@ -13,6 +13,7 @@ from functools import wraps
 import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.overlap import OVERLAP
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import compiled_price
 from eqfuse.cost.work import Work
@@ -70,7 +71,13 @@ class CudaSchedule(Schedule):
             return Price(math.inf, read, written, work.flops, "memory")
         compute = self.compute_seconds(work, device)
         drawn = self.drawn(device)
-        return compiled_price(read, written, compute, work.flops, device, self.blocks, self.calls, drawn)
+        blocks, overlap = self.blocks, self.overlap
+        return compiled_price(read, written, compute, work.flops, device, blocks, self.calls, drawn, overlap)
+
+    @property
+    def overlap(self) -> float:
+        """The share of the shorter of work and memory traffic that hides under the longer."""
+        return OVERLAP
 
     def drawn(self, device: Device) -> float:
         """The share of the device's bandwidth that its blocks can draw, if the schedule knows."""
