@@ -25,8 +25,9 @@ from eqfuse.machine import nvrtc
 from eqfuse.testing import cudasim
 from eqfuse.testing.emulated_gpu import EmulatedGpu
 from tests.kernels.test_cuda_traffic import traffic
+from tests.support.drawing import many
 from tests.support.gpu import emulated_function, program_on
-from tests.support.kernels import add, body, cast, layer_norm, mul, read, reduced, softmax
+from tests.support.kernels import add, body, cast, cut, layer_norm, mul, read, reduced, softmax
 from tests.support.some import some
 
 H100 = profile("h100")
@@ -209,3 +210,52 @@ def test_blocks_that_share_rows_run_all_at_a_time() -> None:
 def test_an_index_of_each_row_does_not_narrow_what_is_read_at_once() -> None:
     _, schedule, cuda = emission("loss", np.dtype(np.float16), 65_536)
     assert schedule.rows.width == 8 and "Vec<__half, 8>" in cuda.source
+
+
+def at_random(rng: np.random.Generator) -> Graph:
+    """A body over long rows, whose arrays are read as they lie, backwards, shifted, broadcast and in pieces."""
+    dtype, columns = DTYPES[int(rng.integers(3))], int(rng.choice([17_000, 33_000, 40_004, 50_257]))
+    x = read(0, (2, columns), dtype)
+    other, start = read(1, (2, columns), dtype), int(rng.integers(9))
+    views = [
+        x, other, node("flip", (x,), ((-1,),)), read(2, (columns,), dtype), read(3, (2, 1), dtype),
+        node("reshape", (read(4, (2 * columns,), dtype),), (x.shape,)),
+        cut(read(5, (2, columns + 8), dtype), 1, start, start + columns),
+        node("concat", (cut(other, 1, 0, 1000), cut(x, 1, 1000, columns)), (-1,)),
+    ]  # fmt: skip
+    values = [x, *(views[int(i)] for i in rng.integers(0, len(views), int(rng.integers(1, 4))))]
+    for _ in range(int(rng.integers(1, 7))):
+        value = values[int(rng.integers(len(values)))]
+        if rng.random() < 0.3 and value.shape == x.shape:
+            values.append(reduced("max", value))
+        else:
+            op = str(rng.choice(["add", "multiply", "subtract", "maximum"]))
+            values.append(node(op, (value, values[int(rng.integers(len(values)))])))
+    whole = add(x, values[-1])
+    output = node("subtract", (whole, reduced("max", whole)))
+    inputs = {n.attr("name"): n for n in Graph((), (output,)).nodes if n.op == "input"}
+    return body([inputs[key] for key in sorted(inputs)], output)
+
+
+@emulated
+@pytest.mark.parametrize("seed", some(range(4), 4))
+def test_random_bodies_of_long_rows_read_what_is_priced_and_compute_what_numpy_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    emitted = []
+    for graph in (at_random(rng) for _ in range(many(12))):
+        schedule = rows_schedule(graph, H100)
+        cuda = source_of(graph, schedule, f"row_{graph.key}")
+        assert isinstance(schedule, RowsSchedule) and isinstance(cuda, CudaKernel)
+        emitted.append((graph, schedule, cuda))
+    assert any(schedule.shared_bytes for _, schedule, _ in emitted)
+    code = module_source(list(dict.fromkeys(cuda.source for *_, cuda in emitted)))
+    for graph, schedule, cuda in emitted:
+        reads, _, _ = traffic(graph, cuda, code)
+        assert tuple(t.read_by_pass for t in reads) == schedule.reads, graph
+        arrays = [rng.integers(-3, 4, n.shape).astype(n.dtype) for n in graph.inputs]
+        got, function = np.full((2, *graph.outputs[0].shape), 7, graph.outputs[0].dtype), emulated_function(cuda, code)
+        for order, result in enumerate(got):
+            arguments = cuda.arguments([result], arrays, cuda.constants, [])
+            function(cuda.grid, cuda.block, arguments, cuda.shared_bytes, seed=3 * order)
+        for result in got:
+            np.testing.assert_array_equal(result, evaluate(graph, arrays)[0], str(graph))
