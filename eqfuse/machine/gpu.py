@@ -121,10 +121,11 @@ class CupyGpu:
         return module
 
     def function(self, module: Any, name: str, shared_bytes: int = 0) -> Callable[..., Any]:
-        function, driver = module.get_function(name), self.arrays.cuda.driver
+        function = module.get_function(name)
         function = getattr(function, "kernel", function)  # RawModule's look up at every launch which device this is
         if not shared_bytes:
             return function
+        driver = self.arrays.cuda.driver
         driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
         return functools.partial(function, shared_mem=shared_bytes)
 
