@@ -55,7 +55,7 @@ class Bench:
 
 def bench_on(gpu: Any, target: str, nbytes: int) -> Bench:
     a, b = (gpu.empty((nbytes // 4,), np.dtype(np.float32)) for _ in range(2))
-    empty = gpu.module(EMPTY, False).get_function("empty")
+    empty = gpu.function(gpu.module(EMPTY, False), "empty")
     copy, launch = partial(b.__setitem__, slice(None), a), partial(empty, (1,), (32,), ())
     taken = turns([PeerRun(copy, gpu.finish), PeerRun(launch, gpu.finish)])
     return Bench(gpu, target, 2 * nbytes / taken[0], taken[1])

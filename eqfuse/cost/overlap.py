@@ -5,9 +5,10 @@ from __future__ import annotations
 OVERLAP = 0.95  # gpu_performance_model.cc: exec = compute + memory - 0.95 min(compute, memory)
 
 
-def overlapped(memory: float, compute: float) -> float:
-    """Seconds when all but a twentieth of the shorter of two activities hides under the longer, as in XLA's model."""
-    return memory + compute - OVERLAP * min(memory, compute)
+def overlapped(memory: float, compute: float, share: float = OVERLAP) -> float:
+    """Seconds when a `share` of the shorter of two activities hides under the longer: all but a twentieth, as in XLA's
+    model."""
+    return memory + compute - share * min(memory, compute)
 
 
 def bound(seconds: float, memory: float, compute: float) -> str:

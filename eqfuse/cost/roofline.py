@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eqfuse.cost.device import Device
-from eqfuse.cost.overlap import bound, overlapped
+from eqfuse.cost.overlap import OVERLAP, bound, overlapped
 from eqfuse.cost.price import Price
 from eqfuse.cost.targets import calls_of, estimates_of
 from eqfuse.cost.work import NO_JUMPS, NOTHING, Jumps, Work, element_work
@@ -76,11 +76,12 @@ def roofline(
 
 def compiled_price(
     read: int, written: int, compute: float, flops: int, device: Device, blocks: float = math.inf, launches: int = 1,
-    drawn: float = math.inf,
+    drawn: float = math.inf, overlap: float = OVERLAP,
 ) -> Price:  # fmt: skip
     """What a kernel of `launches` costs whose operators take `compute` seconds of the whole device; on a GPU, few
-    `blocks` draw a part of its bandwidth and its rate, and no more of its bandwidth than what is `drawn`."""
+    `blocks` draw a part of its bandwidth and its rate, and no more of its bandwidth than what is `drawn`. `overlap`:
+    the share of the shorter of work and traffic that hides under the longer."""
     busy = min(1.0, max(blocks, 1) / max(device.multiprocessors, 1))  # share of the device that has a block
     memory = device.memory_seconds(read + written) / min(1.0, DRAWN * busy, drawn)
-    seconds = launches * device.launch_seconds + overlapped(memory, compute / busy)
+    seconds = launches * device.launch_seconds + overlapped(memory, compute / busy, overlap)
     return Price(seconds, read, written, flops, bound(seconds, memory, compute / busy))

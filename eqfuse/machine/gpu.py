@@ -38,8 +38,12 @@ class Gpu(Protocol):
         """The current device and its current stream: calls on one stream run in order."""
 
     def module(self, source: str, strict: bool) -> Any:
-        """The compiled functions of CUDA text, by `get_function(name)`, each called with (grid, block, arguments).
-        No product is contracted into a sum. Where `strict`, subnormal numbers are not flushed to zero either."""
+        """The compiled functions of CUDA text, for `function`. No product is contracted into a sum. Where `strict`,
+        subnormal numbers are not flushed to zero either."""
+
+    def function(self, module: Any, name: str, shared_bytes: int = 0) -> Callable[..., Any]:
+        """One of them, called with (grid, block, arguments): a launch of blocks that have so much shared memory
+        beside what they declare themselves."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """A C-ordered array with any contents."""
@@ -110,11 +114,20 @@ class CupyGpu:
 
     def module(self, source: str, strict: bool) -> Any:
         if not strict:
-            return _RawFunctions(self.arrays.RawModule(code=source, options=NVRTC_FLAGS))
+            return self.arrays.RawModule(code=source, options=NVRTC_FLAGS)
         cuda = self.arrays.cuda  # whose own compiler always flushes subnormal numbers to zero
         module = cuda.Module()
         module.load(compile_cuda(source, f"sm_{cuda.Device().compute_capability}", STRICT).cubin)
         return module
+
+    def function(self, module: Any, name: str, shared_bytes: int = 0) -> Callable[..., Any]:
+        function = module.get_function(name)
+        function = getattr(function, "kernel", function)  # RawModule's look up at every launch which device this is
+        if not shared_bytes:
+            return function
+        driver = self.arrays.cuda.driver
+        driver.funcSetAttribute(function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
+        return functools.partial(function, shared_mem=shared_bytes)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         return self.arrays.ndarray(shape, dtype)
@@ -194,16 +207,6 @@ class CupyGpu:
     @functools.cached_property
     def _wait(self) -> Any:
         return self.arrays.RawModule(code=WAIT_KERNEL).get_function("wait")
-
-
-class _RawFunctions:
-    """Functions of text, compiled for the current device: CuPy's look up which that is at every launch."""
-
-    def __init__(self, module: Any) -> None:
-        self._module = module
-
-    def get_function(self, name: str) -> Any:
-        return self._module.get_function(name).kernel
 
 
 def _launched(graph: Any, _pool: Any) -> None:

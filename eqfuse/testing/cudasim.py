@@ -106,14 +106,15 @@ class CpuRawKernel:
         if message.value:
             raise CudaSimError(f"{self.name}: {message.value.decode()}")
 
-    def traffic(self, grid: Sequence[int], block: Sequence[int], args: Sequence[object]) -> list[Traffic | None]:
+    def traffic(self, grid: Sequence[int], block: Sequence[int], args: Sequence[object],
+                shared_mem: int = 0) -> list[Traffic | None]:  # fmt: skip
         """What a launch reads and writes of each argument that is an array; the kernel was made to be `counted`."""
         arrays = [a for a in args if isinstance(a, np.ndarray)]
         counters = (ctypes.c_size_t * 3)()
         counts = []
         self._count(arrays)
         try:
-            self(grid, block, args)
+            self(grid, block, args, shared_mem)
             for i in range(len(arrays)):
                 self._library.eqf_counted(ctypes.c_size_t(i), counters)
                 counts.append(Traffic(*counters))

@@ -16,6 +16,7 @@ import numpy as np
 
 from eqfuse.emit.cuda.scheduling.cupy_names import AT, CUPY_LOOPS, SIGNATURES
 
+STABLE = ("cupy.sort", "cupy.argsort")  # whatever kind is asked for, and NumPy's are not by themselves
 Counted = Callable[[str, Callable[[], Any]], Any]
 
 
@@ -34,7 +35,10 @@ class StandInModule(ModuleType):
         if full == "cupy.asnumpy":
             return lambda a: np.array(a.view(np.ndarray))
         if full in SIGNATURES:
-            return checked_call(full, getattr(self._real, name), self._marked, self._counted)
+            real = getattr(self._real, name)
+            if full in STABLE:
+                real = functools.wraps(real)(functools.partial(real, kind="stable"))
+            return checked_call(full, real, self._marked, self._counted)
         if any(entry.startswith(f"{full}.") for entry in (*CUPY_LOOPS, *SIGNATURES)):
             return StandInModule(full, getattr(self._real, name), self._marked, self._counted)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")

@@ -120,13 +120,6 @@ def _marked(value: Any) -> Any:
     return np.asarray(value).view(DeviceArray) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-class EmulatedModule(CpuRawModule):
-    """Functions that are captured where their thread captures a graph."""
-
-    def get_function(self, name: str) -> Any:
-        return partial(_launched, super().get_function(name))
-
-
 def _launched(function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any]) -> None:
     if LAUNCHES.captured is None:
         function(grid, block, arguments)
@@ -178,8 +171,14 @@ class EmulatedGpu:
     def current_stream(self) -> tuple[Hashable, Hashable]:
         return 0, 0
 
-    def module(self, source: str, strict: bool) -> EmulatedModule:
-        return EmulatedModule(source)
+    def module(self, source: str, strict: bool) -> CpuRawModule:
+        return CpuRawModule(source)
+
+    def function(self, module: CpuRawModule, name: str, shared_bytes: int = 0) -> Callable[..., Any]:
+        """It is captured where its thread captures a graph."""
+        function = module.get_function(name)
+        function.max_dynamic_shared_size_bytes = max(shared_bytes, function.max_dynamic_shared_size_bytes)
+        return partial(_launched, partial(function, shared_mem=shared_bytes))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> DeviceArray:
         array = np.empty(shape, dtype)

@@ -23,6 +23,7 @@ MOST_EFFORT = 300_000  # and in all, however large the program: it takes seconds
 # ... and for each second that the kernels take: one takes some 10 us, so that all take no longer than 100,000 calls
 EFFORT_OF_CALLS = 1e10
 REGROUPINGS = 3  # over all kernels
+NEARLY = 1.05  # times as long as before, and a move is one that another may complete
 
 
 def regroup(
@@ -94,6 +95,23 @@ class _Grouping:
                     running = {u: cut for u, cut in changed.items() if not cut.is_priced or cut.runs}
                     if 0 < len(running) < len(changed):
                         self._attempt(running, inner)
+                    elif running and inner.state.template.reduces and eclass in self.choice:
+                        self._store_both(inner, running)
+
+    def _store_both(self, inner: Cut, readers: dict[int, Cut]) -> None:
+        """Store with a reduction one that it is made of, where its `readers` need that alone again: mean and variance
+        of rows, of which one saves no pass over them. Where to store the first costs little."""
+        before = sum(self.choice[u].about for u in readers)
+        after = inner.about + sum(cut.about for cut in readers.values())
+        if after > NEARLY * before or not all(cut.state.template.reduces for cut in readers.values()):
+            return
+        for deeper in below([inner]):
+            if deeper.eclass in (inner.eclass, *self.choice) or not deeper.state.template.reduces:
+                continue
+            changed = {u: self._reading(deeper.eclass, cut) for u, cut in readers.items()}
+            both = {u: cut for u, cut in changed.items() if cut is not None and not cut.state.template.reduces}
+            if len(both) == len(readers) and self._attempt(both, inner):
+                return
 
     def _reading(self, eclass: int, user: Cut) -> Cut | None:
         """The user's kernel with class `eclass` read instead of computed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -52,6 +53,15 @@ def test_quantiles_with_traced_q_or_weights_agree_with_numpy():
     agrees(lambda a: np.quantile(a, 1.5), x)
     agrees(lambda a: np.quantile(a, 0.5, method="unheard"), x)
     agrees(lambda a: np.quantile(a > 0, 0.5), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("count", [257, 2049, 70_001])
+def test_means_of_more_elements_than_their_dtype_can_count_agree_with_numpy(count: int, dtype: type) -> None:
+    x = np.random.default_rng(count).uniform(-0.05, 0.1, (1, count)).astype(dtype)
+    statistics = lambda a: a.mean(-1), lambda a: a.mean(dtype=a.dtype), lambda a: a.var(-1), lambda a: a.std(-1, ddof=1)
+    for function in statistics:
+        np.testing.assert_array_equal(ef.meaning(ef.trace(function, x), x), function(x))
 
 
 NAN = {

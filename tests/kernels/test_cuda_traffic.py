@@ -21,6 +21,7 @@ from eqfuse.testing import cudasim
 from tests.kernels import test_cuda_contract, test_cuda_emit
 from tests.kernels.test_cuda_random import kernels as random_kernels
 from tests.support.drawing import many
+from tests.support.gpu import emulated_function
 from tests.support.kernels import add, body, layer_norm, mul, number, read, reduced, softmax
 
 H100 = profile("h100")
@@ -110,7 +111,8 @@ def random(seed: int, count: int) -> Iterator[tuple[str, Graph]]:
 
 BODIES = {
     "rows that stay in registers": lambda: rows((6, 300), (2, 1500)), "maps": maps, "random": lambda: random(5, 12),
-    "rows of which the reads do": lambda: rows((1, 40_000)), "rows that do not": lambda: rows((1, 70_000)),
+    "rows of which the reads do": lambda: rows((1, 40_000)), "rows that do not": lambda: rows((1, 250_000)),
+    "rows of which shared memory holds a part": lambda: rows((1, 53_248), (1, 70_001)),
     "cascades": cascades, "scans": scans, "emitted": emitted,
     "products": lambda: products([*test_cuda_contract.CASES][::4]),
     "products whose terms blocks share": lambda: products(test_cuda_contract.SHARED),
@@ -119,8 +121,8 @@ BODIES = {
 }  # fmt: skip
 
 
-SLOW = ("rows of which the reads do", "rows that do not", "emitted", "products",
-        "products whose terms blocks share", "many random")  # fmt: skip
+SLOW = ("rows of which the reads do", "rows of which shared memory holds a part", "rows that do not", "emitted",
+        "products", "products whose terms blocks share", "many random")  # fmt: skip
 
 
 def _body(output: Node) -> Graph:
@@ -148,8 +150,9 @@ def traffic(graph: Graph, cuda: CudaKernel, code: str) -> list[list[cudasim.Traf
         [np.zeros(n, dtype) for dtype, n in cuda.workspace],
     ]  # fmt: skip
     reads, writes, workspace = groups
-    function = cudasim.CpuRawKernel(code, cuda.name, counted=True)
-    counts = function.traffic(cuda.grid, cuda.block, cuda.arguments(writes, reads, cuda.constants, workspace))
+    function = emulated_function(cuda, code, counted=True)
+    arguments = cuda.arguments(writes, reads, cuda.constants, workspace)
+    counts = function.traffic(cuda.grid, cuda.block, arguments, cuda.shared_bytes)
     first = len(reads) + len(cuda.constants)
     parts = counts[: len(reads)], counts[first : first + len(writes)], counts[first + len(writes) :]
     return [[c for c in part if c is not None] for part in parts]
@@ -184,7 +187,18 @@ def test_the_bodies_take_every_way_through_the_passes() -> None:
 
 def test_a_thread_holds_what_its_schedule_says() -> None:
     for graph, schedule, cuda in itertools.chain.from_iterable(map(kernels_of, BODIES)):
-        if isinstance(schedule, RowsSchedule):
-            declared = re.findall(r"^    ([\w<> ]+) (?:h|scanned)\d+\[(\d+)\];", cuda.source, re.MULTILINE)
+        if not isinstance(schedule, RowsSchedule):
+            continue
+        declared = re.findall(r"^    ([\w<>, ]+) (?:h|scanned)\d+\[(\d+)\];", cuda.source, re.MULTILINE)
+        assert ("EQF_DYN_SHARED" in cuda.source) == bool(schedule.shared_bytes)
+        if schedule.holding.as_read:
+            assert sum(_register_bytes(kind) * int(count) for kind, count in declared) == schedule.kept_bytes, graph
+        else:
             wanted = [(computing_type(n.dtype), str(max(1, schedule.items))) for n in schedule.held]
             assert sorted(declared) == sorted(wanted), graph
+
+
+def _register_bytes(kind: str) -> int:
+    """What a thread takes for one value of C's `kind`."""
+    vector = re.fullmatch(r"Vec<unsigned, (\d+)>", kind)
+    return 4 * int(vector[1]) if vector else 8 if kind in ("double", "long long") else 4

@@ -199,6 +199,12 @@ def test_a_convolution_keeps_a_nan_and_a_small_number_where_they_are(mode):
             np.testing.assert_allclose(got, want, rtol=1e-14)
 
 
+@EVERY
+def test_equal_elements_keep_their_order(dtype):
+    """CuPy sorts so by itself, NumPy where it is asked to; here along an axis long enough for NumPy not to."""
+    agree([node("argsort", (read(0, (400, 2), dtype),), (-2, True))], numbers(dtype, 400, 2))
+
+
 def test_equations_broadcast_as_numpys():
     rng = np.random.default_rng(0)
     for batch_a, batch_b in (((), (3,)), ((3,), ()), ((2, 1), (3,)), ((), ())):

@@ -104,6 +104,27 @@ def test_cupy_is_given_strict_functions_compiled_and_others_as_text():
     assert options == {"code": source, "options": ("-std=c++17", "-fmad=false")}
 
 
+@pytest.mark.parametrize("raw", [False, True])
+def test_cupy_is_told_how_much_shared_memory_blocks_are_given(raw: bool) -> None:
+    told, launched = list[tuple[int, ...]](), list[Any]()
+
+    class Function:
+        ptr = 7
+
+        def __call__(self, grid: Any, block: Any, args: Any, shared_mem: int = 0) -> None:
+            launched.append((grid, block, args, shared_mem))
+
+    names = {"CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": 8, "funcSetAttribute": lambda *a: told.append(a)}
+    driver = SimpleNamespace(**names)
+    gpu = CupyGpu(SimpleNamespace(cuda=SimpleNamespace(driver=driver)), None)  # type: ignore[arg-type]
+    function = SimpleNamespace(kernel=Function()) if raw else Function()
+    module = SimpleNamespace(get_function=lambda name: function)
+    for size in (0, 100_000):
+        gpu.function(module, "f", size)((3,), (32,), ())
+    assert told == [(7, 8, 100_000)]
+    assert launched == [((3,), (32,), (), 0), ((3,), (32,), (), 100_000)]
+
+
 def test_a_plan_keeps_its_numerics_where_it_is_kept(tmp_path):
     x = ef.spec((8, 4), np.float16)
     for numerics in ("strict", "reassociate", "approximate"):

@@ -57,6 +57,10 @@ class CudaKernel:
         return self.schedule.block
 
     @property
+    def shared_bytes(self) -> int:
+        return self.schedule.shared_bytes
+
+    @property
     def workspace(self) -> tuple[tuple[np.dtype, int], ...]:
         return self.schedule.workspace
 

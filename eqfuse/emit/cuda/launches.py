@@ -91,7 +91,8 @@ class Launches:
             if isinstance(f, CudaCalls):
                 names[f"f{i}"] = f.bind(gpu.arrays, gpu.special, widened_product=gpu.product, **own)
             elif isinstance(f, CudaKernel) and f.grid:
-                names |= {f"f{i}": module.get_function(f.name), f"g{i}": f.grid, f"b{i}": f.block}
+                function = gpu.function(module, f.name, f.shared_bytes)
+                names |= {f"f{i}": function, f"g{i}": f.grid, f"b{i}": f.block}
         return names
 
     def bind(self, names: dict[str, Any], fixed: dict[int, Any], workspaces: Sequence[Sequence[Any]],

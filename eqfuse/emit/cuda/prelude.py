@@ -10,6 +10,26 @@ from __future__ import annotations
 PRELUDE = r"""#include <cuda_fp16.h>
 #include <cuda_bf16.h>
 template <class T, int N> struct __align__(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec { T v[N]; };
+template <class T, class U> static __device__ __forceinline__ T eqf_same(const U& from) {  // the same bytes
+    T to;
+    memcpy(&to, &from, sizeof to);
+    return to;
+}
+static __device__ __forceinline__ void eqf_hide(unsigned& a) { asm volatile("" : "+r"(a)); }
+static __device__ __forceinline__ void eqf_hide(unsigned short& a) { asm volatile("" : "+h"(a)); }
+static __device__ __forceinline__ void eqf_hide(unsigned char&) {}
+template <int N> static __device__ __forceinline__ void eqf_hide(Vec<unsigned, N>& a) {
+    #pragma unroll
+    for (int i = 0; i < N; i++) eqf_hide(a.v[i]);
+}
+// What was kept. The compiler does not know that, and keeps nothing beside it that was made of it before.
+template <class T, class U> static __device__ __forceinline__ T eqf_kept(U from) {
+    eqf_hide(from);
+    return eqf_same<T>(from);
+}
+#ifndef EQF_ON_CPU
+#define EQF_DYN_SHARED(T, name) extern __shared__ __align__(16) T name[]
+#endif
 template <class T, int N> struct Several { T v[N]; };  // side by side, no matter where they start
 // What blocks leave for another block. It reads past its own cache, in words as long as all start at multiples of.
 template <class W, class T> static __device__ __forceinline__ void eqf_words_from(const T* from, T* to) {

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Indices, Parameters
@@ -23,6 +23,7 @@ from eqfuse.emit.cuda.totals import RowTotals
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
 
+IN_SHARED_AHEAD = 2  # turns that a thread asks for at once, where it keeps them in shared memory: registers are full
 SHARED = 32 << 10  # bytes through which threads join what they have of rows side by side, at most
 
 
@@ -49,7 +50,7 @@ class _Writer:
         rows = schedule.rows
         self.layout, self.block, self.rows, self.columns = rows.layout, rows.block, rows.rows, rows.columns
         self.splits, self.width = schedule.splits, rows.width
-        self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), rows)
+        self.elements = RowElements(parameters, self._indices(), values_behind(schedule.held), schedule.holding, rows)
         self.row_index = self.elements.row_index
         self.parts = SplitRows(schedule, self.elements, self._combine)
         self.scans = Scans(schedule, self.elements, self._combine)
@@ -80,9 +81,20 @@ class _Writer:
             self.elements.next_pass()
         passes.append(self._writing_pass())
         segments = [line for p in passes for line in (*p.before, *(self._loops(p) if p.inner else ()), *p.after)]
-        items = max(1, self.schedule.items)
-        held = [f"{ops.computing_type(n.dtype)} {name}[{items}];" for (n, _), name in self.elements.held.items()]
-        return [*self._places(), *held, *self.elements.arrays.values(), *segments]
+        return [*self._places(), *self._held(), *self.elements.arrays.values(), *segments]
+
+    def _held(self) -> list[str]:
+        """Where elements are kept from pass to pass."""
+        arrays, turns, start = self.elements.held_arrays(), self.schedule.holding.in_registers, 0
+        lines = [f"{a.kind} {a.name}[{max(1, turns * a.per_turn)}];" for a in arrays]
+        if not self.schedule.shared_bytes:
+            return lines
+        lines.append("EQF_DYN_SHARED(unsigned char, kept);")
+        for a in arrays:
+            lines.append(f"{a.kind}* const {a.name}s = ({a.kind}*)(kept + {start});")
+            start += (self.schedule.turns - turns) * a.per_turn * a.itemsize * self.block[0]
+        assert start == self.schedule.shared_bytes, "a block is given the shared memory that its threads use"
+        return lines
 
     def _places(self) -> list[str]:
         """Where the thread finds its elements."""
@@ -127,16 +139,23 @@ class _Writer:
         return max(1, min(self.elements.rows, SHARED // (math.prod(self.block) * self.widest)))
 
     def _loops(self, p: _PassLines) -> list[str]:
-        """Over all elements of a thread."""
-        schedule = self.schedule
-        every = f"#pragma unroll{'' if schedule.unrolled else f' {schedule.rows.ahead}'}"
-        full, turns = schedule.full_turns, schedule.turns
-        if schedule.whole or self.layout != "column":
-            return self._loop(p, every, 0, turns, not schedule.whole)
-        return [
-            *(self._loop(p, every, 0, full, False) if full else []),
-            *(self._loop(p, "#pragma unroll", full, turns, True) if full < turns else []),
-        ]
+        """Over all elements of a thread: of those in registers and those in shared memory, the turns that find elements
+        in every thread, and others."""
+        schedule, lines = self.schedule, list[str]()
+        kept, full, turns = schedule.holding.in_registers, schedule.full_turns, schedule.turns
+        for start, end in pairwise(sorted({0, min(kept, turns), min(full, turns), turns})):
+            in_shared = start >= kept
+            ahead = IN_SHARED_AHEAD if in_shared else schedule.rows.ahead
+            times = "" if schedule.unrolled and not in_shared else f" {ahead}"
+            loop = self._loop(p, f"#pragma unroll{times}", start, end, end > full)
+            lines += map(self._in_shared_memory, loop) if in_shared else loop
+        return lines
+
+    def _in_shared_memory(self, line: str) -> str:
+        """`line`, for a turn whose elements are kept there and not in registers: those of one thread apart, so that
+        threads take them side by side."""
+        first, threads = self.schedule.holding.in_registers, self.block[0]
+        return re.sub(r"\b(h\d+)\[k\b(.*?)\]", rf"\1s[((k - {first})\2) * {threads} + lane]", line)
 
     def _loop(self, p: _PassLines, unrolled: str, start: int, end: int, checked: bool) -> list[str]:
         schedule, width, index, e = self.schedule, self.width, self.parameters.integer, self.elements
@@ -182,7 +201,8 @@ class _Writer:
             before += e.of_rows(begun)
         if scans:
             after += self.scans.after(scans, number < len(self.schedule.reductions) - 1)
-            e.held |= {(n, self.full_index): self.scans.names[n] for n in scans}
+            for n in scans:
+                e.hold(n, self.full_index, self.scans.names[n])
         elif self.splits > 1:
             after += self.parts.left(reductions, self.leader)
             if number == len(self.schedule.reductions) - 1:

@@ -6,26 +6,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from eqfuse.dtypes import BFLOAT16
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Elements, Index, Indices, Parameters
+from eqfuse.emit.cuda.scheduling.holding import Holding
 from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Node, topological
 from eqfuse.ops import Role
 
 
+@dataclass(frozen=True)
+class HeldArray:
+    """What a thread keeps from pass to pass: in each turn so many values of C's `kind`, of so many bytes."""
+
+    name: str
+    kind: str
+    itemsize: int
+    per_turn: int
+
+
 class RowElements(Elements):
     """Elements over `(row, col)`, of which a thread reads neighbours at once: of a row, or of as many `rows` side by
-    side, each of which has its own of every value of a row. The values `kept` stay in registers (`held`) from
-    one pass to the next, the rest is computed again."""
+    side, each of which has its own of every value of a row. The values `kept` stay at hand (`held`, `held_vectors`)
+    from one pass to the next, as `holding` says; the rest is computed again."""
 
     def __init__(
-        self, parameters: Parameters, indices: Indices, kept: frozenset[Node], blocks: RowBlocks
+        self, parameters: Parameters, indices: Indices, kept: frozenset[Node], holding: Holding, blocks: RowBlocks
     ) -> None:
         super().__init__(parameters, indices)
-        self.kept = kept
+        self.kept, self.holding, self.blocks = kept, holding, blocks
         width = self.vector_width = blocks.width
         self.fast = "row" if blocks.side_by_side else "col"
         self.rows = width if blocks.side_by_side else 1  # each with values of its own
@@ -38,7 +50,11 @@ class RowElements(Elements):
         self.reciprocals: dict[str, str] = {}
         self.results: dict[Node, tuple[str, Index]] = {}
         self.computed: dict[tuple[Node, Index], tuple[str, list[str]]] = {}
-        self.held: dict[tuple[Node, Index], str] = {}
+        self.held: dict[tuple[Node, Index], HeldArray] = {}
+        self.held_vectors: dict[tuple[str, str], HeldArray] = {}  # as they lie in memory: (array, first place)
+        self.kept_together: dict[tuple[str, str], Node] = {}  # of which arrays those are
+        self.reads: list[str] = []  # the statements of this pass that read neighbours
+        self.read: dict[tuple[str, str], tuple[str, list[str]]] = {}  # by earlier passes: by which name, among which
         self.row_index = "[v]" if self.rows > 1 else ""  # of the rows side by side
 
     def declared(self, kind: str, name: str, varies: bool) -> list[str]:
@@ -81,8 +97,10 @@ class RowElements(Elements):
     def next_pass(self) -> None:
         for key, name in self.inner_memo.items():
             self.computed.setdefault(key, (name, self.inner))
+        for place, name in self.vectors.items():
+            self.read.setdefault(place, (name, self.reads))
         self.inner_memo = {}
-        self.inner, self.outer, self.vectors, self.row_reads = [], [], {}, []
+        self.inner, self.outer, self.vectors, self.row_reads, self.reads = [], [], {}, [], []
         self.short_here = {name for name in self.short_here if name.startswith("s")}
 
     def forget(self, reductions: Collection[Node]) -> None:
@@ -99,17 +117,61 @@ class RowElements(Elements):
             if reduced_index != index:
                 raise UnsupportedOp(f"the cuda target cannot read {n.op} of another row")
             return name
+        as_read = self.holding.as_read
         if (n, index) not in self.held:
-            if n not in self.kept or (n, index) not in self.computed:
+            if n not in self.kept or (n, index) not in self.computed or self._lies_in_a_vector(n, index):
                 return None
+            if as_read and self.vector_width != self.blocks.width:
+                return None  # in a branch, which not every element takes
             name, lines = self.computed[n, index]
-            self.held[n, index] = f"h{len(self.held)}"
-            lines.append(f"h{len(self.held) - 1}[{self.place}] = {name};")
+            array = self.hold(n, index, self._held_name())
+            lines.append(f"{array.name}[{self.place}] = {ops.value_kept(n.dtype, name) if as_read else name};")
+        text = f"{self.held[n, index].name}[{self.place}]"
         name = f"t{self.count}"
         self.count += 1
-        self.inner.append(f"{ops.computing_type(n.dtype)} {name} = {self.held[n, index]}[{self.place}];")
+        text = ops.value_read(n.dtype, text) if as_read else text
+        self.inner.append(f"{ops.computing_type(n.dtype)} {name} = {text};")
         self.inner_memo[n, index] = name
         return name
+
+    def hold(self, n: Node, index: Index, name: str) -> HeldArray:
+        """Elements of `n` are kept one by one."""
+        kind = ops.stored(n.dtype) if self.holding.as_read else ops.computing_type(n.dtype)
+        array = self.held[n, index] = HeldArray(name, kind, n.dtype.itemsize, self.blocks.width)
+        return array
+
+    def _lies_in_a_vector(self, n: Node, index: Index) -> bool:
+        """Has an earlier pass read the neighbours of which `n[index]` is one? Then these are kept together."""
+        array = self.parameters.pointer(n) if self.holding.as_read and self.vector_width > 1 else None
+        if array is None:
+            return False
+        place = array, self._first_of_neighbours(self.indices.join(index, n.shape))
+        if place in self.read:
+            self.kept_together[place] = n
+        return place in self.read
+
+    def _held_name(self) -> str:
+        return f"h{len(self.held) + len(self.held_vectors)}"
+
+    def held_arrays(self) -> list[HeldArray]:
+        return [*self.held.values(), *self.held_vectors.values()]
+
+    def read_at_once(self) -> list[str]:
+        self.reads += super().read_at_once()
+        return self.reads
+
+    def read_vector(self, array: str, first: str, name: str) -> str:
+        place = array, first
+        if place not in self.kept_together:
+            return super().read_vector(array, first, name)
+        kind = f"Vec<{self.parameters.stored(array)}, {self.vector_width}>"
+        if place not in self.held_vectors:
+            earlier, lines = self.read[place]
+            size = self.vector_width * self.kept_together[place].dtype.itemsize
+            words = _words(size)
+            held = self.held_vectors[place] = HeldArray(self._held_name(), words, size, 1)
+            lines.append(f"{held.name}[k] = eqf_same<{words}>({earlier});")
+        return f"const {kind} {name} = eqf_kept<{kind}>({self.held_vectors[place].name}[k]);"
 
     def expression(self, n: Node, values: list[str]) -> str:
         """A row is divided by one number by way of its reciprocal, which takes a third of the instructions."""
@@ -121,3 +183,8 @@ class RowElements(Elements):
             self.define("const float", self.reciprocals[values[1]], f"1.0f / {values[1]}", False)
         quotient = "eqf_quotient" if n.dtype != BFLOAT16 else "eqf_short_quotient"
         return f"{quotient}({values[0]}, {values[1]}, {self.reciprocals[values[1]]})"
+
+
+def _words(size: int) -> str:
+    """The C type of so many bytes in whole registers: neighbours of 16 bits would take one each."""
+    return {1: "unsigned char", 2: "unsigned short", 4: "unsigned"}.get(size, f"Vec<unsigned, {size // 4}>")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from eqfuse.dtypes import inexact, kind
+from eqfuse.dtypes import BFLOAT16, FLOAT16, FLOAT32, inexact, kind
 from eqfuse.errors import ShapeError, as_ours
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.number import Number, computed_number
@@ -160,6 +160,16 @@ def _count(x: Tracer, axis: AxisArg) -> int:
     return math.prod(x.shape[a] for a in negative_axes(axis, x.ndim))
 
 
+def _shared(total: Tracer, count: Any) -> Tracer:
+    """`total / count` of its own dtype, where the count may be no number of that: NumPy divides in float64."""
+    if total.dtype in (FLOAT16, BFLOAT16) and isinstance(count, (int, float)):
+        with np.errstate(over="ignore"):
+            is_exact = float(total.dtype.type(count)) == count
+        if not is_exact:
+            return (total.astype(FLOAT32) / count).astype(total.dtype)
+    return (total / count).astype(total.dtype)
+
+
 @implements(np.mean)
 def mean(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Tracer:
     x = lift(a)
@@ -169,7 +179,7 @@ def mean(a: Any, axis: AxisArg = None, dtype: Any = None, out: None = None, keep
     elif dtype is None and x.dtype == np.float16:
         accumulator = np.dtype(np.float32)
     total = sum(x, axis, accumulator, keepdims=True)
-    return _finished((total / _count(x, axis)).astype(accumulator).astype(result), axis, keepdims)
+    return _finished(_shared(total, _count(x, axis)).astype(accumulator).astype(result), axis, keepdims)
 
 
 @implements(np.var)
@@ -183,13 +193,13 @@ def var(
     n = _count(x, axis)
     if mean is None:
         total = sum(x, axis, accumulator, keepdims=True)
-        centre = (total / n).astype(total.dtype)
+        centre = _shared(total, n)
     else:
         centre = lift(mean)
     distance = x - centre
     squares = sum(squared(distance), axis, accumulator, keepdims=True)
     left = _not_negative(n - (ddof if correction is None else correction))
-    return _finished((squares / left).astype(squares.dtype), axis, keepdims)
+    return _finished(_shared(squares, left), axis, keepdims)
 
 
 def _not_negative(left: Any) -> Any:

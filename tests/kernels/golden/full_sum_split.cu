@@ -12,7 +12,18 @@ extern "C" __global__ void __launch_bounds__(1024, 1) reduce_13448642c8ac(
     __shared__ unsigned shared[32];
     float a0_0 = (float)0;
     #pragma unroll
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 2; k++) {
+        const int col_ = first + (k * 1024 + lane) * 4;
+        const Vec<float, 4> r0v = *(const Vec<float, 4>*)(r0 + col_);
+        #pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const int col = col_ + v;
+            float t0 = r0v.v[v];
+            a0_0 = a0_0 + t0;
+        }
+    }
+    #pragma unroll
+    for (int k = 2; k < 3; k++) {
         const int col_ = first + (k * 1024 + lane) * 4;
         if (col_ < end) {
             const Vec<float, 4> r0v = *(const Vec<float, 4>*)(r0 + col_);

@@ -11,7 +11,7 @@ from itertools import chain, zip_longest
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from eqfuse.errors import UnsupportedOp
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.kinds.elements import elements_read
 from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
@@ -36,6 +36,12 @@ class IterationSpace:
 
     def wide(self, reduced: bool) -> list[int]:
         return [a for a in self.half(reduced) if self.shape[a] != 1]
+
+    @property
+    def is_by_columns(self) -> bool:
+        """Does a kept axis lie fastest, so that rows lie side by side?"""
+        kept, reduced = self.wide(False), self.wide(True)
+        return bool(kept and reduced) and kept[-1] > reduced[-1]
 
     def is_full(self, n: Node) -> bool:
         """Has `n` an element for every element of the space, and not one for every row?"""
@@ -102,13 +108,32 @@ def _merged(several: list[tuple[tuple[Node, ...], ...]]) -> tuple[tuple[Node, ..
 class Passes:
     """What the first passes of a kernel do. `held`: values that differ along a row and that a thread keeps in registers
     for later passes. `once`, `done`: values of a whole row, and of single elements, that were at hand. `elements`: how
-    many are read of each array, all passes together. `before`: all but the last."""
+    many are read of each array, all passes together. `taken`: those of `held` that the last pass needs. `before`: all
+    but the last."""
 
     held: tuple[Node, ...]
     once: frozenset[Node]
     done: frozenset[Node]
     elements: dict[Node, int]
+    taken: tuple[Node, ...]
     before: Passes | None
+
+    @property
+    def alive(self) -> list[tuple[Node, ...]]:
+        """Of `held`, what is kept from each pass to the next, the last first."""
+        wanted = dict[Node, None]()
+        between, last = [], self
+        while last.before is not None:
+            wanted |= dict.fromkeys(last.taken)
+            last = last.before
+            between.append(tuple([n for n in wanted if n in last.done]))
+        return between
+
+    @property
+    def inputs_apart(self) -> frozenset[Node]:
+        """The arrays of which single elements are read, and not one for a whole row."""
+        loads = [n for n in self.done if _is_load(n)]
+        return frozenset(n for n in topological(loads) if n.op == "input")
 
 
 # Many bodies begin with the same passes: those of bodies that are in use, by what they do
@@ -142,12 +167,12 @@ def _next(before: Passes | None, roots: Iterable[Node], reduced: frozenset[int],
         met, taken = _met(roots, ready)
         apart = frozenset([n for n in met if n in new.apart])
         new = _Reads(frozenset(met) - apart, apart, new.loads.intersection(met))
-    held = dict.fromkeys(before.held) if before else {}
-    held |= dict.fromkeys([n for n in taken if not reduced.isdisjoint(_facts_of(n).axes)])
+    again = tuple([n for n in taken if not reduced.isdisjoint(_facts_of(n).axes)])
+    held = dict.fromkeys(before.held if before else ()) | dict.fromkeys(again)
     elements = dict(before.elements) if before else {}
     for n, count in elements_read(set(new.loads)).items():
         elements[n] = elements.get(n, 0) + count
-    return Passes(tuple(held), once | new.once, done | new.apart, elements, before)
+    return Passes(tuple(held), once | new.once, done | new.apart, elements, again, before)
 
 
 @dataclass(frozen=True, slots=True)

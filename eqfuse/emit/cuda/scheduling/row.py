@@ -13,13 +13,15 @@ from itertools import chain
 import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.overlap import OVERLAP
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import LATENCY, SEGMENT
 from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.ops import PLACES
+from eqfuse.emit.cuda.scheduling.holding import Holding, held_bytes, holding, read_bytes
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
-from eqfuse.emit.cuda.scheduling.row_blocks import ENOUGH_BLOCKS, RowBlocks, rows_of
+from eqfuse.emit.cuda.scheduling.row_blocks import MOST_THREADS, RowBlocks, rows_of, smaller_blocks
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.kinds.cascade import Cascade, cascade_of
@@ -30,6 +32,9 @@ from eqfuse.ops import Role
 # bytes of a value in each of the threads that a multiprocessor is to hold (768 of float32), so that some compute while
 # others wait for memory: layer norm of 16,384 float32 took 44 us on an H200 with 512 threads, and takes 39 with 1,024
 THREADS_RESIDENT = 4 * 768
+# Of the shorter of work and traffic, where a multiprocessor has one block: with it, norms and softmax of 49,152 float32
+# are priced at 0.89 to 1.06 of what they took on an H200
+OVERLAP_ALONE = 0.25
 MOST_SPLITS = 1024  # of a row in a cascade, whose parts one block joins
 RESULTS = 64  # bytes of what a thread reduces, of all rows that it takes side by side
 AT_WORK = 1024  # threads that a multiprocessor has room for, of those that reduce rows side by side
@@ -40,8 +45,9 @@ ELEMENTS_UNROLLED = 64  # elements of a thread up to which its loop over them is
 @dataclass(frozen=True, kw_only=True)
 class RowsSchedule(CudaSchedule):
     """`reductions` by pass; one more pass writes. `splits` blocks share a row, `per_split` elements each; a thread has
-    `items` of these, and keeps their values of `held` from pass to pass. `unrolled`: its loop over them is. `asked`:
-    bytes that it reads for each element, and `finest`, of the array of which these are fewest.
+    `items` of these, and keeps their values of `held` from pass to pass, as `holding` says. `unrolled`: its loop over
+    them is, as far as they lie in registers. `asked`: bytes that it reads for each element, and `finest`, of the array
+    of which these are fewest.
     `cascade`: how what blocks have reduced is joined, where later reductions need earlier ones. `scans`, among the
     reductions: running values, which a thread keeps in registers too. `totals`: what is reduced over all rows; each
     block leaves what its rows add up to."""
@@ -53,6 +59,7 @@ class RowsSchedule(CudaSchedule):
     splits: int
     per_split: int
     items: int
+    holding: Holding
     unrolled: bool
     asked: int
     finest: int
@@ -70,6 +77,13 @@ class RowsSchedule(CudaSchedule):
     def turns(self) -> int:
         """Times that a thread takes neighbours."""
         return self.items // self.rows.width
+
+    @property
+    def kept_bytes(self) -> int:
+        """What a thread keeps in registers."""
+        if not self.holding.as_read:
+            return max([held_bytes(alive, self.items) for alive in self.passes.alive], default=0)
+        return self.holding.in_registers * sum(read_bytes(n, self.rows.width) for n in self.held)
 
     @property
     def full_turns(self) -> int:
@@ -105,6 +119,12 @@ class RowsSchedule(CudaSchedule):
         turns = -(-self.rows.groups // (PARTS_READ * math.prod(self.block)))
         return of_rows + ((2 + turns) * LATENCY if self.totals else 0.0)
 
+    @property
+    def overlap(self) -> float:
+        """A multiprocessor that has room for one block waits for memory, then computes."""
+        is_alone = self.rows.layout == "block" and bool(self.held) and self.rows.stride == MOST_THREADS
+        return OVERLAP_ALONE if is_alone else OVERLAP
+
     def drawn(self, device: Device) -> float:
         """Of rows side by side: what threads have asked for before they use the first of it, in whole segments."""
         threads, rows = math.prod(self.block), self.rows
@@ -123,7 +143,9 @@ class RowsSchedule(CudaSchedule):
         several = f"{self.rows.block[0] * self.rows.width} rows a block, side by side"
         who = {"warp": short, "block": "a block a row", "column": several}
         shared = f", {self.splits} blocks a row" if self.splits > 1 else ""
-        held = f"a thread holds {held_bytes(self.held, self.items):,} bytes" if self.held else "nothing is held"
+        held = f"a thread holds {self.kept_bytes:,} bytes" if self.held else "nothing is held"
+        if self.shared_bytes:
+            held += f", a block {self.shared_bytes:,} in shared memory,"
         passes = len(self.reductions)
         return [
             f"{who[self.rows.layout]}{shared}; {self.items} elements a thread, {self.rows.width} at a time",
@@ -137,61 +159,86 @@ def rows_schedule(whole: Graph, device: Device) -> CudaSchedule:
     body = whole if totals is None else totals.rows
     reductions = levels(body)
     space = space_of(chain(*reductions))
-    wide = (*body.inputs, *filter(space.is_full, body.outputs))
-    access = ACCESS // max([n.dtype.itemsize for n in wide], default=ACCESS)
+    first = passes_of(body, space, reductions, "nothing")
+    neighbouring = (*(body.inputs if space.is_by_columns else first.inputs_apart), *filter(space.is_full, body.outputs))
+    access = ACCESS // max([n.dtype.itemsize for n in neighbouring], default=ACCESS)
     results = sum([16 if r.op in PLACES else computed_dtype(r.dtype).itemsize for r in chain(*reductions)])
     most = 1 << max(1, RESULTS // results).bit_length() - 1
     rows = rows_of(space.shape, space.axes, access, most, "joined" if len(reductions) == 1 else "held")
-    splits, cascade = _splits(body, space, rows, reductions)
+    splits, cascade = _splits(body, space, rows, reductions, _resident(first, rows, holds=True), device)
+    if cascade is not None and rows.stride == MOST_THREADS and not rows.side_by_side:
+        rows = rows.halved()
+        splits, cascade = _splits(body, space, rows, reductions, _resident(first, rows, holds=True), device)
     if splits == 1 and rows.side_by_side:
         rows = rows_of(space.shape, space.axes, access, most, "none")
     per_split = _per_split(rows, splits)
     splits = max(1, -(-rows.columns // per_split))
     cascade = cascade if splits > 1 else None
-    items = rows.width * -(-min(per_split, rows.columns) // rows.per_turn)
-    for hold in ("values", "reads", "nothing"):
-        passes = passes_of(body, space, reductions, hold)
-        if held_bytes(passes.held, items) <= rows.held:
+    again = passes_of(body, space, reductions, "reads").held
+    blocks = [*smaller_blocks(rows, device), rows] if splits == 1 and again else [rows]
+    extent = min(per_split, rows.columns)
+    for rows in blocks:
+        resident = _resident(first, rows, holds=True)
+        passes, kept = _kept(body, space, rows, resident, reductions, extent, device)
+        if kept is not None:
             break
+    turns = -(-extent // rows.per_turn)
+    items = rows.width * turns
     parts = [_parts(r, splits * rows.rows) for r in chain(*reductions)] if splits > 1 else []
     of_totals = [_parts(n, rows.groups) for n in totals.rest.of_role(Role.REDUCTION)] if totals else []
     count = rows.groups * (splits > 1) + (totals is not None)
     counters = [(np.dtype(np.uint32), count)] if count else []
     size = math.prod(space.shape)
     asked = [n.dtype.itemsize for n in body.inputs if n.type.size >= size]
-    unrolled = hold != "nothing" and items <= ELEMENTS_UNROLLED and (bool(passes.held) or not rows.side_by_side)
+    unrolled = bool(passes.held) or (kept is not None and items <= ELEMENTS_UNROLLED and not rows.side_by_side)
     after = bytes_read(totals.rest, totals.rest.outputs) if totals else (0,) * len(body.inputs)
     reads = [passes.elements.get(n, 0) * n.dtype.itemsize + more for n, more in zip(body.inputs, after, strict=False)]
     return RowsSchedule(
         tuple(reads), tuple(o.type.nbytes for o in whole.outputs), 1,
-        grid=(rows.groups, splits), block=rows.block, resident=_resident(body, rows, bool(passes.held)),
-        workspace=(*parts, *of_totals, *counters), space=space, rows=rows,
-        reductions=reductions, held=passes.held, splits=splits, per_split=per_split, items=items,
-        unrolled=unrolled, asked=sum(asked), finest=min(asked, default=0), cascade=cascade, totals=totals,
-        passes=passes,
+        grid=(rows.groups, splits), block=rows.block, resident=_resident(first, rows, bool(passes.held)),
+        shared_bytes=kept.shared_bytes if kept else 0, workspace=(*parts, *of_totals, *counters),
+        space=space, rows=rows, reductions=reductions, held=passes.held, splits=splits, per_split=per_split,
+        items=items, holding=kept or Holding(turns), unrolled=unrolled, asked=sum(asked),
+        finest=min(asked, default=0), cascade=cascade, totals=totals, passes=passes,
     )  # fmt: skip
 
 
-def _resident(body: Graph, rows: RowBlocks, holds: bool) -> int:
+def _kept(
+    body: Graph, space: IterationSpace, rows: RowBlocks, resident: int, reductions: tuple[tuple[Node, ...], ...],
+    extent: int, device: Device,
+) -> tuple[Passes, Holding | None]:  # fmt: skip
+    """What passes hold of `extent` elements of a row, and where; None where what is read again is read from memory."""
+    turns = -(-extent // rows.per_turn)
+    for hold in ("values", "reads"):
+        passes = passes_of(body, space, reductions, hold)
+        kept = holding(body, space, rows, resident, passes, turns, hold == "reads" and bool(passes.held), device)
+        if kept is not None:
+            return passes, kept
+    return passes_of(body, space, reductions, "nothing"), None
+
+
+def _resident(passes: Passes, rows: RowBlocks, holds: bool) -> int:
     if rows.side_by_side:
         return 2 if holds and math.prod(rows.block) <= 256 else 1
-    widest = max([4, *(computed_dtype(n.dtype).itemsize for n in body.operators)])
+    widest = max([4, *(computed_dtype(n.dtype).itemsize for n in passes.done)])
     return -(-THREADS_RESIDENT // (widest * math.prod(rows.block)))
 
 
 def _splits(
-    body: Graph, space: IterationSpace, rows: RowBlocks, reductions: tuple[tuple[Node, ...], ...]
-) -> tuple[int, Cascade | None]:
+    body: Graph, space: IterationSpace, rows: RowBlocks, reductions: tuple[tuple[Node, ...], ...], resident: int,
+    device: Device,
+) -> tuple[int, Cascade | None]:  # fmt: skip
     """How many blocks share a row: more than one in a lone pass that alone would leave the device idle; in a cascade,
-    as many as hold what they read from pass to pass too."""
+    as many as hold what they read from pass to pass too. All of them run at a time, two to a multiprocessor."""
     if any(map(space.is_full, body.outputs)):
         return 1, None
     most = rows.columns * (rows.width // rows.grain) // (rows.stride * 8)
-    enough = max(1, min(ENOUGH_BLOCKS // rows.groups, most))
+    enough = max(1, min(2 * max(1, device.multiprocessors) // rows.groups, most))
     if len(reductions) == 1:
         return enough, None
     held = min([held_bytes(passes_of(body, space, reductions, hold).held, 1) for hold in ("values", "reads")])
-    items = rows.held // held // rows.width * rows.width if held else rows.columns
+    room = rows.held(0, 1 if rows.side_by_side else resident)
+    items = room // held // rows.width * rows.width if held else rows.columns
     splits = max(enough, -(-rows.columns // max(1, items // rows.width * rows.per_turn)))
     if splits == 1 or not items or splits > min(most, MOST_SPLITS):
         return 1, None
@@ -217,8 +264,3 @@ def _of_numbers(cascade: Cascade) -> bool:
 def _parts(r: Node, count: int) -> tuple[np.dtype, int]:
     """What `count` blocks leave of the reduction `r`: an element each, or a value with its place."""
     return (np.dtype(np.uint64), 2 * count) if r.op in PLACES else (computed_dtype(r.dtype), count)
-
-
-def held_bytes(held: tuple[Node, ...], items: int) -> int:
-    """Bytes of registers, of which no value takes less than one."""
-    return sum(items * max(n.dtype.itemsize, 4) for n in held)

@@ -8,12 +8,14 @@ accesses of 16 bytes: of a contiguous row, or of rows side by side. Next stop: `
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from eqfuse.cost.device import Device
 from eqfuse.ops.types import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
+MOST_THREADS = 1024  # of a block
 A_LANE, A_THREAD = 16, 32  # columns that a thread takes, where so many are enough: of a warp's row, of a block's
 THREADS_OF_A_ROW = 4  # that share a short row: 64 bytes side by side; alone, one took 55 us on an H200 instead of 35
 HELD_BYTES = 256  # that a thread keeps in registers from one pass to the next, at most
@@ -27,7 +29,7 @@ READ_SEGMENT, HELD_SEGMENT = 32, 128  # bytes side by side that a block reads, a
 # Threads of a block that holds rows side by side, and bytes of each of them, the best first: a multiprocessor has room
 # for two such blocks, then for one
 HOLDING = ((256, 256), (512, 256), (1024, 128))
-ENOUGH_BLOCKS = 256  # fewer than this, and a reduction is split over several blocks
+ENOUGH_BLOCKS = 256  # fewer than this, and a block takes fewer rows side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,16 @@ class RowBlocks:
         """Elements of a row that its threads take at a time."""
         return self.stride * self.grain
 
-    @property
-    def held(self) -> int:
-        """Bytes of values that a thread keeps in registers from one pass to the next, at most."""
+    def halved(self) -> RowBlocks:
+        """Half as many threads for each row, which have a block of their own."""
+        return replace(self, block=(self.stride // 2, 1), stride=self.stride // 2)
+
+    def held(self, beside: int = 0, resident: int = 1) -> int:
+        """Bytes of values that a thread keeps in registers from one pass to the next, at most, where it has so many
+        bytes `beside` them, and its multiprocessor so many blocks."""
         working = WORKING_ALONGSIDE if self.side_by_side else WORKING
-        return min(HELD_BYTES, 4 * (BLOCK_REGISTERS // math.prod(self.block) - working))
+        registers = BLOCK_REGISTERS // (resident * math.prod(self.block)) - working
+        return max(0, min(HELD_BYTES, 4 * registers) - max(0, beside))
 
 
 @lru_cache(maxsize=4096)
@@ -85,8 +92,16 @@ def rows_of(space: Shape, axes: tuple[int, ...], access: int, most: int, parts: 
         lanes = min(32, _power_of_two(shared))
         high = (128 if rows * lanes <= 128 * MOST_GROUPS else 1024) // lanes
         return RowBlocks("warp", rows, columns, (lanes, high), -(-rows // high), lanes, width)
-    threads = min(1024, max(64, _power_of_two(columns / A_THREAD)))
+    threads = min(MOST_THREADS, max(64, _power_of_two(columns / A_THREAD)))
     return RowBlocks("block", rows, columns, (threads, 1), rows, threads, width)
+
+
+def smaller_blocks(rows: RowBlocks, device: Device) -> list[RowBlocks]:
+    """Blocks of which a multiprocessor has room for two, so that one computes while the other waits, if there are as
+    many; instead of one that fills it."""
+    if rows.layout != "block" or rows.stride < MOST_THREADS or rows.groups <= device.multiprocessors:
+        return []
+    return [rows.halved()]
 
 
 def _side_by_side(rows: int, columns: int, width: int, access: int, parts: str) -> RowBlocks:

@@ -18,9 +18,10 @@ from eqfuse.cost.roofline import LATENCY
 from eqfuse.cost.work import NOTHING, Work
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.scheduling.calls import calls_schedule
+from eqfuse.emit.cuda.scheduling.holding import Holding, held_bytes
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import levels, passes_of, space_of
-from eqfuse.emit.cuda.scheduling.row import ELEMENTS_UNROLLED, RowsSchedule, held_bytes
+from eqfuse.emit.cuda.scheduling.row import ELEMENTS_UNROLLED, RowsSchedule
 from eqfuse.emit.cuda.scheduling.row_blocks import RowBlocks, rows_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.errors import UnsupportedOp
@@ -100,7 +101,7 @@ def ways(body: Graph) -> list[ScansSchedule]:
     held = rows_of(space.shape, space.axes, access, access, "held")
     candidates = []
     for rows in _blocks(held):
-        candidates.append(_way(body, rows, reductions, scans, -(-rows.columns // rows.per_turn), rows.held))
+        candidates.append(_way(body, rows, reductions, scans, -(-rows.columns // rows.per_turn), rows.held()))
     alone = len(reductions) == 1 and len(scans) == len(every) and all(map(space.is_full, body.outputs))
     if alone and held.layout != "warp":
         rows = held if held.side_by_side else replace(held, block=(SHARING, 1), stride=SHARING)
@@ -150,6 +151,6 @@ def _way(
         reads, tuple(o.type.nbytes for o in body.outputs), 1, grid=(rows.groups * splits, 1), block=rows.block,
         resident=_resident(rows) if splits > 1 else 1, workspace=(*parts, *marks), space=space,
         rows=rows, reductions=reductions, held=(*scans, *passes.held), splits=splits,
-        per_split=turns * rows.per_turn if splits > 1 else rows.columns, items=items, unrolled=True, asked=sum(asked),
-        finest=min(asked, default=0), passes=passes, scans=scans,
+        per_split=turns * rows.per_turn if splits > 1 else rows.columns, items=items, holding=Holding(turns),
+        unrolled=True, asked=sum(asked), finest=min(asked, default=0), passes=passes, scans=scans,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from functools import wraps
 import numpy as np
 
 from eqfuse.cost.device import Device
+from eqfuse.cost.overlap import OVERLAP
 from eqfuse.cost.price import Price
 from eqfuse.cost.roofline import compiled_price
 from eqfuse.cost.work import Work
@@ -24,13 +25,15 @@ from eqfuse.kinds.schedule import Schedule
 @dataclass(frozen=True, kw_only=True)
 class CudaSchedule(Schedule):
     """`grid`, `block`: of the one launch of a kernel of our own; none where there is nothing to compute. `resident`:
-    blocks for which the registers of a multiprocessor are to have room. `workspace`:
+    blocks for which the registers of a multiprocessor are to have room. `shared_bytes`: of shared memory that each
+    block is given when it is launched. `workspace`:
     (dtype, elements) of arrays that start as zeros and that every launch leaves fit for the next one; each launch
     writes and reads all of it."""
 
     grid: tuple[int, ...] = ()
     block: tuple[int, ...] = ()
     resident: int = 1
+    shared_bytes: int = 0
     workspace: tuple[tuple[np.dtype, int], ...] = ()
 
     @property
@@ -68,7 +71,13 @@ class CudaSchedule(Schedule):
             return Price(math.inf, read, written, work.flops, "memory")
         compute = self.compute_seconds(work, device)
         drawn = self.drawn(device)
-        return compiled_price(read, written, compute, work.flops, device, self.blocks, self.calls, drawn)
+        blocks, overlap = self.blocks, self.overlap
+        return compiled_price(read, written, compute, work.flops, device, blocks, self.calls, drawn, overlap)
+
+    @property
+    def overlap(self) -> float:
+        """The share of the shorter of work and memory traffic that hides under the longer."""
+        return OVERLAP
 
     def drawn(self, device: Device) -> float:
         """The share of the device's bandwidth that its blocks can draw, if the schedule knows."""
