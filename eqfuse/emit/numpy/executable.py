@@ -61,7 +61,7 @@ class NumpyExecutable(Executable):
         parts = {i: [placed.parts.get(v) for v in kernels[i].writes] for i in with_gaps}
         for i, emitted_anew in self._with_gaps(kernels, parts).items():
             self._emitted[i] = emitted_anew
-        self._layout = layout(plan, placed, returned, workspaces, carried)
+        self._layout = layout(plan, placed, returned, workspaces, carried, lends=carried is None)
         self._routine = Routine(plan, kernels, self._emitted, self._layout, self._constants, self.copy_into)
         self._ready: list[BoundCall] = []  # bound to small arenas, while no call uses them
         self.peak_bytes = self._layout.peak + outside_bytes([k.needs for k in self._emitted if k])
