@@ -23,50 +23,50 @@ _BLOCK = 8  # elements that follow one another, whose products are taken first
 
 
 def _running_product_tangent(n: Node, d: Changes) -> Node | None:
-    """Each product changes by those of all others with one change, and no zero is divided by."""
+    """Each product changes by those of all others with one change, and no zero is divided by. The axis is moved to the
+    front: what is cut and moved along it there lies in long pieces."""
     if d[0] is None:
         return None
-    return _change_of_products(Expr(n.args[0]), Expr(d[0]), n.attr("axis")).node
+    place = n.args[0].type.rank + n.attr("axis")
+    order = [place, *[a for a in range(n.args[0].type.rank) if a != place]]
+    x, change = (transpose(Expr(each), order) for each in (n.args[0], d[0]))
+    return transpose(_change_of_products(x, change), np.argsort(order).tolist()).node
 
 
-def _change_of_products(p: Expr, c: Expr, axis: int) -> Expr:
-    """What the running products of `p` change by, which changes by `c`: a recurrence by doubling spans; where they are
-    many, of blocks, and within each block one by one."""
-    extent = p.shape[axis]
-    if extent < _BLOCK**2:
+def _change_of_products(p: Expr, c: Expr) -> Expr:
+    """What the running products of `p` along its first axis change by, which changes by `c`: a recurrence by doubling
+    spans; where they are many, of blocks, and within each block one by one."""
+    extent, axis = p.shape[0], -p.rank
+    if extent <= _BLOCK:
         span = 1
         while span < extent:
             c = c * later(p, axis, span, 1) + p * later(c, axis, span, 0)
             p = p * later(p, axis, span, 1)
             span *= 2
         return c
-    products, changes = [_of_blocks(p, axis, 0, 1)], [_of_blocks(c, axis, 0, 0)]
+    products, changes = [_of_blocks(p, 0, 1)], [_of_blocks(c, 0, 0)]
     for i in range(1, _BLOCK):
-        x, change = _of_blocks(p, axis, i, 1), _of_blocks(c, axis, i, 0)
+        x, change = _of_blocks(p, i, 1), _of_blocks(c, i, 0)
         changes.append(changes[-1] * x + products[-1] * change)
         products.append(products[-1] * x)
     before = later(Expr(node("cumprod", (products[-1].node,), (axis,))), axis, 1, 1)
-    change = later(_change_of_products(products[-1], changes[-1], axis), axis, 1, 0)
+    change = later(_change_of_products(products[-1], changes[-1]), axis, 1, 0)
     parts = [change * x + before * c for x, c in zip(products, changes, strict=True)]
-    place = p.rank + axis
-    single = (*p.shape[:place], parts[0].shape[place], 1, *p.shape[place + 1 :])
-    joined = Expr(tidy.concat([reshape(x, single).node for x in parts], axis))
-    whole = reshape(joined, (*p.shape[:place], parts[0].shape[place] * _BLOCK, *p.shape[place + 1 :]))
+    blocks, *rest = parts[0].shape
+    joined = Expr(tidy.concat([reshape(x, (blocks, 1, *rest)).node for x in parts], axis))
+    whole = reshape(joined, (blocks * _BLOCK, *rest))
     return Expr(tidy.slice_(whole.node, [(0, m, 1) for m in p.shape]))
 
 
-def _of_blocks(x: Expr, axis: int, number: int, fill: float) -> Expr:
-    """Element `number` of each block of `x` along `axis`, `fill` behind its end."""
-    place, extent = x.rank + axis, x.shape[axis]
+def _of_blocks(x: Expr, number: int, fill: float) -> Expr:
+    """Element `number` of each block of `x` along its first axis, `fill` behind its end."""
+    extent, *rest = x.shape
     blocks = -(-extent // _BLOCK)
-    widths = [(0, 0)] * x.rank
-    widths[place] = (0, blocks * _BLOCK - extent)
-    parted = (*x.shape[:place], blocks, _BLOCK, *x.shape[place + 1 :])
-    ranges = [(0, m, 1) for m in parted]
-    ranges[place + 1] = (number, number + 1, 1)
-    padded = Expr(tidy.pad(x.node, const(fill, x.dtype), widths))
-    chosen = Expr(tidy.slice_(reshape(padded, parted).node, ranges))
-    return reshape(chosen, (*x.shape[:place], blocks, *x.shape[place + 1 :]))
+    padded = Expr(tidy.pad(x.node, const(fill, x.dtype), [(0, blocks * _BLOCK - extent), *[(0, 0)] * len(rest)]))
+    whole = [(0, m, 1) for m in rest]
+    parted = reshape(padded, (blocks, _BLOCK, *rest))
+    chosen = tidy.slice_(parted.node, [(0, blocks, 1), (number, number + 1, 1), *whole])
+    return reshape(Expr(chosen), (blocks, *rest))
 
 
 def _running_extreme_tangent(n: Node, change: Expr) -> Node:
