@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, cast, f, flipped, later, reshape, sum_over, transpose, where
+from eqfuse.gradients.expr import Expr, cast, f, flipped, for_sums, later, reshape, sum_over, transpose, where
 from eqfuse.gradients.reductions import ROWS as REDUCTIONS
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint
 from eqfuse.ir.graph import Node, const, node
@@ -16,7 +16,8 @@ from eqfuse.ir.graph import Node, const, node
 
 def _suffix_sums(n: Node, ct: Expr) -> Expr:
     axis = n.attr("axis")
-    return flipped(Expr(n.over([flipped(ct, axis).node])), axis)
+    sums = Expr(n.over([flipped(for_sums(ct), axis).node]))
+    return cast(flipped(sums, axis), ct.dtype)
 
 
 _BLOCK = 8  # elements that follow one another, whose products are taken first
