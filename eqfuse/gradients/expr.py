@@ -12,7 +12,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from eqfuse.dtypes import FLOAT32, NARROW_FLOATS, kind
+from eqfuse.dtypes import ADDED, FLOAT32, NARROW_FLOATS, kind
 from eqfuse.frontends.numpy import tidy
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.elementwise import UFUNCS, broadcast_shapes, loop_dtypes
@@ -71,7 +71,8 @@ class Expr:
         return f("divide", other, self)
 
     def __matmul__(self, other: Expr) -> Expr:
-        return Expr(node("matmul", (self.node, other.node)))
+        a, b = (cast(x, FLOAT32) if x.dtype in ADDED else x for x in (self, other))
+        return cast(Expr(node("matmul", (a.node, b.node))), self.dtype)
 
     def __gt__(self, other: Operand) -> Expr:
         return f("greater", self, other)
@@ -158,6 +159,11 @@ def conj(x: Expr) -> Expr:
     return f("conj", x) if x.dtype.kind == "c" else x
 
 
+def for_sums(x: Expr) -> Expr:
+    """`x` as that in which sums of its elements are taken."""
+    return cast(x, FLOAT32) if x.dtype in NARROW_FLOATS else x
+
+
 def cast(x: Expr, dtype: np.dtype) -> Expr:
     """`x` as `dtype`; of complex numbers the real part, where that is real."""
     if x.dtype.kind == "c" and dtype.kind != "c":
@@ -223,8 +229,7 @@ def sum_over(x: Expr, axes: Sequence[int]) -> Expr:
     axes = sorted(a for a in axes if x.shape[a] != 1)
     if not axes:
         return x
-    wide = cast(x, FLOAT32) if x.dtype in NARROW_FLOATS else x
-    return cast(Expr(tidy.reduce("sum", wide.node, axes)), x.dtype)
+    return cast(Expr(tidy.reduce("sum", for_sums(x).node, axes)), x.dtype)
 
 
 def summed_to(x: Expr, shape: Shape) -> Expr:

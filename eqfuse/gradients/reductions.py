@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, cast, flipped, later, reshape, rows_along, spread_to, sum_over
+from eqfuse.gradients.expr import Expr, cast, flipped, later, reshape, rows_along, spread_to, sum_of, sum_over
 from eqfuse.gradients.row import Changes, DerivativeRow, joint, zero_derivative
 from eqfuse.ir.graph import Node, const, node
 
@@ -22,20 +22,23 @@ def _extreme_tangent(n: Node, d: Changes) -> Node | None:
     return (sum_over(chosen * Expr(d[0]), axes) / sum_over(chosen, axes)).node
 
 
-_PARTS = 8  # of a long product, each of which is read twice
+_PARTS = 8  # of a product, each of which is read twice
 
 
 def _product_tangent(n: Node, d: Changes) -> Node | None:
     """Each element's change, times the product of all before it and that of all behind: no zero is divided by, so that
-    the tangent has its tangent too. A long product is one of parts, elements of which are multiplied first."""
+    the tangent has its tangent too. A long product is one of parts, elements of which are multiplied first; a short one
+    is written out."""
     if d[0] is None:
         return None
     axes = n.attr("axes")
     x, change = rows_along(Expr(n.args[0]), axes), rows_along(Expr(d[0]), axes)
-    if x.shape[-1] >= _PARTS**2:
+    if 1 < x.shape[-1] <= _PARTS or x.shape[-1] >= _PARTS**2:
         parts = _parts(x, 1)
         terms = [other * c for other, c in zip(_others(parts), _parts(change, 0), strict=True)]
-        x, change = functools.reduce(operator.mul, parts), functools.reduce(operator.add, terms)
+        x, change = functools.reduce(operator.mul, parts), sum_of(terms)
+    if x.shape[-1] == 1:
+        return reshape(change, n.shape).node
     before = _running_product(later(x, -1, 1, 1))
     behind = flipped(_running_product(later(flipped(x, -1), -1, 1, 1)), -1)
     return reshape(sum_over(before * behind * change, [-1]), n.shape).node

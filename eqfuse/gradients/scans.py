@@ -4,80 +4,95 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, cast, f, flipped, later, reshape, sum_over, transpose, where
+from eqfuse.gradients.expr import Expr, cast, f, flipped, for_sums, later, reshape, sum_over, transpose, where
 from eqfuse.gradients.reductions import ROWS as REDUCTIONS
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint
-from eqfuse.ir.graph import Node, const, node
+from eqfuse.ir.graph import Node, const
 
 
 def _suffix_sums(n: Node, ct: Expr) -> Expr:
     axis = n.attr("axis")
-    return flipped(Expr(n.over([flipped(ct, axis).node])), axis)
+    sums = Expr(n.over([flipped(for_sums(ct), axis).node]))
+    return cast(flipped(sums, axis), ct.dtype)
 
 
-_BLOCK = 8  # elements that follow one another, whose products are taken first
+_BLOCK = 8  # elements that follow one another, which are joined first
+
+
+@dataclass(frozen=True)
+class _Recurrence:
+    """Each value is a `step` from the one before it, by the link and the term of its element. `chain` makes one link of
+    an element's and that before it; `no_link` changes no chain."""
+
+    step: Callable[[Expr, Expr, Expr], Expr]
+    chain: Callable[[Expr, Expr], Expr]
+    no_link: float
+
+    def along(self, link: Expr, term: Expr, axis: int) -> Expr:
+        """The values along `axis`, which is moved to the front: what is cut and moved along it there lies in long
+        pieces."""
+        place = link.rank + axis
+        order = [place, *[a for a in range(link.rank) if a != place]]
+        return transpose(self._values(transpose(link, order), transpose(term, order)), np.argsort(order).tolist())
+
+    def _values(self, link: Expr, term: Expr) -> Expr:
+        """Along the first axis: by doubling spans; where they are many, of blocks, and within each one by one."""
+        extent, axis = link.shape[0], -link.rank
+        if extent <= _BLOCK:
+            span = 1
+            while span < extent:
+                term = self.step(later(term, axis, span, 0), link, term)
+                link = self.chain(link, later(link, axis, span, self.no_link))
+                span *= 2
+            return term
+        links, terms = [_of_blocks(link, 0, self.no_link)], [_of_blocks(term, 0, 0)]
+        for i in range(1, _BLOCK):
+            own = _of_blocks(link, i, self.no_link)
+            terms.append(self.step(terms[-1], own, _of_blocks(term, i, 0)))
+            links.append(self.chain(own, links[-1]))
+        before = later(self._values(links[-1], terms[-1]), axis, 1, 0)
+        parts = [self.step(before, *own) for own in zip(links, terms, strict=True)]
+        blocks, *rest = parts[0].shape
+        joined = Expr(tidy.concat([reshape(x, (blocks, 1, *rest)).node for x in parts], axis))
+        whole = reshape(joined, (blocks * _BLOCK, *rest))
+        return Expr(tidy.slice_(whole.node, [(0, m, 1) for m in link.shape]))
+
+
+def _of_blocks(x: Expr, number: int, fill: float) -> Expr:
+    """Element `number` of each block of `x` along its first axis, `fill` behind its end."""
+    extent, *rest = x.shape
+    blocks = -(-extent // _BLOCK)
+    padded = Expr(tidy.pad(x.node, const(fill, x.dtype), [(0, blocks * _BLOCK - extent), *[(0, 0)] * len(rest)]))
+    whole = [(0, m, 1) for m in rest]
+    parted = reshape(padded, (blocks, _BLOCK, *rest))
+    chosen = tidy.slice_(parted.node, [(0, blocks, 1), (number, number + 1, 1), *whole])
+    return reshape(Expr(chosen), (blocks, *rest))
+
+
+_SCALED = _Recurrence(lambda before, link, term: before * link + term, lambda a, b: a * b, 1)
+_REPLACED = _Recurrence(lambda before, link, term: where(link, term, before), lambda a, b: f("logical_or", a, b), False)
 
 
 def _running_product_tangent(n: Node, d: Changes) -> Node | None:
-    """Each product changes by those of all others with one change, and no zero is divided by."""
+    """The change of the product before, times the element, and the product before times the element's change: no zero
+    is divided by."""
     if d[0] is None:
         return None
-    return _change_of_products(Expr(n.args[0]), Expr(d[0]), n.attr("axis")).node
-
-
-def _change_of_products(p: Expr, c: Expr, axis: int) -> Expr:
-    """What the running products of `p` change by, which changes by `c`: a recurrence by doubling spans; where they are
-    many, of blocks, and within each block one by one."""
-    extent = p.shape[axis]
-    if extent < _BLOCK**2:
-        span = 1
-        while span < extent:
-            c = c * later(p, axis, span, 1) + p * later(c, axis, span, 0)
-            p = p * later(p, axis, span, 1)
-            span *= 2
-        return c
-    products, changes = [_of_blocks(p, axis, 0, 1)], [_of_blocks(c, axis, 0, 0)]
-    for i in range(1, _BLOCK):
-        x, change = _of_blocks(p, axis, i, 1), _of_blocks(c, axis, i, 0)
-        changes.append(changes[-1] * x + products[-1] * change)
-        products.append(products[-1] * x)
-    before = later(Expr(node("cumprod", (products[-1].node,), (axis,))), axis, 1, 1)
-    change = later(_change_of_products(products[-1], changes[-1], axis), axis, 1, 0)
-    parts = [change * x + before * c for x, c in zip(products, changes, strict=True)]
-    place = p.rank + axis
-    single = (*p.shape[:place], parts[0].shape[place], 1, *p.shape[place + 1 :])
-    joined = Expr(tidy.concat([reshape(x, single).node for x in parts], axis))
-    whole = reshape(joined, (*p.shape[:place], parts[0].shape[place] * _BLOCK, *p.shape[place + 1 :]))
-    return Expr(tidy.slice_(whole.node, [(0, m, 1) for m in p.shape]))
-
-
-def _of_blocks(x: Expr, axis: int, number: int, fill: float) -> Expr:
-    """Element `number` of each block of `x` along `axis`, `fill` behind its end."""
-    place, extent = x.rank + axis, x.shape[axis]
-    blocks = -(-extent // _BLOCK)
-    widths = [(0, 0)] * x.rank
-    widths[place] = (0, blocks * _BLOCK - extent)
-    parted = (*x.shape[:place], blocks, _BLOCK, *x.shape[place + 1 :])
-    ranges = [(0, m, 1) for m in parted]
-    ranges[place + 1] = (number, number + 1, 1)
-    padded = Expr(tidy.pad(x.node, const(fill, x.dtype), widths))
-    chosen = Expr(tidy.slice_(reshape(padded, parted).node, ranges))
-    return reshape(chosen, (*x.shape[:place], blocks, *x.shape[place + 1 :]))
+    axis = n.attr("axis")
+    return _SCALED.along(Expr(n.args[0]), later(Expr(n), axis, 1, 1) * Expr(d[0]), axis).node
 
 
 def _running_extreme_tangent(n: Node, change: Expr) -> Node:
     """The change of the element that is the extreme so far, of equal ones the first."""
     axis = n.attr("axis")
-    extent, truth = n.shape[axis], np.dtype(bool)
-    numbers = Expr(const(np.arange(extent).reshape((extent,) + (1,) * (-axis - 1))))
-    before = later(Expr(n), axis, 1, 0)
-    new = f("logical_or", cast(numbers.equals(0), truth), f("not_equal", Expr(n), before))
-    last = node("accumulate", (where(new, numbers, 0).node,), ("maximum", axis))
-    return node("take_along_axis", (change.node, last), (axis,))
+    first = np.arange(n.shape[axis]).reshape((n.shape[axis],) + (1,) * (-axis - 1)) == 0
+    is_new = f("logical_or", Expr(const(first)), f("not_equal", Expr(n), later(Expr(n), axis, 1, 0)))
+    return _REPLACED.along(is_new, change, axis).node
 
 
 def _accumulate_tangent(n: Node, d: Changes) -> Node | None:

@@ -6,12 +6,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from eqfuse.dtypes import FLOAT32, NARROW_FLOATS
 from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import (
     Expr,
     cast,
     filled,
+    for_sums,
     reshape,
     sum_of,
     sum_over,
@@ -92,7 +92,7 @@ def _border(n: Node, ct: Expr) -> Expr:
 
 def added(shape: Shape, indices: Node, values: Expr, axis: int) -> Expr:
     """An array of zeros of `shape`, with `values` added where `take` along `axis` found them."""
-    wide = cast(values, FLOAT32) if values.dtype in NARROW_FLOATS else values
+    wide = for_sums(values)
     base = filled(0, TensorType(wide.dtype, shape))
     return cast(Expr(node("scatter", (base.node, indices, wide.node), (axis, "add"))), values.dtype)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqfuse.dtypes import lowest
 from eqfuse.frontends.numpy import tidy
-from eqfuse.gradients.expr import Expr, reshape, spread_to, sum_over, transpose, where
+from eqfuse.gradients.expr import Expr, cast, for_sums, reshape, spread_to, sum_over, transpose, where
 from eqfuse.gradients.row import Changes, DerivativeRow, joint
 from eqfuse.gradients.views import scattered
 from eqfuse.ir.graph import Node, const, node
@@ -85,7 +85,7 @@ def _sums_transpose(n: Node, ct: Expr) -> Expr:
     before = [w - 1 - b for w, (b, _) in zip(window, padding, strict=True)]
     after = [m + w - 1 - s - b for m, w, s, b in zip(extents, window, spread.shape[lead:], before, strict=True)]
     attrs = (window, (1,) * k, ((0, 0),) * k)
-    return Expr(node("window_sum", (framed(spread, before, after).node,), attrs))
+    return cast(Expr(node("window_sum", (framed(for_sums(spread), before, after).node,), attrs)), ct.dtype)
 
 
 ROWS: dict[str, DerivativeRow] = {

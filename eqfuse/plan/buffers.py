@@ -6,12 +6,13 @@ In: a `Plan`. Out: `Layout`. Next stops: `emit/numpy/program.py`, `runtime`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.in_place import Updates
+from eqfuse.plan.loans import Loan, loans
 from eqfuse.plan.memory import LiveRange, arena_offsets
 from eqfuse.plan.plan import Plan
 
@@ -21,7 +22,7 @@ class Layout:
     """`fresh`: values that each call makes anew. `outputs`: the results, and whether each is copied. `returned`: values
     that their kernels return as new arrays. `workspaces`: per kernel, numbers of arrays that it works in,
     counted after the plan's values. `slots`: place in the arena and type, by number. `nbytes`: of the arena. `peak`: of
-    the arena and returned intermediates.
+    the arena and returned intermediates. `lent`: what lies in the memory of a result instead, by number.
     """
 
     fresh: tuple[int, ...]
@@ -32,6 +33,7 @@ class Layout:
     slots: dict[int, tuple[int, TensorType]]
     nbytes: int
     peak: int
+    lent: dict[int, tuple[Loan, TensorType]] = field(default_factory=dict)
 
     def arrays(self, arena: np.ndarray) -> dict[int, np.ndarray]:
         """The arrays in `arena`, by number."""
@@ -42,11 +44,11 @@ class Layout:
 
 def layout(
     plan: Plan, updates: Updates, returned: Collection[int], workspaces: Mapping[int, Sequence[TensorType]],
-    carried: Mapping[int, int] | None = None,
+    carried: Mapping[int, int] | None = None, lends: bool = False,
 ) -> Layout:  # fmt: skip
     """`returned`: kernels that return their one result. `workspaces`: arrays that kernels work in. `carried`: of what a
     loop runs, as `updates` takes it: the loop writes into carries that are kept alone, and takes other results at once,
-    so it needs no copies."""
+    so it needs no copies. `lends`: may values lie in the memory of results?"""
     parts = updates.parts
     in_place = {plan.kernels[i].writes[0]: base for i, base in updates.in_place.items()} | {**updates.over}
     root: dict[int, int] = {}
@@ -83,7 +85,6 @@ def layout(
             fresh[owner] = None
         outputs.append((v, copied))
     own = frozenset(plan.kernels[i].writes[0] for i in returned)
-    loose = sum(plan.types[v].nbytes for v in own if v not in fresh)
     types = {v: plan.types[v] for v in first if v not in fresh and v not in own}
     lives = [LiveRange(v, t.nbytes, first[v], last[v]) for v, t in types.items()]
     numbers: dict[int, tuple[int, ...]] = {}
@@ -93,7 +94,11 @@ def layout(
         types |= zip(numbers[i], wanted, strict=True)
         lives += [LiveRange(v, types[v].nbytes, i, i) for v in numbers[i]]
         count += len(wanted)
-    offsets, nbytes = arena_offsets(lives)
-    slots = {v: (offset, types[v]) for v, offset in offsets.items()}
     fresh_values = tuple(v for v in fresh if v not in own)
-    return Layout(fresh_values, tuple(outputs), updates, own, numbers, slots, nbytes, nbytes + loose)
+    lenders = fresh_values if lends else ()
+    lent = loans(lives, [LiveRange(v, plan.types[v].nbytes, first[v], last[v]) for v in lenders])
+    offsets, nbytes = arena_offsets([life for life in lives if life.value not in lent])
+    slots = {v: (offset, types[v]) for v, offset in offsets.items()}
+    from_results = {v: (loan, types[v]) for v, loan in lent.items()}
+    peak = nbytes + sum(plan.types[v].nbytes for v in own if v not in fresh)
+    return Layout(fresh_values, tuple(outputs), updates, own, numbers, slots, nbytes, peak, from_results)

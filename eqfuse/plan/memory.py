@@ -69,22 +69,37 @@ class LiveRange:
     last: int
 
 
-def arena_offsets(lives: Sequence[LiveRange]) -> tuple[dict[int, int], int]:
-    """An offset per value, and the bytes of the whole arena."""
-    placed: list[tuple[int, int, int, int]] = []  # where it begins and ends, and its first and last step
-    offsets: dict[int, int] = {}
-    large = [life for life in lives if life.nbytes > OWN_PLACE]
-    for life in sorted(large, key=lambda v: (-v.nbytes, v.first, v.value)):
+class Room:
+    """Memory in which values are placed that are not alive together, or lie apart."""
+
+    def __init__(self) -> None:
+        self.placed: list[tuple[int, int, int, int]] = []  # where it begins and ends, and its first and last step
+        self.nbytes = 0
+
+    def offset(self, life: LiveRange) -> int:
+        """The lowest that is free for as long as it lives."""
         start = 0
         first, last = life.first, life.last
-        for low, high in sorted([(s, e) for s, e, begun, ended in placed if begun <= last and first <= ended]):
+        for low, high in sorted([(s, e) for s, e, begun, ended in self.placed if begun <= last and first <= ended]):
             if start + life.nbytes <= low:
                 break
             start = max(start, high)
-        end = start + -(-life.nbytes // ALIGNMENT) * ALIGNMENT
-        placed.append((start, end, first, last))
-        offsets[life.value] = start
-    end = max((place[1] for place in placed), default=0)
+        return start
+
+    def place(self, life: LiveRange, offset: int) -> None:
+        end = offset + -(-life.nbytes // ALIGNMENT) * ALIGNMENT
+        self.placed.append((offset, end, life.first, life.last))
+        self.nbytes = max(self.nbytes, end)
+
+
+def arena_offsets(lives: Sequence[LiveRange]) -> tuple[dict[int, int], int]:
+    """An offset per value, and the bytes of the whole arena."""
+    room, offsets = Room(), {}
+    large = [life for life in lives if life.nbytes > OWN_PLACE]
+    for life in sorted(large, key=lambda v: (-v.nbytes, v.first, v.value)):
+        offsets[life.value] = room.offset(life)
+        room.place(life, offsets[life.value])
+    end = room.nbytes
     for life in lives:
         if life.nbytes <= OWN_PLACE:
             offsets[life.value] = end

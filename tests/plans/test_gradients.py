@@ -55,6 +55,12 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...], Any, int]] = {  # and the most k
         perceptron,
         ([(array(256, 512), array(512)), (array(512, 512), array(512)), (array(512, 10), array(10))],
          array(1024, 256), LABELS), 0, 15),
+    "short rows of running products": (lambda x: np.sum(np.cumprod(x, 1) ** 2), (array(10_000, 10),), 0, 10),
+    "rows of running products": (lambda x: np.sum(np.cumprod(x, 1) ** 2), (array(10_000, 40),), 0, 12),
+    "long rows of running products": (lambda x: np.sum(np.cumprod(x, 1) ** 2), (array(1000, 1000),), 0, 14),
+    "rows of running maxima": (lambda x: np.sum(np.maximum.accumulate(x, 1) ** 2), (array(1000, 1000),), 0, 18),
+    "columns of running maxima": (lambda x: np.sum(np.maximum.accumulate(x) ** 2), (array(1000, 1000),), 0, 22),
+    "columns of running products": (lambda x: np.sum(np.cumprod(x, 0) ** 2), (array(1000, 1000),), 0, 10),
 }  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class NumpyExecutable(Executable):
         parts = {i: [placed.parts.get(v) for v in kernels[i].writes] for i in with_gaps}
         for i, emitted_anew in self._with_gaps(kernels, parts).items():
             self._emitted[i] = emitted_anew
-        self.layout = layout(plan, placed, returned, workspaces, carried)
+        self.layout = layout(plan, placed, returned, workspaces, carried, lends=carried is None)
         self.routine = Routine(plan, kernels, self._emitted, self.layout, self._constants, self.copy_into)
         self._memory: BoundMemory[BoundCall] = BoundMemory(self.layout.nbytes)
         self.peak_bytes = self.layout.peak + outside_bytes([k.needs for k in self._emitted if k])

@@ -150,6 +150,10 @@ class _Writer:
         self.written: dict[int, set[int]] = {}  # values that lie where an update would copy them, by kernel
         for part in self.in_parts.values():
             self.written.setdefault(part.user, set()).add(part.position)
+        self.lent: dict[int, list[int]] = {}  # values that lie in results first, by kernel
+        for v, (loan, _) in layout.lent.items():
+            if v < len(plan.types):
+                self.lent.setdefault(loan.first, []).append(v)
         self.views: dict[View, str] = {}
         self.shown: dict[str, View] = {}  # views that each call takes
         self.parts = [self._part(i, *both) for i, both in enumerate(zip(kernels, emitted, strict=True))]
@@ -178,6 +182,8 @@ class _Writer:
             if v in self.over:
                 head += f", over {self.names[self.over[v]]}"
                 lines += self._lying(v, self.over[v])
+        for v in self.lent.get(i, ()):
+            lines += self._lent(f"v{v}", v)
         for v in k.writes:
             part = self.in_parts.get(v)
             if part is not None:
@@ -225,6 +231,13 @@ class _Writer:
         self._global("empty", NAMES["empty"])
         return [f"    v{v} = empty({t.shape}, {self._dtype(t.dtype)})"]
 
+    def _lent(self, name: str, number: int) -> list[str]:
+        """The lines that make what lies in a result, and the result before it."""
+        loan, t = self.layout.lent[number]
+        self._global("ndarray", np.ndarray)
+        view = f"ndarray({t.shape}, {self._dtype(t.dtype)}, v{loan.lender}, {loan.offset})"
+        return [*self._fresh(loan.lender), f"    {name} = {view}"]
+
     def _inline_names(
         self, i: int, parts: Source, reads: list[str], writes: list[str], lines: list[str]
     ) -> dict[str, str]:
@@ -248,7 +261,10 @@ class _Writer:
                 lines.append(f"    {names[name]} = {view_text(names[parts.leaf(leaf)], chain, number=True)}")
         for name, number in zip(parts.workspaces, self.layout.workspaces.get(i, ()), strict=True):
             names[name] = self._name("t")
-            self.stays[names[name]] = number
+            if number in self.layout.lent:
+                lines += self._lent(names[name], number)
+            else:
+                self.stays[names[name]] = number
         return names
 
     def _calls(self, parts: Source, own: Sequence[str], names: Mapping[str, str]) -> list[NativeCall] | None:
