@@ -21,7 +21,7 @@ from eqfuse.emit.cuda.ops import PLACES
 from eqfuse.emit.cuda.scheduling.holding import Holding, held_bytes, holding, read_bytes
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.scheduling.passes import IterationSpace, Passes, levels, passes_of, space_of
-from eqfuse.emit.cuda.scheduling.row_blocks import MOST_THREADS, RowBlocks, rows_of, smaller_blocks
+from eqfuse.emit.cuda.scheduling.row_blocks import MOST_THREADS, RowBlocks, rows_of
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.kinds.cascade import Cascade, cascade_of
@@ -29,9 +29,10 @@ from eqfuse.kinds.elements import bytes_read
 from eqfuse.kinds.total import Totals, totals_of
 from eqfuse.ops import Role
 
-# bytes of a value in each of the threads that a multiprocessor is to hold (768 of float32), so that some compute while
-# others wait for memory: layer norm of 16,384 float32 took 44 us on an H200 with 512 threads, and takes 39 with 1,024
-THREADS_RESIDENT = 4 * 768
+# Threads that a multiprocessor is to hold, by the bytes of their widest values, so that some compute while others wait
+# for memory: layer norm of 16,384 float32 took 44 us on an H200 with 512 threads, and takes 39 with 1,024. ptxas takes
+# all registers that as many leave, to interleave functions of float64
+RESIDENT_THREADS = {4: 768, 8: 512, 16: 192}
 # Of the shorter of work and traffic, where a multiprocessor has one block: with it, norms and softmax of 49,152 float32
 # are priced at 0.89 to 1.06 of what they took on an H200
 OVERLAP_ALONE = 0.25
@@ -122,7 +123,7 @@ class RowsSchedule(CudaSchedule):
     @property
     def overlap(self) -> float:
         """A multiprocessor that has room for one block waits for memory, then computes."""
-        is_alone = self.rows.layout == "block" and bool(self.held) and self.rows.stride == MOST_THREADS
+        is_alone = self.rows.layout == "block" and bool(self.held) and self.resident == 1
         return OVERLAP_ALONE if is_alone else OVERLAP
 
     def drawn(self, device: Device) -> float:
@@ -166,7 +167,7 @@ def rows_schedule(whole: Graph, device: Device) -> CudaSchedule:
     most = 1 << max(1, RESULTS // results).bit_length() - 1
     rows = rows_of(space.shape, space.axes, access, most, "joined" if len(reductions) == 1 else "held")
     splits, cascade = _splits(body, space, rows, reductions, _resident(first, rows, holds=True), device)
-    if cascade is not None and rows.stride == MOST_THREADS and not rows.side_by_side:
+    if cascade is not None and rows.layout == "block" and rows.stride == MOST_THREADS:
         rows = rows.halved()
         splits, cascade = _splits(body, space, rows, reductions, _resident(first, rows, holds=True), device)
     if splits == 1 and rows.side_by_side:
@@ -175,7 +176,7 @@ def rows_schedule(whole: Graph, device: Device) -> CudaSchedule:
     splits = max(1, -(-rows.columns // per_split))
     cascade = cascade if splits > 1 else None
     again = passes_of(body, space, reductions, "reads").held
-    blocks = [*smaller_blocks(rows, device), rows] if splits == 1 and again else [rows]
+    blocks = _blocks(first, rows, device) if splits == 1 and again else [rows]
     extent = min(per_split, rows.columns)
     for rows in blocks:
         resident = _resident(first, rows, holds=True)
@@ -221,7 +222,16 @@ def _resident(passes: Passes, rows: RowBlocks, holds: bool) -> int:
     if rows.side_by_side:
         return 2 if holds and math.prod(rows.block) <= 256 else 1
     widest = max([4, *(computed_dtype(n.dtype).itemsize for n in passes.done)])
-    return -(-THREADS_RESIDENT // (widest * math.prod(rows.block)))
+    return -(-RESIDENT_THREADS[widest] // math.prod(rows.block))
+
+
+def _blocks(passes: Passes, rows: RowBlocks, device: Device) -> list[RowBlocks]:
+    """Of rows so long that a block fills a multiprocessor, first blocks half as large: two have room, so that one
+    computes while the other waits, if there are as many; or their threads have registers enough for values of 8 bytes."""
+    if rows.layout != "block" or rows.stride < MOST_THREADS:
+        return [rows]
+    wide = _resident(passes, rows.halved(), True) == 1
+    return [rows.halved(), rows] if wide or rows.groups > device.multiprocessors else [rows]
 
 
 def _splits(

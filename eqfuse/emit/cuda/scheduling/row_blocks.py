@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from eqfuse.cost.device import Device
 from eqfuse.ops.types import Shape
 
 WARP_ROW = 1024  # columns up to which one warp takes a row
@@ -70,7 +69,7 @@ class RowBlocks:
         bytes `beside` them, and its multiprocessor so many blocks."""
         working = WORKING_ALONGSIDE if self.side_by_side else WORKING
         registers = BLOCK_REGISTERS // (resident * math.prod(self.block)) - working
-        return max(0, min(HELD_BYTES, 4 * registers) - max(0, beside))
+        return max(0, min(HELD_BYTES, 4 * registers - max(0, beside)))
 
 
 @lru_cache(maxsize=4096)
@@ -94,14 +93,6 @@ def rows_of(space: Shape, axes: tuple[int, ...], access: int, most: int, parts: 
         return RowBlocks("warp", rows, columns, (lanes, high), -(-rows // high), lanes, width)
     threads = min(MOST_THREADS, max(64, _power_of_two(columns / A_THREAD)))
     return RowBlocks("block", rows, columns, (threads, 1), rows, threads, width)
-
-
-def smaller_blocks(rows: RowBlocks, device: Device) -> list[RowBlocks]:
-    """Blocks of which a multiprocessor has room for two, so that one computes while the other waits, if there are as
-    many; instead of one that fills it."""
-    if rows.layout != "block" or rows.stride < MOST_THREADS or rows.groups <= device.multiprocessors:
-        return []
-    return [rows.halved()]
 
 
 def _side_by_side(rows: int, columns: int, width: int, access: int, parts: str) -> RowBlocks:
