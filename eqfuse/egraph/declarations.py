@@ -18,7 +18,6 @@ from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 from eqfuse.egraph.callbacks import NUMBERED_OPERATORS, function_text
-from eqfuse.egraph.pickled_numbers import numbers_pickled_soon
 from eqfuse.egraph.rules import Edge, Operator, Rule, constructor
 from eqfuse.ir.graph import Node
 from eqfuse.ops import Role, row
@@ -116,8 +115,7 @@ class Declarations:
 
     def _send(self, commands: Sequence[Any]) -> list[Any]:
         try:
-            with numbers_pickled_soon():
-                return self.egraph.run_program(*commands)
+            return self.egraph.run_program(*commands)
         except BaseException:
             self.sound = False
             raise
