@@ -227,7 +227,7 @@ def _resident(passes: Passes, rows: RowBlocks, holds: bool) -> int:
 
 def _blocks(passes: Passes, rows: RowBlocks, device: Device) -> list[RowBlocks]:
     """Of rows so long that a block fills a multiprocessor, first blocks half as large: two have room, so that one
-    computes while the other waits, if there are as many; or their threads have registers enough for values of 8 bytes."""
+    computes while the other waits, if there are as many; or their threads have registers for values of 8 bytes."""
     if rows.layout != "block" or rows.stride < MOST_THREADS:
         return [rows]
     wide = _resident(passes, rows.halved(), True) == 1
