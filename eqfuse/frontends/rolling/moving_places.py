@@ -16,7 +16,7 @@ from eqfuse.ir.graph import Node, const, node
 
 RowOf = Callable[[Node], Node]  # an array whose row i is what step i reads → what stands for a row of it
 Ranges = tuple[Range, ...]
-NARROW = 0.25
+NARROW_SLICE = 0.25
 
 
 def slices_of_step(n: Node) -> Sequence[Ranges]:
@@ -31,10 +31,10 @@ def evenly_moved(steps: Sequence[Node]) -> range:
 
 
 def overlap_much(steps: Sequence[Node]) -> bool:
-    """Is a slice that moves more than `NARROW` of the axis along which it does?"""
+    """Is a slice that moves more than `NARROW_SLICE` of the axis along which it does?"""
     shape = steps[0].args[0].shape
     moved = [r for r in zip(*map(slices_of_step, steps), strict=True) if r[0] != r[1]]
-    return any(width > NARROW * shape[axis] for axis, _, width in map(moving, moved))
+    return any(width > NARROW_SLICE * shape[axis] for axis, _, width in map(moving, moved))
 
 
 def in_one_step(steps: Sequence[Node], args: Sequence[Node], row: RowOf) -> Node:
