@@ -30,13 +30,32 @@ def near(got: Any, want: Any) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
+in_any_way = pytest.mark.parametrize(
     "argument",
     [X.T, X[::2], X[:, ::-1], np.asfortranarray(X), UNALIGNED, np.broadcast_to(X[0], (60, 50))],
     ids=["transposed", "every other row", "backwards", "columns", "unaligned", "one row for all"],
 )
+
+
+@in_any_way
 def test_arguments_may_lie_in_any_way(argument: np.ndarray) -> None:
     near(ef.compile(softmax, argument, target="c")(argument), softmax(argument))
+
+
+@in_any_way
+@pytest.mark.parametrize("target", ["c", "numpy"])
+def test_so_may_those_that_updates_read(argument: np.ndarray, target: str) -> None:
+    def corners(x: Any, y: Any) -> Any:
+        x = x.copy()
+        x[1:2, :2] = y[:1, :2]
+        x[2:, 3:] = y[2:, 3:]
+        return x
+
+    program = ef.compile(corners, argument, argument, target=target)
+    np.testing.assert_array_equal(program(argument, argument), corners(argument, argument))
+    in_order = np.ascontiguousarray(argument)
+    np.testing.assert_array_equal(program(argument, -in_order), corners(argument, -in_order))
+    np.testing.assert_array_equal(program(-in_order, argument), corners(-in_order, argument))
 
 
 def test_kernels_read_what_calls_return_in_another_order() -> None:

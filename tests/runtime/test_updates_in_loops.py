@@ -319,3 +319,17 @@ def test_steps_of_statements_in_any_order_compute_it_on_a_gpu(
     loop: str, statements: list[Statement], seen: str
 ) -> None:
     check("cuda", loop, [statements], seen)
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_an_update_writes_to_what_is_spread_over_no_more_places(target: str) -> None:
+    def twice(x: Any, places: Any, values: Any) -> Any:
+        x = x.copy()
+        x[places] = values
+        x[0:1] = x[-1]  # of one row: the row itself
+        x[places] = 0
+        return x + 1
+
+    arguments = np.ones((1, 2)), np.array([0]), np.full((1, 2), 3.0)
+    program = ef.compile(twice, *arguments, target=TARGETS[target])
+    np.testing.assert_array_equal(program(*arguments), twice(*arguments))

@@ -47,7 +47,8 @@ class CExecutable(NumpyExecutable):
         self._read_by_kernels: set[int] = set()
         self._alike: dict[tuple[str, Graph, tuple[int, ...]], CKernel] = {}
         super().__init__(plan, carried)
-        self._in_order = [i for i, v in enumerate(plan.inputs) if v in self._read_by_kernels]
+        in_order = self._read_by_kernels | self.routine.ordered_inputs
+        self._in_order = [i for i, v in enumerate(plan.inputs) if v in in_order]
 
     def source(self) -> str:
         """The C text, and below it, as comments, the Python function that a call runs."""

@@ -55,7 +55,8 @@ class _KernelLines:
 
 
 class Routine:
-    """The function of a program, once it is bound to memory: it takes the arguments and gives the results."""
+    """The function of a program, once it is bound to memory: it takes the arguments and gives the results.
+    `ordered_inputs`: those that must lie in C order where its lines, not its kernels, call C."""
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class Routine:
         writer = _Writer(plan, kernels, emitted, layout, constants, copy_into)
         self._parts, self._names, self._stays = writer.parts, writer.globals, writer.stays
         self.shown, self.outputs = writer.shown, [name for name, _ in writer.outputs()]
+        self.ordered_inputs = frozenset(v for v in plan.inputs if f"v{v}" in writer.read_in_order)
         self._begin = ["def program(inputs):", f"    {tuple_text([f'v{v}' for v in plan.inputs])} = inputs"]
         self._end = f"    return {tuple_text([f'copied({v})' if copied else v for v, copied in writer.outputs()])}"
         self._functions = writer.functions()
@@ -156,6 +158,7 @@ class _Writer:
                 self.lent.setdefault(loan.first, []).append(v)
         self.views: dict[View, str] = {}
         self.shown: dict[str, View] = {}  # views that each call takes
+        self.read_in_order: set[str] = set()  # by calls that C makes together
         self.parts = [self._part(i, *both) for i, both in enumerate(zip(kernels, emitted, strict=True))]
 
     def outputs(self) -> list[tuple[str, bool]]:
@@ -174,10 +177,8 @@ class _Writer:
             return _KernelLines(f"{head}: no data moves", lines, True)
         lines = []
         if i in self.in_place:
-            base, chain = self.names[self.in_place[i]], leaf_chain(k.body.outputs[0].args[0])[1]
-            self.names[k.writes[0]] = f"v{k.writes[0]}" if chain else base
-            lines += self._view(f"v{k.writes[0]}", base, chain) if chain else []
-            head += f", in its memory ({base})"
+            head += f", in its memory ({self.names[self.in_place[i]]})"
+            lines += self._lying(k.writes[0], self.in_place[i])
         for v in k.writes:
             if v in self.over:
                 head += f", over {self.names[self.over[v]]}"
@@ -212,7 +213,8 @@ class _Writer:
         return _KernelLines(head, [*lines, f"    {name}({tuple_text(writes)}, {tuple_text(reads)})"], False)
 
     def _lying(self, v: int, base: int) -> list[str]:
-        """Lines that let the value `v` lie where `base` does."""
+        """Lines that let the value `v` lie where `base` does, in the same order. No view that is spread is taken, be it
+        over as many elements: NumPy writes to none."""
         types, name = self.plan.types, self.names[base]
         if types[v].shape == types[base].shape:
             self.names[v] = name
@@ -286,6 +288,7 @@ class _Writer:
 
     def _together(self, parts: Source, calls: Sequence[NativeCall]) -> str:
         """The line that calls all of them."""
+        self.read_in_order.update(name for call in calls for name in call.reads)
         arrays = list(dict.fromkeys(name for call in calls for name in (*call.reads, *call.others)))
         numbers = {name: i for i, name in enumerate(arrays)}
         assert parts.together is not None
