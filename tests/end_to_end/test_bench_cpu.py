@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.benches import convolutions, cpu, limits, models, peers, products
+from eqfuse.benches import convolutions, cpu, limits, models, peers, products, timing
 from eqfuse.benches.corpus.workloads import WORKLOADS, arguments, workload_in
 from eqfuse.cost.profiles import DEVICES
 from eqfuse.errors import EqfuseError
@@ -99,6 +99,8 @@ def test_a_roofline_shows_each_workload(tmp_path: Path) -> None:
 def test_products_are_listed_with_their_ratios_and_a_wrong_one_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(timing, "PAUSE", 0.0)
+    monkeypatch.setattr(timing, "WARM", 0.0)
     monkeypatch.setattr(products, "SHAPES", {"square": [(4, 5, 6, 1)], "batched": [(4, 5, 6, 2)]})
     assert products.run([], 1, 0.001) == 0
     monkeypatch.setattr(products, "CLOSE", -1)
