@@ -1,4 +1,5 @@
-/* The iterations of a loop whose steps are kernels alone, one after another. The text of `c_calls.py` stands before this. */
+/* The iterations of a loop whose steps are kernels alone, one after another. The text of `c_calls.py` stands before
+   this. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -6,6 +7,8 @@
 
 typedef struct { char head[HEAD]; char *data; } Array; /* of which kernels read where its memory is */
 typedef void *kernel_fn(void *self, const Array *const *arguments, __PTRDIFF_TYPE__ count);
+
+#define NO_MEMORY ((void *)1) /* what `eqfuse_put` returns for want of it */
 
 enum { ARGUMENTS = 4 }; /* of a kernel that is called with others, at most */
 
@@ -28,6 +31,7 @@ struct loop {
     int64_t first, by;       /* the row of the first iteration, and from one to the next */
     int64_t start, number;   /* of row 0; of this iteration's row, as the step reads it */
     int64_t goes_on, ended;  /* the slot of what says so, or -1 */
+    int64_t no_memory;       /* did a kernel end for want of it? */
     int64_t starts_spare;    /* does the first iteration write to the spare arrays? */
     int64_t arguments, rows, carries, views, calls, copies;
     struct argument *argument;
@@ -45,7 +49,7 @@ static void begin(struct loop *l, const Array *const *given) {
         l->slot[a->slot].data = given[a->given]->data;
     for (struct carry *c = l->carry; c < l->carry + l->carries; c++) {
         c->now = given[c->begin]->data;
-        c->next = given[l->starts_spare ? c->spare : c->place]->data;
+        if (c->written >= 0) c->next = given[l->starts_spare ? c->spare : c->place]->data;
     }
 }
 
@@ -77,7 +81,6 @@ static void advance(struct loop *l, const Array *const *given) {
 }
 
 /* Carries that lie in one another's places go by way of the spare arrays. */
-
 static void end(struct loop *l, const Array *const *given) {
     for (struct carry *c = l->carry; c < l->carry + l->carries; c++) {
         if (c->now == given[c->place]->data) continue;
@@ -87,15 +90,18 @@ static void end(struct loop *l, const Array *const *given) {
         if (c->now != given[c->place]->data) memcpy(given[c->place]->data, c->now, c->nbytes);
 }
 
-/* The iterations up to `until`, of the loop in the first array; the others are what it reads and writes. True where a kernel
-   was asked for a place that an array does not have. */
+/* The iterations up to `until`, of the loop in the first array; the others are what it reads and writes. True where a
+   kernel was asked for a place that an array does not have, or `no_memory`. */
 void *eqfuse_iterate(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
     struct loop *const l = (struct loop *)given++[0]->data;
     if (l->iteration == 0) begin(l, given);
     while (l->iteration < l->until && !l->ended) {
         place(l, given);
-        for (struct call *c = l->call; c < l->call + l->calls; c++)
-            if (c->kernel(0, l->read + c->first, c->count) != eqf_python.none) return eqf_true(self);
+        for (struct call *c = l->call; c < l->call + l->calls; c++) {
+            const void *const done = c->kernel(0, l->read + c->first, c->count);
+            l->no_memory = done == NO_MEMORY;
+            if (done != eqf_python.none) return eqf_true(self);
+        }
         advance(l, given);
     }
     if (l->iteration == l->total || l->ended) end(l, given);
@@ -130,7 +136,7 @@ static int64_t place_at(const char *places, int64_t i, const struct put *p) {
     case 5: return ((const int16_t *)places)[i];
     case 8: return ((const uint32_t *)places)[i];
     case 9: return ((const int32_t *)places)[i];
-    default: return ((const int64_t *)places)[i]; /* an unsigned one beyond them is no place either */
+    default: return ((const int64_t *)places)[i]; /* uint64 is left to NumPy */
     }
 }
 
@@ -171,7 +177,7 @@ static char *packed(const struct put *p, const char *from, int64_t places, struc
 }
 
 /* Values written to a slice of an array, or to places along an axis: the values, the places, if there are any, the
-   array, the struct put. True where the array has no such place; then nothing is written. */
+   array, the struct put. True where the array has no such place, or NO_MEMORY; then nothing is written. */
 void *eqfuse_put(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
     const struct put *const p = (const struct put *)given[count - 1]->data;
     const char *from = given[0]->data + p->from, *const numbers = given[1]->data;
@@ -188,7 +194,7 @@ void *eqfuse_put(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) 
     char *memory = 0;
     if (overlap(p, to, from, is_indexed ? p->extent : 1, places)) { /* one might be read when it is written already */
         memory = packed(p, from, places, turned, &place_from);
-        if (!memory) return eqf_true(self);
+        if (!memory) return NO_MEMORY;
         from = memory, axis = turned;
     }
     for (int64_t i = 0; i < places; i++) {
@@ -200,8 +206,8 @@ void *eqfuse_put(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) 
     return eqf_none();
 }
 
-/* Kernels one after another: how many, of each its address, the number of its arguments, and which of the arrays behind
-   the first these are. Nothing of these asks for places that an array does not have. */
+/* Updates of slices one after another: how many, of each the address of `eqfuse_put`, the number of its arguments, and
+   which of the arrays behind the first these are. True where one has no memory. */
 void *eqfuse_call_all(void *self, const Array *const *given, __PTRDIFF_TYPE__ count) {
     const int64_t *word = (const int64_t *)given[0]->data;
     const Array *arguments[ARGUMENTS];
@@ -209,7 +215,7 @@ void *eqfuse_call_all(void *self, const Array *const *given, __PTRDIFF_TYPE__ co
         kernel_fn *const kernel = (kernel_fn *)(intptr_t)*word++;
         const int64_t number = *word++;
         for (int64_t i = 0; i < number; i++) arguments[i] = given[*word++];
-        kernel(0, arguments, number);
+        if (kernel(0, arguments, number) != eqf_python.none) return eqf_true(self);
     }
     return eqf_none();
 }

@@ -56,8 +56,8 @@ _TABLES = {"arguments": _Argument, "rows": _Row, "carries": _Carry, "views": _Vi
 
 class _Loop(ctypes.Structure):
     _fields_ = _words(
-        "iteration", "until", "total", "first", "by", "start", "number", "goes_on", "ended", "starts_spare", *_TABLES,
-        *(f"{name}_at" for name in _TABLES), "read_at", "slots_at",
+        "iteration", "until", "total", "first", "by", "start", "number", "goes_on", "ended", "no_memory",
+        "starts_spare", *_TABLES, *(f"{name}_at" for name in _TABLES), "read_at", "slots_at",
     )  # fmt: skip
 
 
@@ -133,6 +133,8 @@ class BoundLoop:
         while True:
             loop.until = min(total, loop.iteration + self._chunk)
             if self._run(self._words, *arrays):
+                if loop.no_memory:
+                    raise MemoryError("an update in a loop reads what it writes, and has no memory for a copy")
                 return True
             if loop.iteration == total or loop.ended:
                 return False

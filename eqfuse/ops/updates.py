@@ -31,6 +31,11 @@ def apart(a: Ranges, b: Ranges) -> bool:
     )
 
 
+def whole_of(shape: Shape) -> Ranges:
+    """The slice that is all of an array of `shape`."""
+    return tuple([(0, extent, 1) for extent in shape])
+
+
 def slices_of(ranges: Ranges) -> tuple[slice, ...]:
     """The index by which NumPy takes a slice."""
     return tuple([slice(*r) for r in ranges])

@@ -17,7 +17,7 @@ from eqfuse.ir.views import computes, leaf_chain
 from eqfuse.kinds.elements import by_element
 from eqfuse.ops import Role, index_map
 from eqfuse.ops.types import TensorType
-from eqfuse.ops.updates import Ranges, apart, meeting, uncovered
+from eqfuse.ops.updates import Ranges, apart, meeting, uncovered, whole_of
 from eqfuse.ops.views import extents_of
 from eqfuse.plan.plan import Kernel, Plan
 
@@ -279,7 +279,7 @@ def _lie_together(shape: Sequence[int], ranges: Ranges) -> bool:
 def _slices(n: Node) -> tuple[Ranges, ...]:
     """What the update replaces: all of it where only the data tell."""
     if n.row.pieces is None:
-        return (tuple((0, extent, 1) for extent in n.shape),)
+        return (whole_of(n.shape),)
     return n.attr("slices")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
+from eqfuse.machine import c_loops
 from tests.support.c_kernels import needs_compiler
 from tests.support.c_target import with_address_sanitizer
 
@@ -142,6 +143,17 @@ def shifted(p: Any) -> Any:
     return ef.scan(step, p, None, length=5)
 
 
+def moved_along(p: Any) -> Any:
+    def step(_: Any, c: Any) -> Any:
+        c = c.copy()
+        c[1:] = c[:-1]
+        c[:, 2:] = c[:, 1:-1]
+        c[2:5] = c[4:1:-1]
+        return c
+
+    return ef.fori_loop(0, 3, step, p)
+
+
 def exchanged_places(p: Any, places: Any) -> Any:
     def step(c: Any, i: Any) -> Any:
         c = c.copy()
@@ -177,6 +189,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (read_behind, (RNG.random(4), 1.5)),
     (kept_besides, (RNG.random(8),)),
     (shifted, (SQUARE,)),
+    (moved_along, (SQUARE,)),
     (exchanged_places, (SQUARE, RNG.integers(-6, 6, (9, 3)))),
 ]
 NAMES = [f"{function.__name__} {number}" for number, (function, _) in enumerate(CASES)]
@@ -310,3 +323,23 @@ def test_a_turn_without_python_is_priced_so() -> None:
     arguments = np.float64(0), RNG.random(1000), np.float64(0.1)
     c, by_numpy = (ef.compile(average, *arguments, target=t).plan for t in ("c", "numpy"))
     assert c.seconds < by_numpy.seconds / 10
+
+
+def test_an_update_without_memory_for_a_copy_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = c_loops.loaded_library
+    monkeypatch.setattr(c_loops, "loaded_library", lambda text: library(text.replace("malloc(places * step + 1)", "0")))
+    c_loops._library.cache_clear()
+    try:
+        program = ef.compile(moved_along, SQUARE, target="c")
+        assert "iterate(" in program.source()
+        with pytest.raises(MemoryError):
+            program(SQUARE)
+        numbers, words = np.arange(4), np.array([8, 0, 8, 0, 0, 0, 0, 0, 0, 1, 3, 8, 8])  # the first three, one later
+        together, table = c_loops.call_table([(c_loops.put_function(), [0, 0, 1])])
+        assert together(table, numbers, words)
+        np.testing.assert_array_equal(numbers, np.arange(4))
+    finally:
+        c_loops._library.cache_clear()
+    together, table = c_loops.call_table([(c_loops.put_function(), [0, 0, 1])])
+    assert not together(table, numbers, words)
+    np.testing.assert_array_equal(numbers, [0, 0, 1, 2])

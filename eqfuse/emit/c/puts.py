@@ -1,4 +1,4 @@
-"""An update as copies that C makes (`machine/c_loops.c`), for loops that run without Python.
+"""An update as copies that C makes (`machine/c_loops.c`): several as one call, and those of loops without Python.
 
 In: the NumPy kernel of one update. Out: its `calls`, one for each of its lines: first what it keeps of the array
 before, then the values in turn.
@@ -15,8 +15,7 @@ from eqfuse.ir.graph import Graph, Node, const
 from eqfuse.ir.view_strides import StridedView, contiguous, strided
 from eqfuse.ir.views import leaf_chain
 from eqfuse.machine.c_loops import call_table, put_function
-from eqfuse.ops.types import Shape
-from eqfuse.ops.updates import Ranges, uncovered
+from eqfuse.ops.updates import Ranges, uncovered, whole_of
 
 Axes = list[tuple[int, int, int]]  # extents, and from one to the next in the array and in the values
 
@@ -46,8 +45,7 @@ def is_put(body: Graph) -> bool:
 def _finds_places(n: Node) -> bool:
     """Are the places of the scatter `n` numbers that C reads, and its values rows at one distance?"""
     _, places, values = n.args
-    lies = _strided(values)
-    in_rows = places.type.rank <= 1 or (lies is not None and lies.strides == contiguous(values.shape))
+    in_rows = places.type.rank <= 1 or _lying(values).strides == contiguous(values.shape)
     return in_rows and not leaf_chain(places)[1] and places.dtype != np.uint64
 
 
@@ -108,13 +106,8 @@ class _PutWriter:
 
 def _lying(n: Node) -> StridedView:
     lies = _strided(n)
-    assert lies is not None, "is_put says so"
+    assert lies is not None, "is_put has asked"
     return lies
-
-
-def whole_of(shape: Shape) -> Ranges:
-    """The slice that is all of an array of `shape`."""
-    return tuple([(0, extent, 1) for extent in shape])
 
 
 def _axes(extents: Sequence[int], to: Sequence[int], source: Sequence[int]) -> Axes:

@@ -195,19 +195,24 @@ class _Writer:
             lines += self._fresh(v)
         reads, writes = ([self.names[v] for v in values] for values in (k.reads, k.writes))
         if emitted.parts.inline:
-            own = emitted.parts.lines
+            calls: Sequence[tuple[str, list[str], list[str]] | None] = emitted.parts.calls or ()
+            if len(calls) != len(emitted.parts.lines):
+                calls = [None] * len(emitted.parts.lines)
+            own = list(zip(emitted.parts.lines, calls, strict=True))
             if emitted.parts.returned:
-                own = [*own, f"    o0 = {emitted.parts.returned}"]
+                own.append((f"    o0 = {emitted.parts.returned}", None))
             if i in self.in_place or not self.over.keys().isdisjoint(k.writes):
                 own = own[emitted.parts.keeping :]
             if i in self.written:  # each value is copied by a line at the end
                 first = len(own) - (len(k.body.outputs[0].args) - 1)
-                own = [line for position, line in enumerate(own) if position - first not in self.written[i]]
+                own = [each for position, each in enumerate(own) if position - first not in self.written[i]]
             names = self._inline_names(i, emitted.parts, reads, writes, lines)
-            calls = self._calls(emitted.parts, own, names)
-            if emitted.parts.together and calls and len(calls) >= FEWEST_TOGETHER and self._lie_in_order(calls):
-                return _KernelLines(head, [*lines, self._together(emitted.parts, calls)], False, calls)
-            return _KernelLines(head, [*lines, *self._inline(emitted.parts, own, names)], False, calls)
+            native = [self._call(emitted.parts, call, names) for _, call in own if call is not None]
+            by_c = native if len(native) == len(own) else None
+            if emitted.parts.together and len(native) >= FEWEST_TOGETHER and by_c and self._lie_in_order(native):
+                return _KernelLines(head, [*lines, self._together(emitted.parts, native)], False, by_c)
+            own_lines = self._inline(emitted.parts, [line for line, _ in own], names)
+            return _KernelLines(head, [*lines, *own_lines], False, by_c)
         name, _ = self.called.setdefault(id(emitted), (f"kernel{len(self.called)}", emitted))
         self.globals[name] = emitted.run
         return _KernelLines(head, [*lines, f"    {name}({tuple_text(writes)}, {tuple_text(reads)})"], False)
@@ -269,17 +274,13 @@ class _Writer:
                 self.stays[names[name]] = number
         return names
 
-    def _calls(self, parts: Source, own: Sequence[str], names: Mapping[str, str]) -> list[NativeCall] | None:
-        """What C may call in place of the lines `own` of a kernel."""
-        if parts.calls is None or len(parts.calls) != len(parts.lines):
-            return None
-        calls, kept = [], {id(line) for line in own}
-        for line, (function, reads, others) in zip(parts.lines, parts.calls, strict=True):
-            if id(line) in kept:
-                arrays = [tuple([names.get(word, word) for word in words]) for words in (reads, others)]
-                calls.append(NativeCall(parts.names[function], *arrays))
-                self.stays |= {word: parts.names[word] for word in others if word not in names}
-        return calls
+    def _call(self, parts: Source, call: tuple[str, list[str], list[str]], names: Mapping[str, str]) -> NativeCall:
+        """A call of C that may stand in place of a line of a kernel."""
+        function, reads, others = call
+        self.stays |= {word: parts.names[word] for word in others if word not in names}
+        return NativeCall(
+            parts.names[function], *(tuple([names.get(word, word) for word in words]) for words in (reads, others))
+        )
 
     def _lie_in_order(self, calls: Sequence[NativeCall]) -> bool:
         """Is nothing that `calls` read a view, which may have gaps?"""
@@ -296,9 +297,8 @@ class _Writer:
             [(call.function, [numbers[name] for name in (*call.reads, *call.others)]) for call in calls]
         )
         self._global("together", function)
-        self.constants[id(table)] = name = self._name("k")
-        self.stays[name] = table
-        return f"    together({name}, {', '.join(arrays)})"
+        self._global("no_memory", _no_memory)
+        return f"    if together({self._constant(table)}, {', '.join(arrays)}): no_memory()"
 
     def _inline(self, parts: Source, own: list[str], names: dict[str, str]) -> list[str]:
         lines = []
@@ -359,6 +359,10 @@ class _Writer:
 
     def _global(self, name: str, value: Any) -> None:
         assert self.globals.setdefault(name, value) is value, f"two meanings of {name}"
+
+
+def _no_memory() -> None:
+    raise MemoryError("values that an update reads from what it writes are copied first, for which there is no memory")
 
 
 def _copied(copy_into: CopyInto, array: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import computes, leaf_chain, push_views
 from eqfuse.ops import Role
 from eqfuse.ops.types import Shape
-from eqfuse.ops.updates import Ranges, apart, left_of, uncovered
+from eqfuse.ops.updates import Ranges, apart, left_of, uncovered, whole_of
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _read(value: Node, stands: Collection[Node]) -> list[tuple[Node, Ranges]]:
 
 def _hull(views: Sequence[Node], leaf: Node) -> Ranges:
     """The slice of `leaf` that holds all that `views` show of it."""
-    ranges: Ranges = views[0].attr("ranges") if views and views[0].op == "slice" else _whole(leaf.shape)
+    ranges: Ranges = views[0].attr("ranges") if views and views[0].op == "slice" else whole_of(leaf.shape)
     return ranges
 
 
@@ -202,11 +202,7 @@ def _by_element(n: Node) -> bool:
 
 
 def _sliced(n: Node, place: Ranges) -> Node:
-    return n if place == _whole(n.shape) else node("slice", (n,), (place,))
-
-
-def _whole(shape: Shape) -> Ranges:
-    return tuple([(0, extent, 1) for extent in shape])
+    return n if place == whole_of(n.shape) else node("slice", (n,), (place,))
 
 
 def slice_strides(place: Ranges, whole: Shape) -> Shape:
