@@ -326,20 +326,19 @@ def test_a_turn_without_python_is_priced_so() -> None:
 
 
 def test_an_update_without_memory_for_a_copy_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers, words = np.arange(4), np.array([8, 0, 8, 0, 0, 0, 0, 0, 0, 1, 3, 8, 8])  # the first three, one later
     library = c_loops.loaded_library
-    monkeypatch.setattr(c_loops, "loaded_library", lambda text: library(text.replace("malloc(places * step + 1)", "0")))
     c_loops._library.cache_clear()
-    try:
+    with monkeypatch.context() as lacking:
+        lacking.setattr(c_loops, "loaded_library", lambda text: library(text.replace("malloc(places * step + 1)", "0")))
         program = ef.compile(moved_along, SQUARE, target="c")
         assert "iterate(" in program.source()
         with pytest.raises(MemoryError):
             program(SQUARE)
-        numbers, words = np.arange(4), np.array([8, 0, 8, 0, 0, 0, 0, 0, 0, 1, 3, 8, 8])  # the first three, one later
         together, table = c_loops.call_table([(c_loops.put_function(), [0, 0, 1])])
         assert together(table, numbers, words)
         np.testing.assert_array_equal(numbers, np.arange(4))
-    finally:
-        c_loops._library.cache_clear()
+    c_loops._library.cache_clear()
     together, table = c_loops.call_table([(c_loops.put_function(), [0, 0, 1])])
     assert not together(table, numbers, words)
     np.testing.assert_array_equal(numbers, [0, 0, 1, 2])
