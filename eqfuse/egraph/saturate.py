@@ -132,7 +132,7 @@ class Saturation:
         self._approximate = [rule for rule in rules if rule.law.exactness is APPROXIMATE]
         engine.load([rule for rule in rules if rule.law.exactness is not APPROXIMATE])
         self._engine, self._budget, self._allowance = engine, budget, allowance
-        self._most = max(2500, 3 * engine.size) if budget.nodes is None else budget.nodes
+        self._most = max(1000, 3 * engine.size) if budget.nodes is None else budget.nodes
         self._law_of = {rule.name: rule.law.name for rule in rules}
         self.fired: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)

@@ -38,7 +38,7 @@ def proofs(laws: tuple[str, ...], numerics: str) -> dict[str, bool]:
 
     graph = trace(sides, *(spec(shape, F) for e in mine for shape in e.shapes))
     chosen = admitted(laws_named(list(laws)), numerics)
-    roots = list(saturate_segment(graph, chosen, Budget(seconds=60)).roots)
+    roots = list(saturate_segment(graph, chosen, Budget(seconds=60, nodes=6000)).roots)
     proved = {}
     for e in mine:
         n = len(outputs(e.left(*(np.zeros(shape, F) for shape in e.shapes))))
