@@ -3,6 +3,7 @@ is kept of it, and what is not."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,12 @@ import pytest
 import eqfuse as ef
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import profile
-from eqfuse.emit.cuda import calibrate
+from eqfuse.emit.cuda import calibrate, recognised_profile
 from eqfuse.emit.cuda.calibrate import calibrated, profile_path
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule
 from eqfuse.errors import EqfuseError
 from eqfuse.machine import nvrtc
+from eqfuse.machine.gpu import cupy_gpu
 from eqfuse.testing import cudasim
 from eqfuse.testing.cudasim import CpuRawModule
 from eqfuse.testing.emulated_gpu import EmulatedGpu
@@ -65,6 +67,16 @@ def test_a_type_that_is_multiplied_wrongly_has_no_rate_and_a_warning_says_so() -
     with pytest.warns(UserWarning, match=r"will not multiply bfloat16 by wgmma: product_bfloat16.* is wrong, at"):
         measured = calibrate.calibrate(FaultyGpu(), SMALL)
     assert [name for name, _ in measured.wgmma_flops] == ["float16"] and calibrated(SMALL) == measured
+
+
+@pytest.mark.gpu
+def test_the_gpu_here_multiplies_rightly_if_it_has_wgmma() -> None:
+    pytest.importorskip("cupy")
+    here = recognised_profile()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # which says what is wrong
+        rates = calibrate.calibrate(cupy_gpu(), here).wgmma_flops
+    assert len(rates) == 2 * calibrate.has_wgmma(here)
 
 
 def test_a_gpu_for_which_nothing_compiles_has_no_rates_not_even_old_ones() -> None:

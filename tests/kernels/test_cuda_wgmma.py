@@ -25,6 +25,7 @@ from eqfuse.testing.cudasim import CpuRawKernel, CudaSimError
 from tests.kernels import test_cuda_budgets
 from tests.kernels.test_cuda_contract import (
     BF16,
+    NONE,
     SAME,
     both_sides,
     compiled,
@@ -81,6 +82,12 @@ def of_parts() -> tuple[Node, ...]:
     return (relu(node("matmul", (x, w))),)
 
 
+def of_images(groups: int) -> tuple[Node, ...]:
+    """A convolution of single elements, which is a product of matrices."""
+    x, w = leaf("x", BF16, 3, 72 * groups, 4, 8), leaf("w", BF16, 40 * groups, 72, 1, 1)
+    return (relu(node("conv", (x, w), ((1, 1), NONE, (1, 1), groups))),)
+
+
 Build = Callable[[], tuple[Node, ...]]
 CASES: dict[str, Build] = {
     **{f"{dtype}, {'km'[left]} and {'nk'[right]} side by side": functools.partial(either_way, dtype, left, right)
@@ -93,6 +100,8 @@ CASES: dict[str, Build] = {
     "batches": lambda: of_batches("f2"),
     "scores": lambda: scores("f2", 2, 40, 3, 24),
     "parts of arrays": of_parts,
+    "images": lambda: of_images(1),
+    "images in groups": lambda: of_images(2),
 }  # fmt: skip
 LARGE: dict[str, Build] = {
     "linear": lambda: linear("f2", 8192, 4096, 4096),
