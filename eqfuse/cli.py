@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     laws.add_argument("words", nargs="*", metavar="[check] NAME", help="a law, a family, or refuted")
     laws.set_defaults(run=_laws)
 
-    calibrate = commands.add_parser("calibrate", help="measure this CPU, and what an H100 or H200 does by wgmma")
+    calibrate = commands.add_parser("calibrate", help="measure this CPU, and products on an H100 or H200")
     calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in less than a second, not 20 s")
     calibrate.set_defaults(run=_calibrate)
 

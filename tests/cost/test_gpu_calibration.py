@@ -35,8 +35,8 @@ SMALL = replace(profile("h100"), multiprocessors=2)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty one for profiles; the emulator keeps its own."""
     monkeypatch.setattr(calibrate, "cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(calibrate, "TIMED_WAVES", 1)
-    monkeypatch.setattr(calibrate, "TIMED_DEPTH", 256)
+    for name, value in (("TIMED_WAVES", 1), ("TIMED_DEPTH", 256), ("TIMED_LAUNCHES", 1)):
+        monkeypatch.setattr(calibrate, name, value)
     yield tmp_path
 
 
@@ -52,19 +52,35 @@ class FaultyGpu(EmulatedGpu):
         return super().module(source.replace("eqf_wgmma<__nv_bfloat16", "eqf_wgmma<__half"), strict, specific)
 
 
+@pytest.fixture
+def timed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the products that are compared, the one that is timed."""
+    monkeypatch.setattr(calibrate, "_checks", lambda forced, dtype: iter(()))
+
+
 @emulated
+@pytest.mark.slow
+def test_all_that_is_tried_is_right_on_the_emulator() -> None:
+    assert len(calibrate.calibrate(EmulatedGpu(), SMALL).wgmma_flops) == 2
+
+
+@emulated
+@pytest.mark.usefixtures("timed_only")
 def test_a_gpu_that_multiplies_rightly_has_rates_from_then_on() -> None:
     assert calibrated(SMALL) is SMALL
     measured = calibrate.calibrate(EmulatedGpu(), SMALL)
     assert [name for name, _ in measured.wgmma_flops] == ["float16", "bfloat16"]
     assert all(rate > 0 for _, rate in measured.wgmma_flops)
     assert calibrated(SMALL) == measured != SMALL
-    assert replace(measured, wgmma_flops=(), reads=SMALL.reads) == SMALL
+    assert replace(measured, wgmma_flops=(), tiled_flops=SMALL.tiled_flops, reads=SMALL.reads) == SMALL
+    rates = dict(measured.tiled_flops)
+    assert {d for d, rate in SMALL.tiled_flops if rate != rates[d]} == {"float16", "bfloat16"}
 
 
 @emulated
+@pytest.mark.usefixtures("timed_only")
 def test_a_type_that_is_multiplied_wrongly_has_no_rate_and_a_warning_says_so() -> None:
-    with pytest.warns(UserWarning, match=r"will not multiply bfloat16 by wgmma: product_bfloat16.* is wrong, at"):
+    with pytest.warns(UserWarning, match=r"of bfloat16 by wgmma have no rate .*: product_bfloat16.* is wrong, at"):
         measured = calibrate.calibrate(FaultyGpu(), SMALL)
     assert [name for name, _ in measured.wgmma_flops] == ["float16"] and calibrated(SMALL) == measured
 
@@ -83,8 +99,10 @@ def test_a_gpu_for_which_nothing_compiles_has_no_rates_not_even_old_ones() -> No
     profile_path(SMALL).parent.mkdir()
     profile_path(SMALL).write_text(replace(SMALL, wgmma_flops=(("float16", 1e14),)).to_json())
     assert calibrated(SMALL).wgmma_flops
-    with pytest.warns(UserWarning, match="by wgmma: no compiler for sm_90a"):
-        assert not calibrate.calibrate(FaultyGpu(EqfuseError("no compiler for sm_90a")), SMALL).wgmma_flops
+    with pytest.warns(UserWarning, match="have no rate that was measured here: no compiler") as said:
+        measured = calibrate.calibrate(FaultyGpu(EqfuseError("no compiler")), SMALL)
+    assert [" by wgmma " in str(warning.message) for warning in said] == [True, True, False, False]
+    assert not measured.wgmma_flops and measured.tiled_flops == SMALL.tiled_flops
     assert not calibrated(SMALL).wgmma_flops
 
 
@@ -111,7 +129,7 @@ def test_what_was_measured_of_other_kernels_or_another_device_does_not_count(mon
 
 @compiled
 def test_what_is_tried_compiles_for_the_architecture_without_spilling_a_register() -> None:
-    on = profile("h200")
+    on = calibrate._forced(profile("h200"), True)
     trials = [t for d in calibrate.MULTIPLIED for t in (*calibrate._checks(on, d), calibrate._timed(on, d))]
     binary = nvrtc.compile_cuda(calibrate.module_source([t.kernel.source for t in trials]), "sm_90a")
     assert len(binary.resources) == len(trials) == 12

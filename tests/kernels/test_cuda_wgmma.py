@@ -47,6 +47,7 @@ from tests.kernels.test_cuda_contract import (
     wide,
     widened,
 )
+from tests.support.drawing import many
 
 H100 = profile("h100")
 MEASURED = replace(H100, wgmma_flops=(("float16", 6e14), ("bfloat16", 6e14)), tiled_flops=tuple(
@@ -123,6 +124,7 @@ def emitted(case: str) -> tuple[Kernel, CudaKernel]:
 def by_wgmma(kernel: Kernel, on: Device = MEASURED) -> CudaKernel:
     cuda = tiled(kernel, on)
     assert isinstance(cuda.schedule, ProductSchedule) and cuda.schedule.tile.by_wgmma
+    assert cuda.source.count("eqf_copy_async") == 2 and not re.search(r"\bnext_[ab]\b", cuda.source)  # no registers
     return cuda
 
 
@@ -319,4 +321,39 @@ def test_a_product_costs_what_its_rate_says_and_small_ones_keep_the_smaller_tile
     assert schedule.tile.by_wgmma and schedule.tiling.multiply == pytest.approx(flops / 6e14)
     slower = replace(on, wgmma_flops=(("float16", 1e13),))
     assert not fastest(schedule.product, slower).tile.by_wgmma
-    assert not re.search("wgmma", tiled(kernel_of(linear("f2", 8192, 4096, 4096)), slower).source)
+    assert "wgmma" not in tiled(kernel_of(linear("f2", 8192, 4096, 4096)), slower).source
+
+
+def random_product(rng: np.random.Generator) -> tuple[Node, ...]:
+    """Of operands that lie in rows of whole pieces of 16 bytes, which tiles seldom divide, and random work after it."""
+    dtype, batch = (HALF, BF16)[int(rng.integers(2))], ((), (2,), (2, 3))[int(rng.integers(3))]
+    m, k, n = (8 * int(rng.integers(1, most)) for most in (30, 60, 40))
+    names = (f"x{i}" for i in range(9))
+
+    def operand(rows: int, columns: int) -> Node:
+        shape = batch[int(rng.integers(len(batch) + 1)) :]
+        if rng.random() < 0.5:
+            return turned(leaf(next(names), dtype, *shape, columns, rows))
+        x = leaf(next(names), dtype, *shape, rows + 3, columns + 16)
+        return node("slice", (x,), ((*((0, e, 1) for e in shape), (2, rows + 2, 1), (8, columns + 8, 1)),))
+
+    y = node("matmul", (wide(operand(m, k)), wide(operand(k, n))))
+    z = node("cast", (y,), (dtype,))
+    for shape in ((n,), (m, 1), y.shape)[: int(rng.integers(4))]:
+        z = node(str(rng.choice(["add", "multiply", "maximum"])), (z, leaf(next(names), dtype, *shape)))
+    return tuple(dict.fromkeys((z, y)[: int(rng.integers(1, 3))]))
+
+
+@emulated
+@pytest.mark.slow
+def test_random_products_equal_the_evaluator() -> None:
+    rng = np.random.default_rng(0)
+    drawn = [kernel_of(random_product(rng)) for _ in range(many(30))]
+    kernels = [kernel for kernel in drawn if product_schedule(kernel.body, MEASURED).tile.by_wgmma]
+    assert len(kernels) > 0.7 * len(drawn)  # a batch that is one tall matrix may have its rows apart
+    products = [by_wgmma(kernel) for kernel in kernels]
+    products = [replace(c, name=f"f{i}", source=c.source.replace(c.name, f"f{i}")) for i, c in enumerate(products)]
+    code = module_source([cuda.source for cuda in products])
+    for i, (kernel, cuda) in enumerate(zip(kernels, products, strict=True)):
+        arrays = inputs_of(kernel)
+        judge(kernel, run_emulated(kernel, cuda, code, arrays, i % 3), arrays)

@@ -1,4 +1,5 @@
-"""Measures how fast this GPU multiplies by `wgmma`, once it has shown that it does so rightly, and keeps that.
+"""Measures how fast this GPU multiplies by `wgmma`, once it has shown that it does so rightly, and how fast by
+`mma.sync`, which the former is to be compared with; and keeps that.
 
 In: a GPU, its profile. Out: the profile with the rates that were measured, as JSON in the cache directory; nobody plans
 `wgmma` for a device that has none. Next stop: `kinds/product.py`, which prices with them.
@@ -19,7 +20,7 @@ import numpy as np
 from eqfuse.cost.device import Device
 from eqfuse.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from eqfuse.emit.cuda.kernels import CudaKernel, module_source, source_of
-from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, product_schedule
+from eqfuse.emit.cuda.scheduling.contract import product_schedule
 from eqfuse.errors import EqfuseError, TargetUnavailable, user_level
 from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, input_node, node
@@ -43,12 +44,18 @@ class Trial:
 
 
 def calibrate(gpu: Gpu, profile: Device) -> Device:
-    """Measure `gpu`, of this profile, and keep the result in place of an earlier one. A type whose products are wrong
-    or do not compile has no rate; there is a warning."""
+    """Measure `gpu`, of this profile, and keep the result in place of an earlier one. What is wrong, or does not
+    compile, has no rate by `wgmma`, and by `mma.sync` that of the profile; there is a warning."""
     if not has_wgmma(profile):
         return profile
-    rates = [(dtype.name, rate) for dtype in MULTIPLIED if (rate := _rate(gpu, profile, dtype))]
-    measured = replace(profile, wgmma_flops=tuple(rates), reads=f"{profile.reads}; wgmma measured {date.today()}")
+    by_wgmma, by_mma = (
+        {dtype.name: rate for dtype in MULTIPLIED if (rate := _rate(gpu, _forced(profile, wgmma), dtype))}
+        for wgmma in (True, False)
+    )
+    measured = replace(
+        profile, wgmma_flops=tuple(by_wgmma.items()), tiled_flops=tuple((dict(profile.tiled_flops) | by_mma).items()),
+        reads=f"{profile.reads}; products of 16-bit floats measured {date.today()}",
+    )  # fmt: skip
     write_atomically(profile_path(profile), measured.to_json().encode())
     return measured
 
@@ -73,53 +80,63 @@ def has_wgmma(profile: Device) -> bool:
 
 def profile_path(profile: Device) -> Path:
     """Where what is measured of a GPU lives. The name changes with its profile, and with the text that was tried."""
-    trials = [trial for dtype in MULTIPLIED for trial in (*_checks(profile, dtype), _timed(profile, dtype))]
+    forced = _forced(profile, True)
+    trials = [trial for dtype in MULTIPLIED for trial in (*_checks(forced, dtype), _timed(forced, dtype))]
     key = "\0".join((profile.digest, module_source([trial.kernel.source for trial in trials])))
     return cache_dir() / "devices" / f"gpu-{hashlib.sha256(key.encode()).hexdigest()[:12]}.json"
 
 
-def _rate(gpu: Gpu, profile: Device, dtype: np.dtype) -> float:
+def _forced(profile: Device, wgmma: bool) -> Device:
+    """A device for which `wgmma`, or `mma.sync`, multiplies fastest."""
+    if not wgmma:
+        return replace(profile, wgmma_flops=())
+    slow = tuple((dtype, 1.0) for dtype, _ in profile.tiled_flops)
+    return replace(profile, tiled_flops=slow, wgmma_flops=tuple((dtype.name, 1e15) for dtype in MULTIPLIED))
+
+
+def _rate(gpu: Gpu, forced: Device, dtype: np.dtype) -> float:
     """Multiplications and additions a second in whole waves of tiles; 0 where a product is not as it should be."""
     try:
-        for trial in _checks(profile, dtype):
+        for trial in _checks(forced, dtype) if forced.wgmma_flops else ():
             _seconds(gpu, trial, times=1)
-        timed = _timed(profile, dtype)
+        timed = _timed(forced, dtype)
         seconds = _seconds(gpu, timed, TIMED_LAUNCHES)
     except Exception as error:  # of the driver's, where a kernel goes wrong
-        warnings.warn(f"this GPU will not multiply {dtype} by wgmma: {error}", stacklevel=user_level())
+        instruction = "wgmma" if forced.wgmma_flops else "mma.sync"
+        message = f"products of {dtype} by {instruction} have no rate that was measured here: {error}"
+        warnings.warn(message, stacklevel=user_level())
         return 0.0
     (result,) = timed.body.outputs
     return 2 * result.type.size * TIMED_DEPTH / seconds
 
 
-def _checks(profile: Device, dtype: np.dtype) -> Iterator[Trial]:
+def _checks(forced: Device, dtype: np.dtype) -> Iterator[Trial]:
     """Of rows, columns and terms that tiles do not divide: with operands that lie either way, and with so many terms
     that blocks share them."""
     for left in (False, True):
         for right in (False, True):
-            yield _trial(profile, dtype, 136, 472, 264, left, right)
-    yield _trial(profile, dtype, 136, 2008, 264, False, False)
+            yield _trial(forced, dtype, 136, 472, 264, left, right)
+    yield _trial(forced, dtype, 136, 2008, 264, False, False)
 
 
-def _timed(profile: Device, dtype: np.dtype) -> Trial:
-    """Of as many tiles as the multiprocessors compute in whole waves."""
-    (tile,) = TILES["wgmma"]
-    rows, columns = profile.multiprocessors * tile.rows, TIMED_WAVES * tile.columns
-    return _trial(profile, dtype, rows, TIMED_DEPTH, columns, False, False)
+def _timed(forced: Device, dtype: np.dtype) -> Trial:
+    """Of as many tiles as the multiprocessors compute in whole waves: the largest tiles of both are as large."""
+    tile = TILES["tensor"][0]
+    rows, columns = forced.multiprocessors * tile.rows, TIMED_WAVES * tile.columns
+    return _trial(forced, dtype, rows, TIMED_DEPTH, columns, False, False)
 
 
-def _trial(profile: Device, dtype: np.dtype, rows: int, depth: int, columns: int, *turned: bool) -> Trial:
+def _trial(forced: Device, dtype: np.dtype, rows: int, depth: int, columns: int, *turned: bool) -> Trial:
     """`turned`: which operands lie in memory with their axes exchanged."""
     leaves = [input_node(name, TensorType(dtype, shape[::-1] if t else shape))
               for name, shape, t in zip("ab", ((rows, depth), (depth, columns)), turned, strict=True)]  # fmt: skip
     operands = [node("transpose", (x,), ((1, 0),)) if t else x for x, t in zip(leaves, turned, strict=True)]
     product = node("matmul", tuple([node("cast", (x,), (FLOAT32,)) for x in operands]))
     body = Graph(tuple(leaves), (product,))
-    slow = tuple((d, 1.0) for d, _ in profile.tiled_flops)  # so that no other tile is the fastest
-    schedule = product_schedule(body, replace(profile, tiled_flops=slow, wgmma_flops=((dtype.name, 1e15),)))
+    schedule = product_schedule(body, forced)
     name = "_".join(("product", dtype.name, *map(str, (rows, depth, columns)), *(f"{int(t)}" for t in turned)))
     kernel = source_of(body, schedule, name)
-    assert isinstance(kernel, CudaKernel) and isinstance(schedule, ProductSchedule) and schedule.tile.by_wgmma
+    assert isinstance(kernel, CudaKernel) and schedule.tile.by_wgmma == bool(forced.wgmma_flops)
     return Trial(body, kernel)
 
 

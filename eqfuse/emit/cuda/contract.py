@@ -50,14 +50,12 @@ class _Writer:
         operands = (("a", self.left, multiply.transposed[0]), ("b", self.right, multiply.transposed[1]))
         loads = [line for name, matrix, _ in operands for line in self._load(name, matrix)]
         keeps = [line for name, matrix, transposed in operands for line in self._keep(name, matrix, transposed)]
-        commit = ["eqf_commit();"] if len(self.runs) < len(operands) else []
-        later = multiply.stages - 2  # groups of copies that the next step does not wait for: one a step, if of none
         result, width = self.places.result(), self.schedule.width
         ragged = {x: self.limits[x] for x in "mn" if self.limits[x] % self.extents[x]}
         finish = epilogue(self.elements, result, multiply, width, ragged, multiply.sums)
         down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")
         deep, (terms, begin, end) = self.tile.depth, self._terms()
-        reached = f"{'begin + ' if terms else ''}step * {deep}"
+        reached, ahead = f"{'begin + ' if terms else ''}step * {deep}", multiply.stages - 1
         joined = SplitProduct(self.schedule, multiply, ops.computing_type(self.node.dtype)).joined()
         return [
             *self._where(down, across),
@@ -65,23 +63,24 @@ class _Writer:
             *multiply.declarations,
             *(f"{self.runs[name]} next_{name}[{self._turns(x)}];" for name, x, _ in operands if name in self.runs),
             *self.elements.outer,
-            f"for ({self.integer} step = -{later + 1}, ahead = {begin}; {reached} < {end}; step++, ahead += {deep}) {{",
-            f"    {multiply.stage}",
-            f"    if (ahead < {end}) {{",
-            *(f"        {line}" for line in (*loads, *(commit if not later else []))),
-            "    }",
-            *(f"    {line}" for line in commit if later),
-            "    if (step >= 0) {",
-            *(f"        {line}" for line in multiply.lines),
-            "    }",
-            *([f"    if (ahead < {end}) {{", *(f"        {line}" for line in keeps), "    }"] if keeps else []),
-            *(f"    eqf_wait<{later}>();" for _ in commit),
-            *(f"    {line}" for line in multiply.written),
-            "    __syncthreads();",
+            f"for ({self.integer} step = -{ahead}, ahead = {begin}; {reached} < {end}; step++, ahead += {deep}) {{",
+            *(f"    {line}" for line in self._step(loads, keeps, end)),
             "}",
             *joined,
             *finish,
         ]
+
+    def _step(self, loads: list[str], keeps: list[str], end: str) -> list[str]:
+        """Multiplies one tile of either operand while threads ask for another, or, asynchronously, before they do."""
+        multiply, copies = self.multiply, len(self.runs) < 2
+        commit, wait = ["eqf_commit();"] * copies, [f"eqf_wait<{multiply.stages - 2}>();"] * copies
+        multiplied = _within("if (step >= 0)", multiply.lines)
+        if multiply.asynchronous:  # every step commits, were it no copies: groups are counted
+            moved = [*multiplied, *_within(f"if (ahead < {end})", [*loads, *keeps]), *commit]
+        else:
+            asked, kept = (_within(f"if (ahead < {end})", lines) for lines in ([*loads, *commit], keeps))
+            moved = [*asked, *multiplied, *(kept if keeps else [])]
+        return [multiply.stage, *moved, *wait, *multiply.finish, "__syncthreads();"]
 
     def _multiply(self, transposed: tuple[bool, bool]) -> Multiply:
         if self.tile.by_wgmma:
@@ -185,3 +184,6 @@ class _Writer:
             f"for (int v = 0; v < {width}; v++) {place(name, 'fast + v', 'slow')} = next_{name}[u].v[v];",
         ])  # fmt: skip
 
+
+def _within(condition: str, lines: list[str]) -> list[str]:
+    return [f"{condition} {{", *(f"    {line}" for line in lines), "}"]

@@ -21,7 +21,8 @@ class Multiply:
     """`stored`: the C type in shared memory. Buffers `a` and `b` are [2][terms][rows or columns], or the other way
     round where `transposed`. The sums of a thread are `sums`, over a < `counts[0]`, b < `counts[1]`, v < `group`: those
     of row `m` and of `group` columns from `n` on. `stages`: buffers of each operand, one of which is multiplied while
-    the others are filled. `written`: what threads do that have written into one, before they wait for each other."""
+    the others are filled. `asynchronous`: the lines begin to multiply, and `finish` awaits it, before threads wait for
+    each other."""
 
     stored: str
     transposed: tuple[bool, bool]
@@ -33,7 +34,8 @@ class Multiply:
     n: str
     sums: str
     stages: int = 2
-    written: tuple[str, ...] = ()
+    asynchronous: bool = False
+    finish: tuple[str, ...] = ()
 
     @property
     def stage(self) -> str:

@@ -72,12 +72,12 @@ def multiply_by_wgmma(tile: Tile, dtype: np.dtype, transposed: tuple[bool, bool]
         f"eqf_wgmma<{kind}, {int(not transposed[0])}, {int(not transposed[1])}>"
         f"(sums, x + k * {further['a']}, y + k * {further['b']});",
         "eqf_wgmma_commit();",
-        "eqf_wgmma_wait<0>(sums);",
     ]
     return WarpgroupMultiply(
         kind, transposed, declarations, lines, (2, MMA_COLUMNS // 8), 2,
         f"down + threadIdx.x / {WARP} % 4 * 16 + a * 8 + lane / 4", "right + b * 8 + lane % 4 * 2",
-        "sums[b * 4 + a * 2 + v]", WGMMA_STAGES, ("eqf_publish();",), size=size, slow=slow,
+        "sums[b * 4 + a * 2 + v]", WGMMA_STAGES, asynchronous=True,
+        finish=("eqf_publish();", "eqf_wgmma_wait<0>(sums);"), size=size, slow=slow,
     )  # fmt: skip
 
 
