@@ -18,7 +18,7 @@ from eqfuse.cost.profiles import profile
 from eqfuse.emit.cuda.kernels import CudaKernel, module_source
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, product_schedule
 from eqfuse.ir.graph import Node, node
-from eqfuse.kinds.product import fastest
+from eqfuse.kinds.product import TILES, Tile, fastest
 from eqfuse.machine import nvrtc
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing.cudasim import CpuRawKernel, CudaSimError
@@ -155,6 +155,23 @@ def test_the_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
 def test_a_large_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
     kernel = kernel_of(LARGE[case]())
     run_on_gpu(kernel, by_wgmma(kernel))
+
+
+@emulated
+@pytest.mark.parametrize("turned", [False, True])
+def test_warpgroups_may_lie_beside_one_another(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TILES, "wgmma", (Tile(128, 256, 64, (64, 128), 1.0, 128),))
+    fastest.cache_clear()
+    kernel = kernel_of(either_way(HALF, turned, turned))
+    cuda = by_wgmma(kernel)
+    fastest.cache_clear()
+    assert cuda.block == (512, 1)
+    arrays = inputs_of(kernel)
+    judge(kernel, run_emulated(kernel, cuda, module_source([cuda.source]), arrays, 2), arrays)
+
+
+def test_the_text_reads_as_kept(golden: Callable[[str, str], None]) -> None:
+    golden("product_by_wgmma.cu", emitted("bias and relu")[1].source)
 
 
 WITHIN = "for (int k = 0; k < 4; k++) eqf_wgmma"

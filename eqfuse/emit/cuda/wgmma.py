@@ -46,7 +46,9 @@ class WarpgroupMultiply(Multiply):
 
 def multiply_by_wgmma(tile: Tile, dtype: np.dtype, transposed: tuple[bool, bool]) -> WarpgroupMultiply:
     """Each warpgroup multiplies 64 rows by 128 columns. A lane has the sums of rows lane / 4 and 8 further of the 16 of
-    its warp, of columns 2 (lane % 4) and the next of every eight."""
+    its warp, of columns 2 (lane % 4) and the next of every eight. A tile has as many terms as a row has numbers: so
+    the rows or columns of a warpgroup start as many rows further as they are numbers, whichever way they lie."""
+    assert tile.depth == ROW_NUMBERS
     kind, across = ops.stored(dtype), tile.columns // MMA_COLUMNS
     extents = {"a": tile.rows, "b": tile.columns}
     size = {name: extent * tile.depth for name, extent in extents.items()}
