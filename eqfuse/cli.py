@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     laws.add_argument("words", nargs="*", metavar="[check] NAME", help="a law, a family, or refuted")
     laws.set_defaults(run=_laws)
 
-    calibrate = commands.add_parser("calibrate", help="measure this CPU, so that predictions fit it")
+    calibrate = commands.add_parser("calibrate", help="measure this CPU, and products on an H100 or H200")
     calibrate.add_argument("--quick", action="store_true", help="a rough measurement, in less than a second, not 20 s")
     calibrate.set_defaults(run=_calibrate)
 
@@ -151,11 +151,28 @@ def _calibrate(options: argparse.Namespace) -> int:
         compiler = _c_compiler()
         stage.say("measuring this CPU")
         measured = calibrate(quick=options.quick)
+        stage.say("measuring products on a GPU")
+        gpu = _gpu()
     print(measured)
     print(compiler)
+    if gpu:
+        print(gpu)
     if profile_path().exists():
         print(f"kept in {profile_path()}")
     return 0
+
+
+def _gpu() -> str:
+    """What was measured of the GPU here, if there is one that can be measured."""
+    from eqfuse.emit.cuda import recognised_profile
+    from eqfuse.emit.cuda.calibrate import calibrate, has_wgmma
+    from eqfuse.machine.gpu import cupy_gpu
+
+    try:
+        profile = recognised_profile()
+    except TargetUnavailable:
+        return ""
+    return str(calibrate(cupy_gpu(), profile)) if has_wgmma(profile) else ""
 
 
 def _c_compiler() -> str:

@@ -62,10 +62,11 @@ class Device(SummarisedValue):
     multiprocessors: int  # of a GPU, for waves of blocks; 0: waves and tiles are not modelled
     depth: tuple[int, int]  # customary range for a fusion-depth limit; used by the depth-limited baseline only
     reads: str  # sources and date of the figures
+    wgmma_flops: Rates = ()  # as `tiled_flops`, by `wgmma`, of a GPU that has been measured and gave the right results
 
     def __post_init__(self) -> None:
         numbers = [self.launch_seconds, self.call_seconds, *_rates(self.levels), *_rates(self.flops)]
-        numbers += [*_rates(self.tiled_flops), self.lock, self.lasting_seconds, self.wake]
+        numbers += [*_rates(self.tiled_flops), *_rates(self.wgmma_flops), self.lock, self.lasting_seconds, self.wake]
         numbers += [*_rates(self.scalar_flops), *(s for _, row in self.elements for s in _rates(row))]
         sound = all(isinstance(n, (int, float)) and 0 <= n < float("inf") for n in numbers)
         if self.kind not in ("cpu", "gpu") or self.threads < 1 or not self.levels or not sound:
@@ -98,6 +99,10 @@ class Device(SummarisedValue):
     def tiled_rate(self, dtype: str) -> float:
         """The same for a large product that shares its kernel with elementwise work."""
         return self._look_up("<tiled_flops>", dtype, -1)
+
+    def wgmma_rate(self, dtype: str) -> float:
+        """The same by `wgmma`; 0 where that has not been measured."""
+        return dict(self.wgmma_flops).get(dtype, 0.0)
 
     def scalar_rate(self, dtype: str) -> float:
         """Elementwise additions or multiplications per second, operands in cache."""
@@ -224,6 +229,7 @@ class Device(SummarisedValue):
                 "µs: launch {:.3g}, call {:.3g}, dispatch {:.3g}".format(*(s * 1e6 for s in overheads)),
                 f"GB/s: {levels}",
                 f"contraction Gflop/s: {giga(self.flops)}",
+                *([f"of our own by wgmma: {giga(self.wgmma_flops)}"] if self.wgmma_flops else []),
                 f"ns per float32 element: {costs}",
                 "bytes: L2 {:,}, shared {:,}".format(*limits) + f"; arguments {self.max_arguments}",
                 f"from {self.reads}",

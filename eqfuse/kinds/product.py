@@ -12,6 +12,8 @@ CUDA matmul kernel", kernel 6; 94 % with warp tiles), 85-90 % (L20, CUDA-Learn-N
 CUDA-Learn-Notes hgemm, 4096x8192x1024); `mma.sync` itself reaches 62-65 % of Hopper's peak. This template, measured on
 an H200: 218 Tflop/s of bfloat16, 0.28 of cuBLAS (4096x4096x4096, without the GELU after it), when it still staged
 operands in registers and took twice the instructions. A library call is priced at its full rate whatever its size.
+Tiles by `wgmma` are for devices that have shown that they compute them rightly, at the rate measured then
+(`emit/cuda/calibrate.py`); work on the operands would take more registers than threads have beside so many sums.
 
 Where a product has fewer tiles than the GPU has multiprocessors, blocks share the terms of a tile. Each leaves the sums
 of its part in memory; of a group of blocks, the one that arrives last joins what the group has left, and of the groups
@@ -36,26 +38,40 @@ from eqfuse.ops.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What one block computes: rows x columns of the result, `depth` terms at a time. `part`: rows and columns of one
-    thread (of one warp on tensor cores). `share`: its rate over that of the first tile in the list."""
+    """What one block computes: rows x columns of the result, `depth` terms at a time. `part`: rows and columns that
+    `together` threads compute: one, a warp, or a warpgroup. `share`: its rate over that of the first tile in the
+    list."""
 
     rows: int
     columns: int
     depth: int
     part: tuple[int, int]
     share: float
+    together: int = 1
 
-    def threads(self, tensor: bool) -> int:
-        return self.rows * self.columns // math.prod(self.part) * (32 if tensor else 1)
+    @property
+    def threads(self) -> int:
+        return self.rows * self.columns // math.prod(self.part) * self.together
 
-    def resident(self, tensor: bool) -> int:
+    @property
+    def resident(self) -> int:
         """Blocks for which a multiprocessor has room."""
-        return MULTIPROCESSOR_REGISTERS // (THREAD_REGISTERS * self.threads(tensor))
+        return MULTIPROCESSOR_REGISTERS // (THREAD_REGISTERS * self.threads)
 
-    def joined(self, tensor: bool, words: int) -> tuple[int, int]:
+    @property
+    def by_wgmma(self) -> bool:
+        return self.together == WARPGROUP
+
+    @property
+    def sums(self) -> tuple[int, int]:
+        """Rows and columns of a thread's sums: on tensor cores a lane has one row of eight, one column of four."""
+        rows, columns = self.part
+        return self.part if self.together == 1 else (rows * WARP // (8 * self.together), columns // 4)
+
+    def joined(self, words: int) -> tuple[int, int]:
         """How a thread joins parts of its sums, of so many `words` each: so many of its rows at a time, and of these so
         many parts at a time, as registers hold beside the sums."""
-        rows, width = (self.part[0] // 8, self.part[1] // 4) if tensor else self.part
+        rows, width = self.sums
         room = JOIN_REGISTERS // words - rows * width
         at_once = min(rows, 1 << (room // width).bit_length() - 1)
         return at_once, room // (at_once * width)
@@ -77,14 +93,16 @@ class ProductTiles:
         return self.multiply + self.join
 
 
+WARP, WARPGROUP = 32, 128  # threads
 # Smaller tiles load more per operation: 8x8 results a thread read 16 values per 64 multiplications, 4x4 read 8 per 16.
 # Boehm's kernels 4 and 5 (8 and 64 results a thread) reach 36 and 69 % of cuBLAS.
 TILES = {
     "float32": (Tile(128, 128, 16, (8, 8), 1.0), Tile(128, 64, 16, (8, 4), 0.8), Tile(64, 128, 16, (4, 8), 0.8),
                 Tile(64, 64, 16, (4, 4), 0.65), Tile(32, 32, 16, (4, 4), 0.4)),
     "float64": (Tile(64, 64, 8, (4, 4), 1.0), Tile(32, 32, 8, (4, 4), 0.6)),
-    "tensor": (Tile(128, 128, 32, (64, 32), 1.0), Tile(128, 64, 32, (32, 32), 0.8), Tile(64, 128, 32, (32, 32), 0.8),
-               Tile(64, 64, 32, (32, 32), 0.65)),
+    "tensor": (Tile(128, 128, 32, (64, 32), 1.0, WARP), Tile(128, 64, 32, (32, 32), 0.8, WARP),
+               Tile(64, 128, 32, (32, 32), 0.8, WARP), Tile(64, 64, 32, (32, 32), 0.65, WARP)),
+    "wgmma": (Tile(128, 128, 64, (64, 128), 1.0, WARPGROUP),),
 }  # fmt: skip
 PLACING = 20  # integer operations that find one element of a window and whether it is padding, counted in the text
 UNALIGNED = 0.5  # share of its rate that a product keeps on tensor cores where rows do not start at multiples of 8
@@ -102,7 +120,8 @@ class Product:
     """`batch` products [rows, depth] x [depth, columns]. `windows`: the right one has windows of images, an element of
     which takes `placing` integer operations to find. `library`: seconds of the work as priced for a library call, and
     `unrolled` bytes that one moves beside what is read and written: CuPy has no convolution, so the windows are stored
-    and read, and their product is copied twice to lie as asked."""
+    and read, and their product is copied twice to lie as asked. `copied`: both operands come into shared memory as they
+    lie, 16 bytes at a time."""
 
     dtype: str
     batch: int
@@ -113,6 +132,7 @@ class Product:
     placing: int
     library: float
     unrolled: int = 0
+    copied: bool = False
 
     @property
     def is_matrix_product(self) -> bool:
@@ -218,7 +238,7 @@ def fastest(product: Product, device: Device) -> ProductTiles:
 
 def _tiles(product: Product, device: Device) -> tuple[Tile, ...]:
     if has_tensor_cores(product.dtype, device):
-        return TILES["tensor"]
+        return TILES["tensor"] + (TILES["wgmma"] if product.copied and device.wgmma_rate(product.dtype) else ())
     return TILES["float64" if product.dtype == "float64" else "float32"]
 
 
@@ -226,7 +246,7 @@ def _tilings(product: Product, tile: Tile, device: Device) -> Iterator[ProductTi
     """One block for a tile; and as many for each as there is room for at a time, or a half of them, and so on."""
     tiles, steps = product.tiles(tile), -(-product.depth // tile.depth)
     yield ProductTiles(tile, 1, steps * tile.depth, _multiply_seconds(product, tile, steps, 1, device), 0.0)
-    room = device.multiprocessors * tile.resident(has_tensor_cores(product.dtype, device))
+    room = device.multiprocessors * tile.resident
     splits = min(room // max(tiles, 1), steps)
     while splits > 1:
         part = -(-steps // splits)
@@ -240,27 +260,27 @@ def _multiply_seconds(product: Product, tile: Tile, steps: int, splits: int, dev
     """So many `steps` of whole tiles, in whole waves over the multiprocessors. A block waits at each step for what it
     multiplies in the next one, and so do others of the multiprocessor meanwhile. A device that has no multiprocessors
     listed is a plain roofline."""
-    rate = device.tiled_rate(product.dtype)
+    rate = device.wgmma_rate(product.dtype) if tile.by_wgmma else device.tiled_rate(product.dtype)
     if not device.multiprocessors:
         return 2 * product.batch * product.rows * product.columns * product.depth / rate
-    tensor, blocks = has_tensor_cores(product.dtype, device), product.tiles(tile) * splits
+    blocks = product.tiles(tile) * splits
     aligned = math.gcd(product.depth, product.columns) % 4 == 0
-    share = tile.share * (1 if aligned or not tensor else UNALIGNED)
+    share = tile.share * (1 if aligned or tile.together == 1 else UNALIGNED)
     placing = product.placing * product.loads(tile) / device.scalar_rate("int32")
     step = 2 * tile.rows * tile.columns * tile.depth * device.multiprocessors / (rate * share)
     turns = -(-blocks // device.multiprocessors)
-    waits = -(-blocks // (device.multiprocessors * tile.resident(tensor)))
+    waits = -(-blocks // (device.multiprocessors * tile.resident))
     return steps * max(turns * step, waits * LATENCY) + placing
 
 
 def _join_seconds(product: Product, tile: Tile, splits: int, device: Device) -> float:
     """At each level a block leaves its part and looks whether it is the last of its group, which reads those of all."""
     levels, words = join_levels(splits), 2 if product.dtype == "float64" else 1
-    tensor, nbytes = has_tensor_cores(product.dtype, device), 4 * words * tile.rows * tile.columns
+    nbytes = 4 * words * tile.rows * tile.columns
     left = product.tiles(tile) * nbytes * sum(count for count, _ in levels)
     drawn = DRAWN * device.bandwidth(2 * left) / device.multiprocessors
-    rows, parts = tile.joined(tensor, words)
-    turns = tile.part[0] // (8 if tensor else 1) // rows
+    rows, parts = tile.joined(words)
+    turns = tile.sums[0] // rows
     reads = sum(max(turns * -(-group // parts) * LATENCY, group * nbytes / drawn) for _, group in levels)
     return len(levels) * (2 * LATENCY + nbytes / drawn) + reads
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from eqfuse.errors import TargetUnavailable
 from eqfuse.machine.cublas import Products
-from eqfuse.machine.nvrtc import NVRTC_FLAGS, STRICT, compile_cuda
+from eqfuse.machine.nvrtc import FAST, NVRTC_FLAGS, STRICT, compile_cuda
 
 WAIT_KERNEL = """extern "C" __global__ void wait() {
     const long long begun = clock64();
@@ -37,9 +37,10 @@ class Gpu(Protocol):
     def current_stream(self) -> tuple[Hashable, Hashable]:
         """The current device and its current stream: calls on one stream run in order."""
 
-    def module(self, source: str, strict: bool) -> Any:
+    def module(self, source: str, strict: bool, specific: bool = False) -> Any:
         """The compiled functions of CUDA text, for `function`. No product is contracted into a sum. Where `strict`,
-        subnormal numbers are not flushed to zero either."""
+        subnormal numbers are not flushed to zero either; where `specific`, it is compiled with what this architecture
+        alone has (sm_90a)."""
 
     def function(self, module: Any, name: str, shared_bytes: int = 0) -> Callable[..., Any]:
         """One of them, called with (grid, block, arguments): a launch of blocks that have so much shared memory
@@ -112,12 +113,12 @@ class CupyGpu:
             return device, (stream, threading.get_ident())
         return device, stream
 
-    def module(self, source: str, strict: bool) -> Any:
-        if not strict:
+    def module(self, source: str, strict: bool, specific: bool = False) -> Any:
+        if not strict and not specific:
             return self.arrays.RawModule(code=source, options=NVRTC_FLAGS)
-        cuda = self.arrays.cuda  # whose own compiler always flushes subnormal numbers to zero
-        module = cuda.Module()
-        module.load(compile_cuda(source, f"sm_{cuda.Device().compute_capability}", STRICT).cubin)
+        cuda = self.arrays.cuda  # whose own compiler flushes subnormal numbers to zero, and never asks for sm_90a
+        module, arch = cuda.Module(), f"sm_{cuda.Device().compute_capability}{'a' * specific}"
+        module.load(compile_cuda(source, arch, STRICT if strict else FAST).cubin)
         return module
 
     def function(self, module: Any, name: str, shared_bytes: int = 0) -> Callable[..., Any]:

@@ -27,6 +27,8 @@ static void (*body)(void*);
 static void* body_arguments;
 static std::vector<size_t> chosen;  // the blocks to run, if not all
 
+static void begin_products(size_t dynamic_bytes);  // by wgmma
+static void end_products();
 #ifdef EQF_COUNTED
 static void crosses();
 static void starts();
@@ -203,6 +205,7 @@ static bool run_block(unsigned seed, size_t dynamic_bytes) {
     auto lanes = permutation(32, seed, 2);
     poison(dynamic_bytes);
     starts();
+    begin_products(dynamic_bytes);
     for (unsigned t = 0; t < n_threads; t++) {
         fibres[t] = {};
         fibres[t].idx = {t % block_dim.x, t / block_dim.x % block_dim.y, t / block_dim.x / block_dim.y};
@@ -233,7 +236,7 @@ static bool run_block(unsigned seed, size_t dynamic_bytes) {
             other_line += fibres[t].line != fibres[0].line;
             votes += fibres[t].vote;
         }
-        if (done == n_threads) return true;
+        if (done == n_threads) return end_products(), !message[0];
         if (at_barrier != n_threads) return stuck("is stuck"), false;
         if (other_line) return stuck("waits at different barriers"), false;
         for (unsigned t = 0; t < n_threads; t++) fibres[t].state = RUN, fibres[t].vote = 0;

@@ -224,7 +224,8 @@ def _runtime() -> ctypes.CDLL:
 def _precompiled(cache: Path, counted: bool) -> Path:
     """What every kernel includes first; beside it g++'s precompiled form, which takes half as long to read, and the
     object that is linked to every kernel."""
-    header, threads = _beside("cudasim.hpp", "cudawords.hpp"), _beside("cudasim.cpp", *["cudacount.hpp"] * counted)
+    header = _beside("cudasim.hpp", "cudawords.hpp")
+    threads = _beside("cudasim.cpp", "cudawgmma.hpp", *["cudacount.hpp"] * counted)
     flags = (*EMULATOR_FLAGS, *(COUNTED if counted else ()))
     path = cache / f"{_key(header, threads, *flags, *OURS, *CUDA_HEADERS, platform.machine(), _compiler_version())}.hpp"
     if not path.exists():

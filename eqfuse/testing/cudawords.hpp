@@ -248,6 +248,13 @@ template <class T> void mma(float* d, const unsigned* a, const unsigned* b, int 
 void copy_async(void* to, const void* from, bool some, int line = __builtin_LINE());
 void commit();
 void wait(size_t later);
+// Products of warpgroups (`cudawgmma.hpp`)
+unsigned shared_address(const void* at);
+void publish();
+void wgmma_fence(int line);
+void wgmma(float* d, unsigned long long a, unsigned long long b, bool brain, bool a_turned, bool b_turned, int line);
+void wgmma_commit(int line);
+void wgmma_wait(size_t later, int line);
 static inline unsigned mask_or_all(unsigned mask = 0xffffffffu) { return mask; }
 }  // namespace eqf
 #define __shfl_sync(...) eqf::shfl(__LINE__, __VA_ARGS__)
@@ -259,6 +266,17 @@ static inline unsigned mask_or_all(unsigned mask = 0xffffffffu) { return mask; }
 #define eqf_copy_async eqf::copy_async
 #define eqf_commit eqf::commit
 template <int later> static inline void eqf_wait() { eqf::wait(later); }
+#define eqf_shared_address eqf::shared_address
+#define eqf_publish eqf::publish
+#define eqf_wgmma_fence() eqf::wgmma_fence(__LINE__)
+#define eqf_wgmma_commit() eqf::wgmma_commit(__LINE__)
+template <int later> static inline void eqf_wgmma_wait(float*, int line = __builtin_LINE()) {
+    eqf::wgmma_wait(later, line);
+}
+template <class T, bool a_turned, bool b_turned>
+void eqf_wgmma(float* d, unsigned long long a, unsigned long long b, int line = __builtin_LINE()) {
+    eqf::wgmma(d, a, b, std::is_same<T, __nv_bfloat16>::value, a_turned, b_turned, line);
+}
 #define __ballot_sync(mask, p) eqf::ballot(mask, (p) != 0, __LINE__)
 #define __any_sync(mask, p) int(eqf::ballot(mask, (p) != 0, __LINE__) != 0)
 #define __all_sync(mask, p) int(eqf::ballot(mask, (p) == 0, __LINE__) == 0)

@@ -171,7 +171,7 @@ class EmulatedGpu:
     def current_stream(self) -> tuple[Hashable, Hashable]:
         return 0, 0
 
-    def module(self, source: str, strict: bool) -> CpuRawModule:
+    def module(self, source: str, strict: bool, specific: bool = False) -> CpuRawModule:
         return CpuRawModule(source)
 
     def function(self, module: CpuRawModule, name: str, shared_bytes: int = 0) -> Callable[..., Any]:

@@ -11,12 +11,17 @@ import pytest
 
 from eqfuse import rewrites
 from eqfuse.cli import BENCHES, main
+from eqfuse.cost.profiles import profile
+from eqfuse.emit import cuda
+from eqfuse.emit.cuda import calibrate as cuda_calibrate
 from eqfuse.emit.numpy import calibrate
 from eqfuse.errors import EqfuseError
 from eqfuse.machine import c_compiler
+from eqfuse.machine import gpu as machine_gpu
 from eqfuse.machine.c_build import Compiler
 from eqfuse.rewrites.checking import checked
 from eqfuse.show import lawbook
+from eqfuse.testing.emulated_gpu import EmulatedGpu
 
 
 def test_an_unknown_command_lists_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,6 +93,19 @@ def test_calibrate_tries_the_c_compiler_and_says_which_it_is(
         monkeypatch.setattr(c_compiler, "_compilers", {})
         assert main(["calibrate", "--quick"]) == 0
         assert said in capsys.readouterr().out
+
+
+def test_calibrate_measures_products_of_a_gpu_that_may_multiply_by_wgmma(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "calibrate", lambda quick: calibrate.this_cpu())
+    monkeypatch.setattr(cuda_calibrate, "_seconds", lambda gpu, trial, times: 1e-3)
+    monkeypatch.setattr(machine_gpu, "cupy_gpu", EmulatedGpu)
+    for name, measures in (("h200", True), ("a100", False)):
+        monkeypatch.setattr(cuda, "recognised_profile", lambda name=name: profile(name))
+        assert main(["calibrate", "--quick"]) == 0
+        assert ("of our own by wgmma: float16 " in capsys.readouterr().out) == measures
+    assert cuda_calibrate.calibrated(profile("h200")).wgmma_flops
 
 
 @pytest.mark.slow

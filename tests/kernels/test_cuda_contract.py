@@ -22,10 +22,12 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.kinds import product
 from eqfuse.machine import nvrtc
+from eqfuse.machine.gpu import cupy_gpu
 from eqfuse.ops.types import TensorType
 from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.support.drawing import many
+from tests.support.gpu import emulated_function
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -213,8 +215,9 @@ def run_emulated(kernel: Kernel, cuda: CudaKernel, code: str, arrays: list[np.nd
     writes = [np.empty(o.shape, o.dtype) for o in kernel.body.outputs]
     for array in writes:
         array.reshape(-1).view(np.uint8).fill(0xFF)
-    function, workspace = cudasim.CpuRawKernel(code, cuda.name), [np.zeros(n, dtype) for dtype, n in cuda.workspace]
-    function(cuda.grid, cuda.block, cuda.arguments(writes, arrays, cuda.constants, workspace), seed=seed)
+    function, workspace = emulated_function(cuda, code), [np.zeros(n, dtype) for dtype, n in cuda.workspace]
+    arguments = cuda.arguments(writes, arrays, cuda.constants, workspace)
+    function(cuda.grid, cuda.block, arguments, shared_mem=cuda.shared_bytes, seed=seed)
     assert not any(counters.any() for counters in workspace[-1:])  # fit for the next launch
     return writes
 
@@ -350,29 +353,26 @@ def test_products_of_usual_sizes_compile_without_spilling_a_register(arch: str) 
 @pytest.mark.gpu
 @ALL
 def test_the_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
-    cupy = pytest.importorskip("cupy")
-    kernel, cuda = emitted(case)
-    run_on_gpu(cupy, kernel, cuda)
+    run_on_gpu(*emitted(case))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", LARGE)
 def test_a_large_product_on_a_gpu_equals_the_evaluator(case: str) -> None:
-    cupy = pytest.importorskip("cupy")
     kernel = kernel_of(LARGE[case]())
-    run_on_gpu(cupy, kernel, tiled(kernel, profile("a100")))
+    run_on_gpu(kernel, tiled(kernel, profile("a100")))
 
 
-def run_on_gpu(cupy: object, kernel: Kernel, cuda: CudaKernel) -> None:
-    code = module_source([cuda.source])
-    function = cupy.RawModule(code=code, options=("-std=c++17",)).get_function(cuda.name)  # type: ignore[attr-defined]
-    arrays = inputs_of(kernel)
-    on_device = [cupy.asarray(a) for a in arrays]  # type: ignore[attr-defined]
-    constants = [cupy.asarray(c) if isinstance(c, np.ndarray) else c for c in cuda.constants]  # type: ignore[attr-defined]
-    writes = [cupy.full(o.shape, np.nan, o.dtype) for o in kernel.body.outputs]  # type: ignore[attr-defined]
-    workspace = [cupy.zeros(n, dtype) for dtype, n in cuda.workspace]  # type: ignore[attr-defined]
-    function(cuda.grid, cuda.block, cuda.arguments(writes, on_device, constants, workspace))
-    judge(kernel, [cupy.asnumpy(w) for w in writes], arrays)  # type: ignore[attr-defined]
+def run_on_gpu(kernel: Kernel, cuda: CudaKernel) -> None:
+    pytest.importorskip("cupy")
+    gpu, arrays = cupy_gpu(), inputs_of(kernel)
+    module = gpu.module(module_source([cuda.source]), False, cuda.schedule.architecture_specific)
+    constants = [gpu.upload(c) if isinstance(c, np.ndarray) else c for c in cuda.constants]
+    writes = [gpu.upload(np.full(o.shape, np.nan, np.float32).astype(o.dtype)) for o in kernel.body.outputs]
+    workspace = [gpu.upload(np.zeros(n, dtype)) for dtype, n in cuda.workspace]
+    arguments = cuda.arguments(writes, [*map(gpu.upload, arrays)], constants, workspace)
+    gpu.function(module, cuda.name, cuda.shared_bytes)(cuda.grid, cuda.block, arguments)
+    judge(kernel, [gpu.download(w) for w in writes], arrays)
 
 
 @pytest.mark.parametrize("case", ["bias and relu, 16 bytes at a time", "half precision, both sides",

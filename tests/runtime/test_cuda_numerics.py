@@ -91,7 +91,7 @@ def test_a_program_as_it_was_written_has_numpys_bits_in_kernels_of_every_kind(ca
 
 
 @compiled
-def test_cupy_is_given_strict_functions_compiled_and_others_as_text():
+def test_cupy_is_given_functions_compiled_that_are_strict_or_for_one_architecture_and_others_as_text():
     given: list[Any] = []
     capability = SimpleNamespace(compute_capability="90")
     cuda = SimpleNamespace(Device=lambda: capability, Module=lambda: SimpleNamespace(load=given.append))
@@ -99,8 +99,11 @@ def test_cupy_is_given_strict_functions_compiled_and_others_as_text():
     source = 'extern "C" __global__ void f(float* y) { y[0] = y[1] * y[2] + y[3]; }'
     gpu.module(source, strict=True)
     gpu.module(source, strict=False)
-    cubin, options = given
+    gpu.module(source, strict=False, specific=True)
+    gpu.module(source, strict=True, specific=True)
+    cubin, options, *specific = given
     assert cubin == nvrtc.compile_cuda(source, "sm_90", nvrtc.STRICT).cubin
+    assert specific == [nvrtc.compile_cuda(source, "sm_90a", flags).cubin for flags in (nvrtc.FAST, nvrtc.STRICT)]
     assert options == {"code": source, "options": ("-std=c++17", "-fmad=false")}
 
 

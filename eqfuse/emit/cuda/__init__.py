@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from eqfuse.cost.device import Device
 from eqfuse.cost.profiles import recognised
+from eqfuse.emit.cuda.calibrate import calibrated
 from eqfuse.emit.cuda.executable import CudaExecutable
 from eqfuse.emit.cuda.kernels import emit_kernel
 from eqfuse.emit.cuda.ops import emits
@@ -19,6 +20,11 @@ from eqfuse.plan.plan import Kernel, Plan
 
 
 def device() -> Device:
+    """The profile of the GPU in this machine, with what `eqfuse calibrate` measured of it."""
+    return calibrated(recognised_profile())
+
+
+def recognised_profile() -> Device:
     """The profile of the GPU in this machine, recognised by CuPy's name for it."""
     name = cupy_gpu().name
     profile = recognised(name)

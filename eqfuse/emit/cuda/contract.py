@@ -2,24 +2,26 @@
 of one CUDA function. Next stop: `cuda.emit_kernel`.
 
 A block computes one tile of the result (`Tile` of `kinds/product.py`). Tiles of both operands come into one of two
-buffers in shared memory while the other is multiplied (`multiply.py`): by asynchronous copies of 16 bytes where tensor
-cores take them as they lie, else through registers; the prologue is computed on the way, the epilogue on the finished
-sums. Blocks that share the terms of a tile join their sums before it (`split_products.py`). `m`, `n`: row and column of
-the result; `k`: term of a sum; `i`: place in an array; with `_`, the first of several neighbours.
+buffers in shared memory while the other is multiplied (`multiply.py`; into three of `wgmma.py`): by asynchronous copies
+of 16 bytes where tensor cores take them as they lie, else through registers; the prologue is computed on the way, the
+epilogue on the finished sums. Blocks that share the terms of a tile join their sums before it (`split_products.py`).
+`m`, `n`: row and column of the result; `k`: term of a sum; `i`: place in an array; with `_`, the first of several
+neighbours.
 """
 
 from __future__ import annotations
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Parameters
-from eqfuse.emit.cuda.joining import WARP
 from eqfuse.emit.cuda.multiply import Multiply, multiply_on_cores, multiply_on_tensor_cores
 from eqfuse.emit.cuda.operands import Matrix, places_of
 from eqfuse.emit.cuda.scheduling.contract import ProductSchedule, group_of
 from eqfuse.emit.cuda.scheduling.operands import ACCESS
 from eqfuse.emit.cuda.split_products import SplitProduct
 from eqfuse.emit.cuda.tiles import Sums, epilogue, first_of, neighbour, of_neighbours, run_as_it_lies
+from eqfuse.emit.cuda.wgmma import multiply_by_wgmma
 from eqfuse.ir.graph import Graph
+from eqfuse.kinds.product import WARP
 
 WORDS = {4: "unsigned", 8: "uint2", 16: "uint4"}  # by bytes, of what is only moved: else 16-bit numbers are taken apart
 
@@ -39,21 +41,21 @@ class _Writer:
         self.runs: dict[str, str] = {}  # C types of what threads read of operands that pass through registers
         self.limits = {"m": self.product.rows, "n": self.product.columns, "k": self.product.depth}
         self.extents = {"m": self.tile.rows, "n": self.tile.columns, "k": self.tile.depth}
+        self.places = places_of(schedule)
+        self.left, self.right = self.places.left(), self.places.right()
+        self.multiply = self._multiply((self.left.fast == "k", self.right.fast == "k"))
 
     def write(self) -> list[str]:
-        places = places_of(self.schedule)
-        left, right = places.left(), places.right()
-        multiply = self._multiply((left.fast == "k", right.fast == "k"))
-        operands = (("a", left, multiply.transposed[0]), ("b", right, multiply.transposed[1]))
-        loads = [line for name, matrix, _ in operands for line in self._load(name, matrix, multiply.stored)]
+        multiply = self.multiply
+        operands = (("a", self.left, multiply.transposed[0]), ("b", self.right, multiply.transposed[1]))
+        loads = [line for name, matrix, _ in operands for line in self._load(name, matrix)]
         keeps = [line for name, matrix, transposed in operands for line in self._keep(name, matrix, transposed)]
-        copies = ["eqf_commit();"] if len(self.runs) < len(operands) else []
-        result, width = places.result(), self.schedule.width
+        result, width = self.places.result(), self.schedule.width
         ragged = {x: self.limits[x] for x in "mn" if self.limits[x] % self.extents[x]}
         finish = epilogue(self.elements, result, multiply, width, ragged, multiply.sums)
         down, across = (max(1, -(-self.limits[x] // self.extents[x])) for x in "mn")
         deep, (terms, begin, end) = self.tile.depth, self._terms()
-        reached = f"{'begin + ' if terms else ''}step * {deep}"
+        reached, ahead = f"{'begin + ' if terms else ''}step * {deep}", multiply.stages - 1
         joined = SplitProduct(self.schedule, multiply, ops.computing_type(self.node.dtype)).joined()
         return [
             *self._where(down, across),
@@ -61,23 +63,28 @@ class _Writer:
             *multiply.declarations,
             *(f"{self.runs[name]} next_{name}[{self._turns(x)}];" for name, x, _ in operands if name in self.runs),
             *self.elements.outer,
-            f"for ({self.integer} step = -1, ahead = {begin}; {reached} < {end}; step++, ahead += {deep}) {{",
-            "    const int now = step & 1;",
-            f"    if (ahead < {end}) {{",
-            *(f"        {line}" for line in (*loads, *copies)),
-            "    }",
-            "    if (step >= 0) {",
-            *(f"        {line}" for line in multiply.lines),
-            "    }",
-            *([f"    if (ahead < {end}) {{", *(f"        {line}" for line in keeps), "    }"] if keeps else []),
-            *(["    eqf_wait<0>();"] if copies else []),
-            "    __syncthreads();",
+            f"for ({self.integer} step = -{ahead}, ahead = {begin}; {reached} < {end}; step++, ahead += {deep}) {{",
+            *(f"    {line}" for line in self._step(loads, keeps, end)),
             "}",
             *joined,
             *finish,
         ]
 
+    def _step(self, loads: list[str], keeps: list[str], end: str) -> list[str]:
+        """Multiplies one tile of either operand while threads ask for another, or, asynchronously, before they do."""
+        multiply, copies = self.multiply, len(self.runs) < 2
+        commit, wait = ["eqf_commit();"] * copies, [f"eqf_wait<{multiply.stages - 2}>();"] * copies
+        multiplied = _within("if (step >= 0)", multiply.lines)
+        if multiply.asynchronous:  # every step commits, were it no copies: groups are counted
+            moved = [*multiplied, *_within(f"if (ahead < {end})", [*loads, *keeps]), *commit]
+        else:
+            asked, kept = (_within(f"if (ahead < {end})", lines) for lines in ([*loads, *commit], keeps))
+            moved = [*asked, *multiplied, *(kept if keeps else [])]
+        return [multiply.stage, *moved, *wait, *multiply.finish, "__syncthreads();"]
+
     def _multiply(self, transposed: tuple[bool, bool]) -> Multiply:
+        if self.tile.by_wgmma:
+            return multiply_by_wgmma(self.tile, self.schedule.operands[0].dtype, transposed)
         if self.tensor:
             return multiply_on_tensor_cores(self.tile, self.schedule.operands[0].dtype, transposed)
         return multiply_on_cores(self.tile, self.node.dtype, group_of(self.node, self.tensor))
@@ -133,7 +140,7 @@ class _Writer:
             "}",
         ]
 
-    def _load(self, name: str, matrix: Matrix, stored: str) -> list[str]:
+    def _load(self, name: str, matrix: Matrix) -> list[str]:
         """The operand's next tile into `next_…`; zeros outside of the matrix."""
         width, e, into = matrix.neighbours, self.elements, f"next_{name}[u]"
         e.start(matrix, width)
@@ -143,9 +150,9 @@ class _Writer:
         first, lies = first_of(f, width), run_as_it_lies(e, matrix, text) if self.tensor else ""
         places = f"const {self.integer} {s} = {start[s]} + slow, {first} = {start[f]} + fast;"
         if lies and width * matrix.node.dtype.itemsize == ACCESS:
-            inside = " & ".join(self._limits(matrix)) or "true"
-            return self._each(matrix, [places, f"eqf_copy_async(&{name}[now ^ 1][slow][fast], {lies}, {inside});"])
-        self.runs[name] = WORDS[width * matrix.node.dtype.itemsize] if lies else f"Vec<{stored}, {width}>"
+            inside, place = " & ".join(self._limits(matrix)) or "true", self.multiply.place(name, "slow", "fast")
+            return self._each(matrix, [places, f"eqf_copy_async(&{place}, {lies}, {inside});"])
+        self.runs[name] = WORDS[width * matrix.node.dtype.itemsize] if lies else f"Vec<{self.multiply.stored}, {width}>"
         if lies:
             lines = [f"{into} = *(const {self.runs[name]}*)({lies});"]
         else:
@@ -162,18 +169,21 @@ class _Writer:
         return limits + [f"({condition})" for condition in matrix.valid]
 
     def _keep(self, name: str, matrix: Matrix, transposed: bool) -> list[str]:
-        """`next_…` into the buffer that is not being multiplied."""
+        """`next_…` into the buffer that is filled."""
         if name not in self.runs:
             return []
-        width, buffer = matrix.neighbours, f"{name}[now ^ 1]"
+        width, place = matrix.neighbours, self.multiply.place
         along = transposed == (matrix.fast == "k")
         if width == 1:
-            place = "[slow][fast]" if along else "[fast][slow]"
-            return self._each(matrix, [f"{buffer}{place} = next_{name}[u].v[0];"])
+            element = place(name, "slow", "fast") if along else place(name, "fast", "slow")
+            return self._each(matrix, [f"{element} = next_{name}[u].v[0];"])
         if along:
-            return self._each(matrix, [f"*({self.runs[name]}*)&{buffer}[slow][fast] = next_{name}[u];"])
+            return self._each(matrix, [f"*({self.runs[name]}*)&{place(name, 'slow', 'fast')} = next_{name}[u];"])
         return self._each(matrix, [
             "#pragma unroll",
-            f"for (int v = 0; v < {width}; v++) {buffer}[fast + v][slow] = next_{name}[u].v[v];",
+            f"for (int v = 0; v < {width}; v++) {place(name, 'fast + v', 'slow')} = next_{name}[u].v[v];",
         ])  # fmt: skip
 
+
+def _within(condition: str, lines: list[str]) -> list[str]:
+    return [f"{condition} {{", *(f"    {line}" for line in lines), "}"]

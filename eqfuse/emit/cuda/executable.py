@@ -18,10 +18,9 @@ import numpy as np
 from eqfuse.emit.cuda.arguments import argument_array, as_kind, device_of
 from eqfuse.emit.cuda.calls import CudaCalls, emit_calls
 from eqfuse.emit.cuda.graphs import Graphs, refuse_capture
-from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel
+from eqfuse.emit.cuda.kernels import CudaKernel, Emitted, emit_kernel, shared_functions
 from eqfuse.emit.cuda.launches import BoundLaunches, Launches
 from eqfuse.emit.cuda.loops import CudaLoop
-from eqfuse.emit.cuda.prelude import PRELUDE
 from eqfuse.emit.executable import Executable, constant_values
 from eqfuse.errors import TargetUnavailable
 from eqfuse.ir.graph import Graph
@@ -103,7 +102,8 @@ class CudaExecutable(Executable):
 
     def source(self) -> str:
         """One CUDA text: the functions of all kernels in the order they run, library calls as comments."""
-        parts, shown = [PRELUDE], set()
+        kernels = [f for f in self.functions if isinstance(f, CudaKernel)]
+        parts, shown = [shared_functions(k.source for k in kernels)], set()
         if self.plan.numerics == "strict":
             parts.insert(0, f"// strict: NVRTC is given {' '.join(STRICT)}\n#define EQF_STRICT\n")
         for i, (k, f) in enumerate(zip(self.plan.kernels, self.functions, strict=True)):
@@ -230,8 +230,9 @@ class CudaExecutable(Executable):
                 wanted = {v for k in self.plan.kernels for v in k.reads} | set(self.plan.outputs)
                 constants = constant_values(self.plan)
                 fixed = {v: gpu.upload(constants[v]) for v in sorted(wanted & constants.keys())}
-                emitted = any(isinstance(f, CudaKernel) for f in self.functions)
-                module = gpu.module(self.source(), self.plan.numerics == "strict") if emitted else None
+                kernels = [f for f in self.functions if isinstance(f, CudaKernel)]
+                specific = any(k.schedule.architecture_specific for k in kernels)
+                module = gpu.module(self.source(), self.plan.numerics == "strict", specific) if kernels else None
                 names = self._launches.on(gpu, module, self._has_graphs)
                 gpu.finish()  # other streams read what was uploaded
                 self._loaded[device] = _DeviceState(fixed, names)

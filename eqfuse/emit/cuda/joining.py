@@ -5,8 +5,7 @@ thread has, and its reduction. Out: statements. Next stop: `row.py`, `split_rows
 from __future__ import annotations
 
 from eqfuse.emit.cuda import ops
-
-WARP = 32
+from eqfuse.kinds.product import WARP
 
 
 def over_lanes(name: str, how: ops.Reduction, lanes: int, mask: str = "0xffffffffu") -> str:

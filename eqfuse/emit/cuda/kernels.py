@@ -7,7 +7,7 @@ Arrays are C-contiguous and start at multiples of 16 bytes (the runtime copies t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule
 from eqfuse.emit.cuda.scheduling.side_by_side import SideBySideSchedule
 from eqfuse.emit.cuda.side_by_side import side_by_side_lines
 from eqfuse.emit.cuda.transposed import tiles_lines
+from eqfuse.emit.cuda.wgmma import WGMMA
 from eqfuse.emit.executable import function_name
 from eqfuse.ir.graph import Graph
 from eqfuse.kinds import kind_named
@@ -119,6 +120,11 @@ def source_of(body: Graph, schedule: CudaSchedule, name: str, rounds: bool = Tru
     return CudaKernel(name, functions + source, schedule, constants)
 
 
+def shared_functions(sources: Iterable[str]) -> str:
+    """The helpers that the functions of `sources` share."""
+    return PRELUDE + WGMMA if any("eqf_wgmma" in source for source in sources) else PRELUDE
+
+
 def module_source(sources: Sequence[str] | dict[str, None]) -> str:
     """A compilable module: the helpers that the functions share, then the functions."""
-    return "\n".join((PRELUDE, *sources))
+    return "\n".join((shared_functions(sources), *sources))

@@ -20,7 +20,9 @@ BANKED = 16  # bytes that each row of shared memory is longer than its data, so 
 class Multiply:
     """`stored`: the C type in shared memory. Buffers `a` and `b` are [2][terms][rows or columns], or the other way
     round where `transposed`. The sums of a thread are `sums`, over a < `counts[0]`, b < `counts[1]`, v < `group`: those
-    of row `m` and of `group` columns from `n` on."""
+    of row `m` and of `group` columns from `n` on. `stages`: buffers of each operand, one of which is multiplied while
+    the others are filled. `asynchronous`: the lines begin to multiply, and `finish` awaits it, before threads wait for
+    each other."""
 
     stored: str
     transposed: tuple[bool, bool]
@@ -31,6 +33,18 @@ class Multiply:
     m: str
     n: str
     sums: str
+    stages: int = 2
+    asynchronous: bool = False
+    finish: tuple[str, ...] = ()
+
+    @property
+    def stage(self) -> str:
+        """Which buffer is multiplied in this step; `next`, where `place` names it: which is filled."""
+        return "const int now = step & 1;"
+
+    def place(self, name: str, slow: str, fast: str) -> str:
+        """Where the next tile of operand `name` has an element."""
+        return f"{name}[now ^ 1][{slow}][{fast}]"
 
 
 def multiply_on_cores(tile: Tile, dtype: np.dtype, group: int) -> Multiply:

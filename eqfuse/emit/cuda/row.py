@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 
 from eqfuse.emit.cuda import ops
 from eqfuse.emit.cuda.element import Indices, Parameters
-from eqfuse.emit.cuda.joining import WARP, over_block, over_lanes
+from eqfuse.emit.cuda.joining import over_block, over_lanes
 from eqfuse.emit.cuda.neighbours import neighbouring
 from eqfuse.emit.cuda.row_elements import RowElements
 from eqfuse.emit.cuda.scans import Scans
@@ -22,6 +22,7 @@ from eqfuse.emit.cuda.split_rows import SplitRows
 from eqfuse.emit.cuda.totals import RowTotals
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
+from eqfuse.kinds.product import WARP
 
 IN_SHARED_AHEAD = 2  # turns that a thread asks for at once, where it keeps them in shared memory: registers are full
 SHARED = 32 << 10  # bytes through which threads join what they have of rows side by side, at most

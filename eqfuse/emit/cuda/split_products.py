@@ -24,7 +24,7 @@ class SplitProduct:
         self.multiply, self.vector = multiply, f"Vec<{kind}, {multiply.group}>"
         (self.tiles, _), (self.threads, _) = schedule.grid, schedule.block
         self.levels = join_levels(schedule.tiling.splits)
-        self.rows, self.parts = schedule.tile.joined(schedule.tensor, computed_dtype(schedule.node.dtype).itemsize // 4)
+        self.rows, self.parts = schedule.tile.joined(computed_dtype(schedule.node.dtype).itemsize // 4)
 
     def joined(self) -> list[str]:
         """All blocks return, but for one of each tile, whose threads then have the sums of all terms."""

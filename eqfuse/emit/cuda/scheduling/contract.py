@@ -15,7 +15,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
 from eqfuse.emit.cuda.scheduling.calls import calls_schedule
-from eqfuse.emit.cuda.scheduling.operands import ACCESS, Reading, readings
+from eqfuse.emit.cuda.scheduling.operands import ACCESS, Reading, is_copied, readings
 from eqfuse.emit.cuda.scheduling.schedule import CudaSchedule, computed_dtype, unless_empty
 from eqfuse.errors import UnsupportedOp
 from eqfuse.ir.graph import Graph, Node
@@ -33,6 +33,8 @@ from eqfuse.kinds.product import (
 )
 from eqfuse.ops import Role
 
+WGMMA_STAGES = 3  # buffers of each operand for wgmma: of one that is multiplied, and two that are filled
+SWIZZLE_BYTES = 1024  # after which its pattern repeats: each buffer starts at a multiple of them
 TILES_AT_A_TIME = 8  # tiles below one another that run at a time, so that they find in level 2 what they share
 
 
@@ -58,6 +60,10 @@ class ProductSchedule(CudaSchedule):
         return self.tiling.tile
 
     @property
+    def architecture_specific(self) -> bool:
+        return self.tile.by_wgmma
+
+    @property
     def blocks(self) -> float:
         """The waves of its blocks are in the seconds of the product (`kinds/product.py`)."""
         return math.inf
@@ -72,6 +78,7 @@ class ProductSchedule(CudaSchedule):
 
     def details(self) -> list[str]:
         t, cores = self.tile, "tensor cores" if self.tensor else "cores"
+        cores += " by wgmma" * t.by_wgmma
         at_once = f"{self.left.width} and {self.right.width} neighbours of the operands at once"
         lines = [
             f"tiles of {t.rows} x {t.columns}, {t.depth} terms at a time, on {cores}, in bands of {self.high}",
@@ -97,16 +104,24 @@ def product_schedule(body: Graph, device: Device) -> ProductSchedule:
         raise UnsupportedOp(f"a cuda kernel of kind contract holds one product, not {len(products)}")
     (node,) = products
     product, operands = product_of_node(node, device), narrowed(node, device)
-    tiling, tensor = fastest(product, device), has_tensor_cores(product.dtype, device)
+    tensor = has_tensor_cores(product.dtype, device)
     left, right = readings(operands, product, operands[0].dtype if tensor else computed_dtype(node.dtype))
+    product = replace(product, copied=tensor and all(map(is_copied, operands, (left, right))))
+    tiling = fastest(product, device)
     return ProductSchedule(
         bytes_read(body, body.outputs), tuple(o.type.nbytes for o in body.outputs), 1,
-        grid=(max(1, product.tiles(tiling.tile)), tiling.splits), block=(tiling.tile.threads(tensor), 1),
+        grid=(max(1, product.tiles(tiling.tile)), tiling.splits), block=(tiling.tile.threads, 1),
         workspace=_left(product.tiles(tiling.tile), tiling, computed_dtype(node.dtype)),
-        resident=tiling.tile.resident(tensor) if tiling.splits > 1 else 2,  # as many as share tiles at a time
+        shared_bytes=_buffers(tiling.tile, operands[0].dtype) if tiling.tile.by_wgmma else 0,
+        resident=tiling.tile.resident if tiling.splits > 1 else 2,  # as many as share tiles at a time
         node=node, operands=operands, product=product, tiling=tiling, tensor=tensor, left=left, right=right,
         width=_written_at_once(body, node, product, tensor),
     )  # fmt: skip
+
+
+def _buffers(tile: Tile, dtype: np.dtype) -> int:
+    """Bytes of the buffers of both operands, and of what may lie before the first one."""
+    return WGMMA_STAGES * (tile.rows + tile.columns) * tile.depth * dtype.itemsize + SWIZZLE_BYTES - ACCESS
 
 
 def _left(tiles: int, tiling: ProductTiles, dtype: np.dtype) -> tuple[tuple[np.dtype, int], ...]:

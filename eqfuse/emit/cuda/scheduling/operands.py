@@ -57,6 +57,14 @@ def readings(operands: tuple[Node, Node], product: Product, kept: np.dtype) -> t
     )
 
 
+def is_copied(operand: Node, reading: Reading) -> bool:
+    """Does it come into shared memory as it lies, 16 bytes at a time?"""
+    array = operand
+    while array.row.role is Role.VIEW:
+        (array,) = array.args
+    return array.row.role is Role.LEAF and reading.width * operand.dtype.itemsize == ACCESS
+
+
 def _own_order(operand: Node, run: int, kept: np.dtype) -> Reading:
     return _wide("m", "k", run, _in_order(operand, range(operand.type.rank)), kept)
 

@@ -41,6 +41,11 @@ class CudaSchedule(Schedule):
         return sum(dtype.itemsize * n for dtype, n in self.workspace)
 
     @property
+    def architecture_specific(self) -> bool:
+        """Does it need what later architectures do not have either, as sm_90a has wgmma?"""
+        return False
+
+    @property
     def between(self) -> int:
         """Bytes that are written on the way, and read again."""
         return self.workspace_bytes
