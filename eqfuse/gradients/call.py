@@ -24,6 +24,7 @@ from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, differentiated
 from eqfuse.gradients.linearise import changes, line_below
+from eqfuse.gradients.overflow import exponentials_bounded
 from eqfuse.gradients.rules import calls_inlined
 from eqfuse.gradients.transpose import NoTranspose, cotangents
 from eqfuse.ir.graph import CallArguments, Graph, Node, input_node, substitute
@@ -85,7 +86,8 @@ def _inlined(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         if leaf.node.type != n.type:
             raise DtypeError(f"the graph's input {n.attr('name')!r} is {n.type}, {leaf.node.type} was given")
     values = dict(zip(graph.inputs, [leaf.node for leaf in leaves], strict=True))
-    outputs = [wrap(n, Rights.WRITABLE) for n in substitute(graph.outputs, values)]
+    made_of = graph.outputs if differentiated() is None else exponentials_bounded(graph.outputs)
+    outputs = [wrap(n, Rights.WRITABLE) for n in substitute(made_of, values)]
     return tuple(outputs) if signature is None else signature.rebuild(signature.select(CallArguments(leaves), outputs))
 
 

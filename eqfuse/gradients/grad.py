@@ -83,6 +83,8 @@ def _one_number(call: DifferentiatedCall, holomorphic: bool) -> Node:
             "return a complex result, or leave out holomorphic=True"
             if holomorphic
             else "return a real one; of a holomorphic function, say so by holomorphic=True"
+            if loss.dtype.kind == "c" and any(n.dtype.kind == "c" for n in call.arguments)
+            else "of real arguments, return a real one"
             if loss.dtype.kind == "c"
             else "return a float"
         )

@@ -54,7 +54,7 @@ def _jacobian(
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         chosen, one = argument_places(argnums, len(args), what, name_of(fun))
         call = DifferentiatedCall(what, fun, args, kwargs, chosen, has_aux)
-        _of_one_kind(call, holomorphic)
+        _check_kinds(call, holomorphic, complex_results=by is _by_columns)
         trees = [call.argument_trees(row) for row in by(call)]
         jacobian = call.result.nested([tree[0] if one else tree for tree in trees])
         return (jacobian, call.aux.tree(call.back(call.aux.nodes))) if has_aux else jacobian
@@ -62,12 +62,18 @@ def _jacobian(
     return DerivedFunction(what, fun, compute, lambda count: argument_places(argnums, count, what, name_of(fun))[0])
 
 
-def _of_one_kind(call: DifferentiatedCall, holomorphic: bool) -> None:
-    """DtypeError for complex numbers in a function that is not said to be holomorphic, and others in one that is."""
-    of_results = zip(call.result.paths, call.result.nodes, strict=True)
-    for path, n in [*zip(call.paths, call.arguments, strict=True), *of_results]:
+def _check_kinds(call: DifferentiatedCall, holomorphic: bool, complex_results: bool) -> None:
+    """DtypeError for real numbers in a function that is said to be holomorphic, and complex ones in another, whose
+    results alone may be complex where `complex_results`."""
+    arguments = list(zip(call.paths, call.arguments, strict=True))
+    results = list(zip(call.result.paths, call.result.nodes, strict=True))
+    instead = "say holomorphic=True, where that is true"
+    if not holomorphic and all(n.dtype.kind != "c" for _, n in arguments):
+        results = [] if complex_results else results
+        instead = "of real arguments, return its real and its imaginary part"
+    for path, n in arguments + results:
         if (n.dtype.kind == "c") != holomorphic:
-            says = "is not complex" if holomorphic else "is complex: say holomorphic=True, where that is true"
+            says = "is not complex" if holomorphic else f"is complex: {instead}"
             raise DtypeError(f"{call.what} with holomorphic={holomorphic}: {path}, of {n.type}, {says}")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from eqfuse.dtypes import supported
 from eqfuse.errors import TraceError
+from eqfuse.machine.device_arrays import SHARING_ERRORS
 
 ARRAY_TYPES: set[type] = {np.ndarray, np.memmap}  # and what stands for them while a function is traced
 
@@ -30,7 +31,7 @@ def ndarray(value: Any, what: str) -> np.ndarray:
         return value
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError, RuntimeError) as error:  # of a torch tensor that needs a gradient
+    except SHARING_ERRORS as error:  # of a torch tensor that needs a gradient
         raise TraceError(f"{what} is not an array: {error}") from None
     if array.dtype == object and not array.ndim and not isinstance(value, numbers.Number):
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

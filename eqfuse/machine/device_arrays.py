@@ -39,11 +39,14 @@ class DLPackDevice(NamedTuple):
 
 
 def dlpack_device(array: Any) -> DLPackDevice | None:
-    """The device on which `array` lies. None for what lies on the host, or is no array."""
+    """The device on which `array` lies. None for what lies on the host, or nowhere, or is no array."""
     if isinstance(array, (np.ndarray, np.generic)):
         return None
     if hasattr(array, "__dlpack_device__"):
-        kind, number = map(int, array.__dlpack_device__())
+        try:
+            kind, number = map(int, array.__dlpack_device__())
+        except SHARING_ERRORS:  # of torch's "meta" tensors, which hold nothing
+            return None
         return None if kind in _HOST else DLPackDevice(kind, number)
     return DLPackDevice(2, None) if hasattr(array, "__cuda_array_interface__") else None
 

@@ -35,6 +35,16 @@ def test_a_jacobian_has_the_axes_of_the_result_and_then_those_of_the_argument(ja
     assert trees["z"]["a"] == 0
 
 
+def test_jacfwd_takes_complex_results_of_real_arguments() -> None:
+    def spectrum(x: Any) -> Any:
+        return np.fft.fft(np.sin(x))
+
+    wanted = np.fft.fft(np.diag(np.cos(X)), axis=0)
+    np.testing.assert_allclose(ef.jacfwd(spectrum)(X), wanted, rtol=1e-12)
+    for target in ("numpy", "c"):
+        np.testing.assert_allclose(ef.jit(ef.jacfwd(spectrum), target=target)(X), wanted, rtol=1e-12)
+
+
 def test_the_hessian_is_the_matrix_of_second_derivatives() -> None:
     def f(x: Any, y: Any) -> Any:
         return np.sum(x**3) + np.prod(x) * y

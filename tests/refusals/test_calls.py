@@ -213,6 +213,23 @@ def test_what_does_not_become_an_array_is_refused(program: ef.Program) -> None:
         program(_NoArray())
 
 
+@pytest.mark.parametrize("error", [ValueError, BufferError, TypeError, RuntimeError])
+def test_what_is_on_no_device_is_refused_by_its_type(program: ef.Program, error: type[Exception]) -> None:
+    class Nowhere:
+        """As a torch tensor of the device "meta"."""
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise error("unknown device")
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            raise error("nothing to copy")
+
+    with pytest.raises(ef.TraceError, match=r"argument 'x' is a .*Nowhere"):
+        ef.jit(f, target="numpy")(Nowhere())
+    with pytest.raises(ef.TraceError, match="argument 'x' is not an array"):
+        program(Nowhere())
+
+
 def test_parts_of_a_concatenation_that_do_not_fit_are_refused_where_one_is_empty_too() -> None:
     parts = np.ones((2, 0)), np.ones((3, 2))
     with pytest.raises(ValueError, match="must match exactly"):
