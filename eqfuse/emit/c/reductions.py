@@ -146,10 +146,19 @@ class Reductions(Scans):
         variables = [*reduced, *[("|", flag) for flag in flags]]
         return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in variables]])
 
+    def over(self, lines: list[str], first: str, last: str) -> list[str]:
+        """A loop of vectors whose turns need not one another."""
+        name = AXES[self.nest.vector]
+        return [self.simd([], lines), *braced(f"for (long {name} = {first}; {name} < {last}; {name}++)", lines)]
+
+    def vectors(self, p: Pass, inner: list[str], first: str, last: str) -> list[str]:
+        """The same over `inner`, which is all that a pass computes for an element."""
+        return self.over(inner, first, last)
+
     def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:
         head, steps = self.loop_head(self.nest.vector), self.steps.intersection(inner)
         if self.nest.by_columns or not (p.reductions or steps):
-            return [self.simd([], inner), *braced(head, inner)]
+            return self.vectors(p, inner, *self.cell_ends(self.nest.vector))
         rows = self._rows(p)
         names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
         names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]

@@ -1,0 +1,101 @@
+"""Branches: what a map computes only for those of its elements that ask for it, as each choice asks for one value.
+
+In: the form of a map, and its nest. Out: its `Branch`es. Next stop: `branch_lines.py`.
+`np.where(m, f(x), g(x))` and `y[m] = f(x[m])` ask for `f` where `m` is true. Loops look, a block of elements after
+another, which ask: where many do, all are computed, as without branches; where few do, they are computed side by side;
+where none does, nothing is. All have the same bits. A kernel is priced as if all asked: nobody knows how many will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
+
+from eqfuse.cost.device import Device
+from eqfuse.emit.c.forms import Form
+from eqfuse.emit.c.nest import Nest
+from eqfuse.emit.c.passes import Branch, is_load, is_scan, needed
+from eqfuse.emit.c.rates import additions, worked_on
+from eqfuse.ir.graph import Graph, Node
+
+LANES = 256  # elements of a block
+MOST_BRANCHES = 4  # of a kernel: each has loops of its own
+# In additions of float32, fitted to where maps of exp, tanh and power take as long one way as the other, on a Zen 5.
+LOOKED = 2  # of an element that is asked, beside its conditions
+SELDOM = 13  # of one of a block of which few elements are computed: places are found, values are stored and read again
+LANE = 45  # of an element that is computed alone
+LANE_READ = 22  # more for each array that it reads
+LOOK_SHARE = 1 / 6  # of the work of a branch that it may cost to look, at most
+LEAST_FEW = LANES // 16  # of the elements of a block that may ask for a branch that is worth its loops, at least
+
+Conditions = frozenset[tuple[Node, bool]]
+
+
+def with_branches(form: Form, nest: Nest, device: Device) -> Form:
+    """`form`, if it is a map, with those of its branches that are dear."""
+    scans = any(is_scan(n) for n in form.body.nodes)
+    if nest.inside or nest.reduced or form.strips or form.gathered or scans or not form.passes:
+        return form
+    return replace(form, branches=tuple(_Choices(form, nest, device).branches()))
+
+
+class _Choices:
+    """`asked`: the conditions under which each value is asked for."""
+
+    def __init__(self, form: Form, nest: Nest, device: Device) -> None:
+        self.form, self.nest, self.device = form, nest, device
+        self.asked = _asked(form.body, {n for n, along in form.varying.items() if nest.vector in along})
+
+    def branches(self) -> list[Branch]:
+        """The dear ones; what is asked for under more conditions than another's is part of that."""
+        chosen: dict[Conditions, Branch] = {}
+        looked: set[Node] = set()  # what is computed to see who asks for those
+        for conditions in sorted(dict.fromkeys(self.asked.values()), key=len):
+            if conditions and not any(conditions > other for other in chosen) and len(chosen) < MOST_BRANCHES:
+                own = [n for n, asked in self.asked.items() if asked == conditions]
+                branch, look = self._branch(conditions), self._look(conditions, looked)
+                if self._cost(own) * LOOK_SHARE >= look and branch.few >= LEAST_FEW:
+                    chosen[conditions] = branch
+                    looked.update(needed(self.form.body, [n for n, _ in conditions], looked)[0])
+        return list(chosen.values())
+
+    def _branch(self, conditions: Conditions) -> Branch:
+        body = self.form.body
+        inside = {n for n, asked in self.asked.items() if asked >= conditions and not is_load(n)}
+        read = {a for n in body.nodes if n not in inside for a in n.args}
+        results = tuple(n for n in body.nodes if n in inside & read)
+        nodes, _ = needed(body, results, set())
+        alone = self._cost(nodes) + self._additions(LANE + LANE_READ * sum(n in self.form.arrays for n in nodes))
+        order = {n: i for i, n in enumerate(body.nodes)}
+        named = tuple(sorted(conditions, key=lambda each: (order[each[0]], each[1])))
+        few = LANES * (self._cost(inside) - self._additions(SELDOM)) / alone
+        return Branch(named, results, nodes, int(few))
+
+    def _look(self, conditions: Conditions, looked: Set[Node]) -> float:
+        """What it costs more for an element to look whether it asks than what is `looked` at."""
+        nodes, _ = needed(self.form.body, [n for n, _ in conditions], looked)
+        loads = sum(n.dtype.itemsize / 4 for n in nodes if n in self.form.arrays)
+        return self._cost(nodes) + self._additions(LOOKED + loads)
+
+    def _cost(self, nodes: Iterable[Node]) -> float:
+        """Seconds of a thread to compute an element of each."""
+        varying, seconds = self.form.varying, 0.0
+        for n in nodes:
+            if not is_load(n) and self.nest.vector in varying[n]:
+                times, base = additions(n.op, worked_on(n), not varying[n.args[-1]])
+                seconds += times * self.device.threads / self.device.scalar_rate(base)
+        return seconds
+
+    def _additions(self, count: float) -> float:
+        return count * self.device.threads / self.device.scalar_rate("float32")
+
+
+def _asked(body: Graph, differing: set[Node]) -> Mapping[Node, Conditions]:
+    """By value, the conditions that all have in common who read it. Of what does not differ in a loop no one asks."""
+    asked: dict[Node, Conditions] = dict.fromkeys(body.outputs, frozenset())
+    for n in reversed(body.nodes):
+        for i, a in enumerate(n.args if n in asked else ()):
+            by_choice = n.op == "where" and i > 0 and n.args[0] in differing
+            conditions = asked[n] | {(n.args[0], i == 1)} if by_choice else asked[n]
+            asked[a] = asked[a] & conditions if a in asked else conditions
+    return {n: conditions for n, conditions in asked.items() if n in differing}
