@@ -17,7 +17,7 @@ from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.passes import Branch, Pass, is_load, needed
 from eqfuse.ir.graph import Node
 
-BLIND_BLOCKS = 7  # blocks behind one of which many elements ask for every branch that are taken for such, without a look
+BLIND_BLOCKS = 7  # that are taken for such as one before them, of which many elements ask for every branch
 LANE_LOOP = "for (long lane = 0; lane < {count}; lane++)"
 
 

@@ -8,7 +8,7 @@ where none does, nothing is. All have the same bits. A kernel is priced as if al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from eqfuse.cost.device import Device
@@ -16,7 +16,8 @@ from eqfuse.emit.c.forms import Form
 from eqfuse.emit.c.nest import Nest
 from eqfuse.emit.c.passes import Branch, is_load, is_scan, needed
 from eqfuse.emit.c.rates import additions, worked_on
-from eqfuse.ir.graph import Graph, Node
+from eqfuse.emit.choices import Conditions, asked_for, in_order
+from eqfuse.ir.graph import Node
 
 LANES = 256  # elements of a block
 MOST_BRANCHES = 4  # of a kernel: each has loops of its own
@@ -27,8 +28,6 @@ LANE = 45  # of an element that is computed alone
 LANE_READ = 22  # more for each array that it reads
 LOOK_SHARE = 1 / 6  # of the work of a branch that it may cost to look, at most
 LEAST_FEW = LANES // 16  # of the elements of a block that may ask for a branch that is worth its loops, at least
-
-Conditions = frozenset[tuple[Node, bool]]
 
 
 def with_branches(form: Form, nest: Nest, device: Device) -> Form:
@@ -44,7 +43,7 @@ class _Choices:
 
     def __init__(self, form: Form, nest: Nest, device: Device) -> None:
         self.form, self.nest, self.device = form, nest, device
-        self.asked = _asked(form.body, {n for n, along in form.varying.items() if nest.vector in along})
+        self.asked = asked_for(form.body, {n for n, along in form.varying.items() if nest.vector in along})
 
     def branches(self) -> list[Branch]:
         """The dear ones; what is asked for under more conditions than another's is part of that."""
@@ -66,10 +65,8 @@ class _Choices:
         results = tuple(n for n in body.nodes if n in inside & read)
         nodes, _ = needed(body, results, set())
         alone = self._cost(nodes) + self._additions(LANE + LANE_READ * sum(n in self.form.arrays for n in nodes))
-        order = {n: i for i, n in enumerate(body.nodes)}
-        named = tuple(sorted(conditions, key=lambda each: (order[each[0]], each[1])))
         few = LANES * (self._cost(inside) - self._additions(SELDOM)) / alone
-        return Branch(named, results, nodes, int(few))
+        return Branch(in_order(conditions, body), results, nodes, int(few))
 
     def _look(self, conditions: Conditions, looked: Set[Node]) -> float:
         """What it costs more for an element to look whether it asks than what is `looked` at."""
@@ -88,14 +85,3 @@ class _Choices:
 
     def _additions(self, count: float) -> float:
         return count * self.device.threads / self.device.scalar_rate("float32")
-
-
-def _asked(body: Graph, differing: set[Node]) -> Mapping[Node, Conditions]:
-    """By value, the conditions that all have in common who read it. Of what does not differ in a loop no one asks."""
-    asked: dict[Node, Conditions] = dict.fromkeys(body.outputs, frozenset())
-    for n in reversed(body.nodes):
-        for i, a in enumerate(n.args if n in asked else ()):
-            by_choice = n.op == "where" and i > 0 and n.args[0] in differing
-            conditions = asked[n] | {(n.args[0], i == 1)} if by_choice else asked[n]
-            asked[a] = asked[a] & conditions if a in asked else conditions
-    return {n: conditions for n, conditions in asked.items() if n in differing}
