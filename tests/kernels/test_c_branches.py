@@ -19,7 +19,7 @@ from eqfuse.ir.evaluate import evaluate
 from eqfuse.ir.graph import Graph
 from tests.kernels.test_c_streaming import NEAR
 from tests.support.c_kernels import needs_compiler
-from tests.support.c_target import C, emitted, run_all
+from tests.support.c_target import C, emitted, judge, run_all
 from tests.support.some import some
 
 SHARES = (0, 0.003, 0.1, 0.3, 0.6, 0.95, 1)  # of the elements for which a mask is true
@@ -113,6 +113,47 @@ def test_a_branch_has_the_bits_of_all_computed_whoever_asks_for_it(case: tuple[s
                 each[each != each] = np.nan  # of either sign
             assert a.tobytes() == b.tobytes()
             np.testing.assert_array_equal(a != a, want != want)
+
+
+def sum_of_chosen(x: Any, m: Any) -> Any:
+    return np.sum(dear(x), -1, where=m, keepdims=True)
+
+
+def sum_of_selection(x: Any, m: Any) -> Any:
+    return np.sum(np.where(m, dear(x) * 2, 0), (0, 1), keepdims=True)
+
+
+def several_of_rows(x: Any, m: Any) -> Any:
+    chosen = np.where(m, dear(x), x)
+    largest = chosen.max(-1, keepdims=True)
+    return largest, chosen.argmin(-1, keepdims=True), np.where(m, np.exp(x), 1).sum(-1, keepdims=True)
+
+
+def also_whole(x: Any, m: Any) -> Any:
+    chosen = np.where(m, dear(x), x)
+    return chosen, chosen.sum(-1, keepdims=True)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", some(["float32", "float64", "float16"], 3))
+@pytest.mark.parametrize("shape", some([(40, 301), (3, 30_000), (70, 90)], 3), ids=str)
+def test_reductions_of_choices_are_right_whoever_asks(shape: tuple[int, int], dtype: str) -> None:
+    """And have the same bits on one thread and on several."""
+    kernels, alone, given, graphs = [], [], [], []
+    for function in (sum_of_chosen, sum_of_selection, several_of_rows, also_whole):
+        graph = ef.trace(function, ef.spec(shape, dtype), ef.spec(shape, bool))
+        kernel, same = (emitted("row", graph, device) for device in (C, C.single))
+        assert isinstance(kernel.schedule, LoopsSchedule)
+        assert kernel.schedule.forms[0].branches or kernel.schedule.nest.inside
+        kernels += [kernel] * len(SHARES)
+        alone += [same] * len(SHARES)
+        given += [arrays_of(shape, dtype, share, False) for share in SHARES]
+        graphs += [graph] * len(SHARES)
+    given = [(np.nan_to_num(x, posinf=2, neginf=-2), m) for x, m in given]
+    with np.errstate(all="ignore"):
+        judge(kernels, graphs, given)
+    for one, other in zip(run_all(kernels, given), run_all(alone, given), strict=True):
+        assert [a.tobytes() for a in one] == [b.tobytes() for b in other]
 
 
 @needs_compiler

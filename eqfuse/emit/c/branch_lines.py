@@ -1,4 +1,4 @@
-"""The loops of a map with branches: a block of elements after another, of which each is looked at first.
+"""The loops of a map or of a reduction with branches: a block of elements after another, of which each is looked at first.
 
 In: a form with `Branch`es. Out: lines of C. Next stop: `writer.py`.
 Names: y: values of a branch; f: what elements read that are computed alone, or what they are; asks, many: who asks.
@@ -11,7 +11,7 @@ from typing import Any
 
 from eqfuse.emit.c import ops
 from eqfuse.emit.c.branches import LANES
-from eqfuse.emit.c.element import braced
+from eqfuse.emit.c.element import braced, indented
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.nest import AXES
 from eqfuse.emit.c.passes import Branch, Pass, is_load, needed
@@ -22,41 +22,61 @@ LANE_LOOP = "for (long lane = 0; lane < {count}; lane++)"
 
 
 class BranchLines(Lines):
-    """`alone`: where what elements read stands while they are computed alone."""
+    """`alone`: where what elements read stands while they are computed alone; `many`: the name of the number of blocks
+    to come of which many elements are taken to ask."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.alone: dict[Node, str] = {}
+        self.many = ""
 
-    def vectors(self, p: Pass, inner: list[str], first: str, last: str) -> list[str]:
-        if not self.form.branches:
-            return super().vectors(p, inner, first, last)
-        many = self.counts.name("many")
+    @property
+    def run(self) -> int:
+        return min(super().run, LANES) if self.form.branches else super().run
+
+    def vectors(
+        self, p: Pass, inner: list[str], first: str, last: str, reduced: Sequence[tuple[str, str]] = ()
+    ) -> list[str]:
+        if not self.form.branches or p is not self.form.passes[0]:
+            return super().vectors(p, inner, first, last, reduced)
+        many = self.many = self.counts.name("many")
         named = [(branch, self.counts.name("asks")) for branch in self.form.branches]
         values = {n: self.counts.name("y") for branch, _ in named for n in branch.results}
         self.top += [f"long {many} = 0;", *[f"unsigned char {asks}[{LANES}];" for _, asks in named]]
         self.top += [f"{ops.computing_type(n.dtype)} {y}[{LANES}] = {{0}};" for n, y in values.items()]
         by_many = " && ".join([f"{asks}_count > {branch.few}" for branch, asks in named])
-        lines = [
-            f"const long seen = block + {LANES} < {last} ? block + {LANES} : {last};",
-            *[f"long {asks}_count = 0;" for _, asks in named],
-            *braced(f"if (!{many})", [*self._looked(named), f"{many} = {by_many} ? {BLIND_BLOCKS + 1} : 0;"]),
-            *braced(f"if ({many})", [f"{many}--;", *self.over(inner, "block", "seen"), "continue;"]),
-        ]
+        few: list[str] = []
         for branch, asks in named:
             if len(named) > 1:
-                lines += [*braced(f"if ({asks}_count > {branch.few})", self._all(branch, values)), "else"]
-            lines += braced(f"if ({asks}_count)", self._few(branch, asks, values))
-        lines += self.over(self._rest(p, values), "block", "seen")
-        return braced(f"for (long block = {first}; block < {last}; block += {LANES})", lines)
+                few += [*braced(f"if ({asks}_count > {branch.few})", self._all(branch, values)), "else"]
+            few += braced(f"if ({asks}_count)", self._few(branch, asks, values))
+        few += self.over(self._rest(p, values), "block", "seen", reduced)
+        whole = [f"{many}--;", *self.over(inner, "block", "seen", reduced)]
+        lines = [
+            *[f"long {asks}_count = 0;" for _, asks in named],
+            *braced(f"if (!{many})", [*self._looked(named), f"{many} = {by_many} ? {BLIND_BLOCKS + 1} : 0;"]),
+            *braced(f"if ({many})", whole),
+            *braced("else", few),
+        ]
+        if first == "run":  # which is no longer than a block
+            return ["{", *indented([f"const long block = {first}, seen = {last};", *lines]), "}"]
+        seen = f"const long seen = block + {LANES} < {last} ? block + {LANES} : {last};"
+        return braced(f"for (long block = {first}; block < {last}; block += {LANES})", [seen, *lines])
+
+    def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:
+        lines = super()._vector_loop(p, inner, number)
+        # how a row is summed does not depend on the row before it, which another thread may have
+        return [f"{self.many} = 0;", *lines] if self.many and p.reductions else lines
 
     def _rest(self, p: Pass, values: Mapping[Node, str]) -> list[str]:
-        """What is computed for each element but the `values` of branches, and what it writes."""
-        nodes, taken = needed(self.form.body, self.form.body.outputs, values.keys())
+        """What is computed for each element but the `values` of branches, and what becomes of it."""
+        outputs = [self.form.body.outputs[j] for j in p.outputs if self._is_full(j)]
+        nodes, taken = needed(self.form.body, [*outputs, *(n.args[0] for n in p.reductions)], values.keys())
         lines: list[str] = []
         for n in taken:
             self.enter(n, "inner", lines, f"{values[n]}[{self._lane}]")
         lines += self._lines_of(nodes)
+        self._reduce(p, lines)
         self._outputs(p, lines, [])
         return lines
 

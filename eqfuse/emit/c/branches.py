@@ -1,9 +1,9 @@
-"""Branches: what a map computes only for those of its elements that ask for it, as each choice asks for one value.
+"""Branches: what a map or a reduction computes only for elements that ask for it, as each choice asks for one value.
 
-In: the form of a map, and its nest. Out: its `Branch`es. Next stop: `branch_lines.py`.
+In: the form of a body, and its nest. Out: its `Branch`es. Next stop: `branch_lines.py`.
 `np.where(m, f(x), g(x))` and `y[m] = f(x[m])` ask for `f` where `m` is true. Loops look, a block of elements after
 another, which ask: where many do, all are computed, as without branches; where few do, they are computed side by side;
-where none does, nothing is. All have the same bits. A kernel is priced as if all asked: nobody knows how many will.
+where none does, nothing is. Each value has the same bits. A kernel is priced as if all asked: nobody knows how many will.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ LEAST_FEW = LANES // 16  # of the elements of a block that may ask for a branch 
 
 
 def with_branches(form: Form, nest: Nest, device: Device) -> Form:
-    """`form`, if it is a map, with those of its branches that are dear."""
-    scans = any(is_scan(n) for n in form.body.nodes)
-    if nest.inside or nest.reduced or form.strips or form.gathered or scans or not form.passes:
+    """`form` with those of its branches that are dear, if one loop computes all that differs by element."""
+    if nest.inside or nest.by_columns or form.strips or form.gathered or not form.passes:
+        return form
+    first, *later = form.passes
+    again = any(nest.vector in form.varying[n] for p in later for n in p.nodes) or first.held
+    if again or any(is_scan(n) for n in form.body.nodes):
         return form
     return replace(form, branches=tuple(_Choices(form, nest, device).branches()))
 
