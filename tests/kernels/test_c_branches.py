@@ -11,6 +11,7 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.cost.device import Device
+from eqfuse.emit.c import branches
 from eqfuse.emit.c import schedule as schedules
 from eqfuse.emit.c.branches import LANES
 from eqfuse.emit.c.kernels import CKernel
@@ -23,6 +24,12 @@ from tests.support.c_target import C, emitted, judge, run_all
 from tests.support.some import some
 
 SHARES = (0, 0.003, 0.1, 0.3, 0.6, 0.95, 1)  # of the elements for which a mask is true
+
+
+@pytest.fixture(autouse=True)
+def long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Branches of few elements are worth their loops, so that tests are brief."""
+    monkeypatch.setattr(branches, "LEAST_GAIN", 0.0)
 
 
 def dear(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The loops of a map or of a reduction with branches: a block of elements after another, of which each is looked at first.
+"""The loops of a map or a reduction with branches: a block of elements after another, each of which is looked at first.
 
 In: a form with `Branch`es. Out: lines of C. Next stop: `writer.py`.
 Names: y: values of a branch; f: what elements read that are computed alone, or what they are; asks, many: who asks.

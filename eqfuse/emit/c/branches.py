@@ -3,7 +3,7 @@
 In: the form of a body, and its nest. Out: its `Branch`es. Next stop: `branch_lines.py`.
 `np.where(m, f(x), g(x))` and `y[m] = f(x[m])` ask for `f` where `m` is true. Loops look, a block of elements after
 another, which ask: where many do, all are computed, as without branches; where few do, they are computed side by side;
-where none does, nothing is. Each value has the same bits. A kernel is priced as if all asked: nobody knows how many will.
+where none does, nothing is. Each value has the same bits. A kernel is priced as if all asked: nobody knows how many do.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SELDOM = 13  # of one of a block of which few elements are computed: places are 
 LANE = 45  # of an element that is computed alone
 LANE_READ = 22  # more for each array that it reads
 LOOK_SHARE = 1 / 6  # of the work of a branch that it may cost to look, at most
+LEAST_GAIN = 1e-6  # seconds of a branch for all elements, at least: its loops take a compiler longer
 LEAST_FEW = LANES // 16  # of the elements of a block that may ask for a branch that is worth its loops, at least
 
 
@@ -54,9 +55,12 @@ class _Choices:
         looked: set[Node] = set()  # what is computed to see who asks for those
         for conditions in sorted(dict.fromkeys(self.asked.values()), key=len):
             if conditions and not any(conditions > other for other in chosen) and len(chosen) < MOST_BRANCHES:
-                own = [n for n, asked in self.asked.items() if asked == conditions]
-                branch, look = self._branch(conditions), self._look(conditions, looked)
-                if self._cost(own) * LOOK_SHARE >= look and branch.few >= LEAST_FEW:
+                cost = self._cost([n for n, asked in self.asked.items() if asked == conditions])
+                brief = cost * self.nest.elements < LEAST_GAIN
+                if brief or cost * LOOK_SHARE < self._look(conditions, looked):
+                    continue
+                branch = self._branch(conditions)
+                if branch.few >= LEAST_FEW:
                     chosen[conditions] = branch
                     looked.update(needed(self.form.body, [n for n, _ in conditions], looked)[0])
         return list(chosen.values())
@@ -64,8 +68,8 @@ class _Choices:
     def _branch(self, conditions: Conditions) -> Branch:
         body = self.form.body
         inside = {n for n, asked in self.asked.items() if asked >= conditions and not is_load(n)}
-        read = {a for n in body.nodes if n not in inside for a in n.args}
-        results = tuple(n for n in body.nodes if n in inside & read)
+        read = inside.intersection(a for n in body.nodes if n not in inside for a in n.args)
+        results = tuple(n for n in body.nodes if n in read)
         nodes, _ = needed(body, results, set())
         alone = self._cost(nodes) + self._additions(LANE + LANE_READ * sum(n in self.form.arrays for n in nodes))
         few = LANES * (self._cost(inside) - self._additions(SELDOM)) / alone

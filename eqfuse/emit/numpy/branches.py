@@ -9,7 +9,7 @@ kernel is priced as if all asked: nobody knows how many will.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,23 +73,28 @@ def branches_of(body: Graph, elements: int, device: Device) -> tuple[Branch, ...
     chosen: dict[Conditions, Branch] = {}
     for conditions in sorted(dict.fromkeys(asked.values()), key=len):
         if conditions and not any(conditions > other for other in chosen):
-            others = [n for branch in chosen.values() for n in branch.statements]
-            own = {n: each for n, each in asked.items() if each >= conditions and computes(n) and n not in others}
-            dear = [n for n in own if own[n] == conditions]
+            dear = [n for n, each in asked.items() if each == conditions and computes(n)]
             seconds = sum(max(0.0, node_work(n, device).whole - device.call_seconds) / n.type.size for n in dear)
-            branch = _branch(body, [*own], conditions, seconds, others)
-            if branch.share >= LEAST_FEW_SHARE and seconds * elements >= LEAST_SECONDS:
+            if seconds * elements < LEAST_SECONDS:
+                continue
+            others = {n for branch in chosen.values() for n in branch.statements}
+            own = {n for n, each in asked.items() if each >= conditions and computes(n)} - others
+            branch = _branch(body, own, conditions, seconds, others)
+            if branch.share >= LEAST_FEW_SHARE:
                 chosen[conditions] = branch
     branches = tuple(chosen.values())
     return branches if grouped(body.computations, branches) else ()
 
 
 def _branch(
-    body: Graph, own: Collection[Node], conditions: Conditions, seconds: float, others: Collection[Node]
+    body: Graph, own: set[Node], conditions: Conditions, seconds: float, others: set[Node]
 ) -> Branch:
     """The branch of the nodes `own`, which take so many `seconds` for an element."""
     nodes = tuple(n for n in body.nodes if n in own)
-    readers = {n: [m for m in body.nodes if n in m.args and m not in own] for n in nodes}
+    readers: dict[Node, list[Node]] = {n: [] for n in nodes}
+    for reader in (n for n in body.nodes if n not in own):
+        for a in own.intersection(reader.args):
+            readers[a].append(reader)
     results = tuple(n for n in nodes if readers[n])
     arrays = {a for n in nodes for a in n.args if a not in own and a.type.size > 1}
     share = seconds / (seconds + COMPUTED_ALONE + READ_ALONE * len(arrays))
