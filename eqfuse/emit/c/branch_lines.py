@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eqfuse.emit.c import ops
-from eqfuse.emit.c.branches import LANES
+from eqfuse.emit.c.branches import APART, LANES
 from eqfuse.emit.c.element import braced, indented
 from eqfuse.emit.c.lines import Lines
 from eqfuse.emit.c.nest import AXES
@@ -44,7 +44,8 @@ class BranchLines(Lines):
         values = {n: self.counts.name("y") for branch, _ in named for n in branch.results}
         self.top += [f"long {many} = 0;", *[f"unsigned char {asks}[{LANES}];" for _, asks in named]]
         self.top += [f"{ops.computing_type(n.dtype)} {y}[{LANES}] = {{0}};" for n, y in values.items()]
-        by_many = " && ".join([f"{asks}_count > {branch.few}" for branch, asks in named])
+        gains = [f"({a}_count <= {b.few} ? {b.gain} - {a}_count * {b.lane} : 0)" for b, a in named]
+        by_many = f"{' + '.join(gains)} <= {LANES * APART * (len(named) - 1)}"
         few: list[str] = []
         for branch, asks in named:
             if len(named) > 1:
@@ -134,6 +135,6 @@ class BranchLines(Lines):
         lines += [f"{f}[lane] = {self.names[n, 'inner']};" for n, f in results.items()]
         placed = [f"{values[n]}[at[lane]] = {f}[lane];" for n, f in results.items()]
         return [
-            f"unsigned char at[{LANES}];", f"eqf_found_u8({asks}, seen - block, at);", *declared,
+            f"unsigned char at[{LANES}];", f"eqf_found_u8({asks}, seen - block, {asks}_count, at);", *declared,
             *braced(head, [index, *moved]), self.simd([], lines), *braced(head, lines), *braced(head, placed),
         ]  # fmt: skip

@@ -21,14 +21,16 @@ from eqfuse.ir.graph import Node
 
 LANES = 256  # elements of a block
 MOST_BRANCHES = 4  # of a kernel: each has loops of its own
-# In additions of float32, fitted to where maps of exp, tanh and power take as long one way as the other, on a Zen 5.
+# In additions of float32, fitted to where maps of a million elements, of which some ask at random, take as long one way
+# as the other, on a Zen 5; processors foresee the branches of shorter ones that run again and again.
 LOOKED = 2  # of an element that is asked, beside its conditions
-SELDOM = 13  # of one of a block of which few elements are computed: places are found, values are stored and read again
-LANE = 45  # of an element that is computed alone
-LANE_READ = 22  # more for each array that it reads
+SELDOM, OFTEN = 13, 40  # of one of a block of which `RARE` at most ask, and more: places are found, values read again
+RARE = LANES // 64
+LANE = 20  # of an element that is computed alone
+LANE_READ = 20  # more for each array that it reads
+APART = 10  # of an element of which another branch is computed, too: it is stored, and read again
 LOOK_SHARE = 1 / 6  # of the work of a branch that it may cost to look, at most
 LEAST_GAIN = 1e-6  # seconds of a branch for all elements, at least: its loops take a compiler longer
-LEAST_FEW = LANES // 16  # of the elements of a block that may ask for a branch that is worth its loops, at least
 
 
 def with_branches(form: Form, nest: Nest, device: Device) -> Form:
@@ -59,10 +61,8 @@ class _Choices:
                 brief = cost * self.nest.elements < LEAST_GAIN
                 if brief or cost * LOOK_SHARE < self._look(conditions, looked):
                     continue
-                branch = self._branch(conditions)
-                if branch.few >= LEAST_FEW:
-                    chosen[conditions] = branch
-                    looked.update(needed(self.form.body, [n for n, _ in conditions], looked)[0])
+                chosen[conditions] = self._branch(conditions)
+                looked.update(needed(self.form.body, [n for n, _ in conditions], looked)[0])
         return list(chosen.values())
 
     def _branch(self, conditions: Conditions) -> Branch:
@@ -71,9 +71,10 @@ class _Choices:
         read = inside.intersection(a for n in body.nodes if n not in inside for a in n.args)
         results = tuple(n for n in body.nodes if n in read)
         nodes, _ = needed(body, results, set())
-        alone = self._cost(nodes) + self._additions(LANE + LANE_READ * sum(n in self.form.arrays for n in nodes))
-        few = LANES * (self._cost(inside) - self._additions(SELDOM)) / alone
-        return Branch(in_order(conditions, body), results, nodes, int(few))
+        unit, cost = self._additions(1), self._cost(inside)
+        lane = self._cost(nodes) / unit + LANE + LANE_READ * sum(n in self.form.arrays for n in nodes)
+        few = max(RARE, int(LANES * (cost / unit - OFTEN) / lane))
+        return Branch(in_order(conditions, body), results, nodes, few, int(LANES * (cost / unit - SELDOM)), int(lane))
 
     def _look(self, conditions: Conditions, looked: Set[Node]) -> float:
         """What it costs more for an element to look whether it asks than what is `looked` at."""
