@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 COMPUTED_ALONE = 4e-9  # of one that is computed alone: its place is found, and its value put there
 READ_ALONE = 2e-9  # more for each array that it reads
 LEAST_FEW_SHARE = 1 / 32  # of the elements of an array that may ask for a branch that is worth its lines, at least
-LEAST_SECONDS = 4e-6  # of a branch of one array, as it takes half a microsecond and more to look who asks for it
+LEAST_SECONDS = 8e-6  # of a branch of one array, as it takes about a microsecond to look who asks for it
 
 NamesRead = Mapping[Node, Sequence[tuple[Node, str]]]  # by node what its statement reads, with the names of that
 
