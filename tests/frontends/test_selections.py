@@ -136,6 +136,17 @@ def test_what_is_not_selected_raises_no_error() -> None:
     agrees(powers, np.arange(2, 6), np.array([-1, 2, 3, -2]))
 
 
+def test_a_power_of_floats_chooses_once() -> None:
+    """Other exponents than those selected may be anything."""
+
+    def powers(x: Any, mask: Any) -> Any:
+        x[mask] = np.abs(x[mask]) ** x[mask]
+        return x
+
+    graph = trace(powers, ef.spec(9), ef.spec(9, bool))
+    assert [n.op for n in graph.nodes].count("where") == 1
+
+
 def test_values_may_be_extracted_and_placed() -> None:
     """As SciPy's distributions and waveforms do."""
 

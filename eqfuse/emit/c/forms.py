@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from eqfuse.emit.c.cells import Cell, CellBox, Read, cells_of, check_few, is_map
 from eqfuse.emit.c.nest import Access, Nest, access
-from eqfuse.emit.c.passes import Pass, Strip, is_gather, is_known_number, is_load, is_reduction
+from eqfuse.emit.c.passes import Branch, Pass, Strip, is_gather, is_known_number, is_load, is_reduction
 from eqfuse.ir.graph import Graph, Node, topological
 from eqfuse.ir.views import leaf_chain
 from eqfuse.ops.types import Shape
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Form:
     """`body`: what its cells compute, of elements of `reads`, by cell, the largest first; `numbers` and `boxes` of
     these; `reductions` in the order of the whole body. When the nest is known, `passes`, the dimensions along which
-    each value differs, `varying`, and `strips`, each behind those that it reads."""
+    each value differs, `varying`, `strips`, each behind those that it reads, and `branches`."""
 
     body: Graph
     reductions: tuple[Node, ...]
@@ -40,6 +40,7 @@ class Form:
     passes: tuple[Pass, ...] = ()
     varying: dict[Node, frozenset[int]] = field(default_factory=dict)
     strips: tuple[Strip, ...] = ()
+    branches: tuple[Branch, ...] = ()
 
     @property
     def arrays(self) -> dict[Node, Read]:

@@ -66,6 +66,26 @@ _INTEGER = _BOTH | _PLACE | {
     const {U} g = eqf_gcd_{s}(a, b);
     return g == 0 ? 0 : eqf_size_{s}(a) / g * eqf_size_{s}(b);
 }}""",
+    # Of so many numbers that are 0 or 1 the sum, and the places of those that are 1, of eight in any order: of a few
+    # one after another, of more without branches, which no processor would foresee.
+    "asked": """long eqf_asked_{s}(const {T} *asks, long lanes) {{
+    int count = 0;
+    for (long lane = 0; lane < lanes; lane++) count += asks[lane];
+    return count;
+}}""",
+    "found": """void eqf_found_{s}(const {T} *restrict asks, long lanes, long asked, {T} *restrict at) {{
+    long lane = 0, count = 0;
+    for (; asked * 64 <= lanes && lane + 8 <= lanes; lane += 8) {{
+        unsigned long long eight;
+        __builtin_memcpy(&eight, asks + lane, 8);
+        for (; eight; eight &= eight - 1)
+            at[count++] = lane + (__builtin_ctzll(eight) / 8 ^ 7 * (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__));
+    }}
+    for (; lane < lanes; lane++) {{
+        at[count] = lane;
+        count += asks[lane];
+    }}
+}}""",
     "left": "{T} eqf_left_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(({U})a << n) : 0; }}",
     "right": "{T} eqf_right_{s}({T} a, {T} n) {{ return ({U})n < {bits} ? ({T})(a >> n) : a < 0 ? ({T})-1 : 0; }}",
 }

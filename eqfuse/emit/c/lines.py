@@ -135,9 +135,9 @@ class Lines(Reductions):
         return self.cell_ends(self.nest.vector) if is_whole else ("strip", "end")
 
     def _over_strip(self, inner: list[str], before: int = 0, ahead: int = 0) -> list[str]:
-        name, (first, last) = AXES[self.nest.vector], self._strip_ends
+        first, last = self._strip_ends
         begin, end = f"{first}{f' - {before}' * bool(before)}", f"{last}{f' + {ahead}' * bool(ahead)}"
-        return [self.simd([], inner), *braced(f"for (long {name} = {begin}; {name} < {end}; {name}++)", inner)]
+        return self.over(inner, begin, end)
 
     def _by_strips(self, lines: list[str]) -> list[str]:
         """A loop over the strips of a row, each of which runs `lines`."""
@@ -225,8 +225,7 @@ class Lines(Reductions):
         lines = [
             f"const long behind = stage + {length} < {last} ? stage + {length} : {last};",
             *[f"_Alignas(64) {kinds[j]} staged{j}[{length}];" for j in outputs],
-            self.simd([], inner), *braced(f"for (long {name} = stage; {name} < behind; {name}++)", inner),
-            f"const long {name} = stage;", *streams,
+            *self.vectors(p, inner, "stage", "behind"), f"const long {name} = stage;", *streams,
         ]  # fmt: skip
         return braced(f"for (long stage = {first}; stage < {last}; stage += {length})", lines)
 

@@ -140,30 +140,40 @@ class Reductions(Scans):
         """Elements whose sum is one vector of sums."""
         return PAIR_BYTES // max([partial_dtype(n).itemsize for n in self.form.reductions], default=4)
 
-    def simd(self, reduced: list[tuple[str, str]], lines: list[str]) -> str:
+    def simd(self, reduced: Sequence[tuple[str, str]], lines: list[str]) -> str:
         """What lets the loop over `lines` be one of vectors, with variables that are `reduced`, by operator."""
         flags = [flag for flag in (MISSED, FAR_FLAG) if any(line.lstrip().startswith(f"{flag} ") for line in lines)]
         variables = [*reduced, *[("|", flag) for flag in flags]]
         return " ".join(["#pragma omp simd", *[f"reduction({clause} : {name})" for clause, name in variables]])
 
+    def over(self, lines: list[str], first: str, last: str, reduced: Sequence[tuple[str, str]] = ()) -> list[str]:
+        """A loop of vectors, with variables that are `reduced`."""
+        name = AXES[self.nest.vector]
+        return [self.simd(reduced, lines), *braced(f"for (long {name} = {first}; {name} < {last}; {name}++)", lines)]
+
+    def vectors(
+        self, p: Pass, inner: list[str], first: str, last: str, reduced: Sequence[tuple[str, str]] = ()
+    ) -> list[str]:
+        """The same over `inner`, which is all that a pass computes for an element."""
+        return self.over(inner, first, last, reduced)
+
     def _vector_loop(self, p: Pass, inner: list[str], number: int) -> list[str]:
-        head, steps = self.loop_head(self.nest.vector), self.steps.intersection(inner)
+        (first, last), steps = self.cell_ends(self.nest.vector), self.steps.intersection(inner)
         if self.nest.by_columns or not (p.reductions or steps):
-            return [self.simd([], inner), *braced(head, inner)]
+            return self.vectors(p, inner, first, last)
         rows = self._rows(p)
         names = [(how.clause, f"{name}_run" if self._is_run(how) else name) for _, how, _, name in rows]
         names += [("|", f"{name}_run_nan" if how.places else f"{name}_nan") for _, how, _, name in rows if how.nan]
         runs = [row for row in rows if self._is_run(row[1])]
         exit_condition = "" if p.outputs or p.held else self._early_end(rows)
         if not runs and not exit_condition and not steps:
-            return [self.simd(names, inner), *braced(head, inner)]
+            return self.vectors(p, inner, first, last, names)
         started, ended = self._runs(runs, number)
         run = self.run
-        (first, last), name = self.cell_ends(self.nest.vector), AXES[self.nest.vector]
         if self.nest.runs.block <= run:
-            return [*started, *self._turns(head, inner, names, number), *ended]
+            return [*started, *self._turns(p, inner, first, last, names, number), *ended]
         end = f"run + {run} < {last} ? run + {run} : {last}"
-        inside = self._turns(f"for (long {name} = run; {name} < end; {name}++)", inner, names, number)
+        inside = self._turns(p, inner, "run", "end", names, number)
         inside = [*self._fetched_ahead(number), *inside]
         going_on = f"run < {last}" + f" && !({exit_condition})" * bool(exit_condition)
         return braced(f"for (long run = {first}; {going_on}; run += {run})",
@@ -185,9 +195,14 @@ class Reductions(Scans):
                 lines += braced(head, [f"__builtin_prefetch(&{text} + {block}, 0, 2);"])
         return lines
 
-    def _turns(self, head: str, inner: list[str], reduced: list[tuple[str, str]], number: int) -> list[str]:
+    def _turns(
+        self, p: Pass, inner: list[str], first: str, last: str, reduced: list[tuple[str, str]], number: int
+    ) -> list[str]:
         """Loops of vectors over a run, and between them those of scans."""
-        place = f"{AXES[self.nest.vector]} - {self._first_of_run}"
+        if self.steps.isdisjoint(inner):
+            return self.vectors(p, inner, first, last, reduced)
+        name = AXES[self.nest.vector]
+        head, place = f"for (long {name} = {first}; {name} < {last}; {name}++)", f"{name} - {self._first_of_run}"
         pieces, kept = fission(inner, self.steps, place)
         length = min(self.run, self.nest.runs.block)
         self._declared.setdefault(number, []).extend([f"{kind} {name}[{length}];" for name, kind in kept.items()])

@@ -14,6 +14,7 @@ from eqfuse.cost.device import Device
 from eqfuse.cost.overlap import bound, overlapped
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import LINE, Work
+from eqfuse.emit.c.branches import with_branches
 from eqfuse.emit.c.calls import calls_schedule, tiles_schedule
 from eqfuse.emit.c.cells import is_map
 from eqfuse.emit.c.forms import Form, forms_of
@@ -125,6 +126,8 @@ class LoopsSchedule(Loops, CompiledSchedule):
         if strips := [strip for form in self.forms for strip in form.strips]:
             ahead = "a row" if any(strip.rows for strip in strips) else f"{strips[0].length:,} elements"
             lines.append(f"what neighbours share is computed once, {ahead} at a time: {len(strips)} values")
+        if branches := [branch for form in self.forms for branch in form.branches]:
+            lines.append(f"computed where a choice asks for it: {', '.join(map(str, branches))}")
         if self.split is not None:
             lines.append(f"each row in {self.parts} parts, joined at last")
         if self.streamed:
@@ -165,7 +168,7 @@ def _loops(body: Graph, device: Device, strides: Sequence[Sequence[int]] = ()) -
     split = _split(graph, space, axes, forms, written, device)
     nest, cascade = split.nest, split.cascade
     planned = with_passes(forms, nest, writes=cascade is None)
-    planned = tuple([each for form in planned for each in with_strips(form, nest)])
+    planned = tuple([with_branches(each, nest, device) for form in planned for each in with_strips(form, nest)])
     seams = _seams(planned, nest)
     reads = bytes_of(body, nest, planned, device)
     writes = tuple([o.type.nbytes for o in body.outputs])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from eqfuse.emit.c import ops
+from eqfuse.emit.c.branch_lines import BranchLines
 from eqfuse.emit.c.element import FAR_FLAG, MISSED, braced, indented
 from eqfuse.emit.c.joining import Joining
 from eqfuse.emit.c.lines import Lines
@@ -140,7 +141,7 @@ class Writer:
     """Writes one kernel, pass after pass. `top`: what comes before the loop over units. `quick`: by functions that do
     not hold where `FAR_FLAG` is true at the end."""
 
-    LINES = Lines
+    LINES: type[Lines] = BranchLines
 
     def __init__(self, schedule: LoopsSchedule, rounds: bool, parameters: Parameters, quick: bool = False) -> None:
         self.schedule, self.nest = schedule, schedule.nest

@@ -16,7 +16,8 @@ from eqfuse.emit.numpy.halo import array, image_tile, interior, row_bounds
 from eqfuse.emit.numpy.schedule import BlockedConvolution
 from eqfuse.emit.numpy.slide import UnrolledBlocks
 from eqfuse.emit.numpy.source import Source
-from eqfuse.emit.numpy.tile import StageText, tile_indices
+from eqfuse.emit.numpy.tile import StageText
+from eqfuse.emit.numpy.tiling import tile_indices
 
 
 def conv_kernel(schedule: BlockedConvolution) -> Source:

@@ -118,7 +118,7 @@ def source_of(body: Graph, schedule: NumpySchedule) -> Source:
     """The kernel of `schedule`, which one of the kinds of eqfuse itself has made."""
     match schedule:
         case WholeArrays():
-            return straight_kernel(schedule.body)
+            return straight_kernel(schedule.body, schedule.branches)
         case LibraryCall():
             return library_kernel(schedule.body)
         case BlockCopies():

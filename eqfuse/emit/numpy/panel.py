@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from eqfuse.emit.numpy.schedule import Tiles
 from eqfuse.emit.numpy.source import Source
-from eqfuse.emit.numpy.tile import StageText, tile_indices
+from eqfuse.emit.numpy.tile import StageText
+from eqfuse.emit.numpy.tiling import tile_indices
 
 
 def panel_kernel(schedule: Tiles) -> Source:

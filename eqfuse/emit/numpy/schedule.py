@@ -13,6 +13,7 @@ from functools import cached_property
 from eqfuse.cost.device import Device
 from eqfuse.cost.price import Price
 from eqfuse.cost.work import Work
+from eqfuse.emit.numpy.branches import Branch
 from eqfuse.emit.numpy.cascades import Parts
 from eqfuse.emit.numpy.cost.schedule import replaced_price, schedule_price
 from eqfuse.emit.numpy.replacement import Replacement, UpdateStep
@@ -76,8 +77,10 @@ class NumpySchedule(Schedule):
 class WholeArrays(NumpySchedule):
     """One NumPy call after another on whole arrays, as a NumPy user would write it."""
 
+    branches: Sequence[Branch] = ()
+
     def __str__(self) -> str:
-        return f"whole arrays, {_count(self.calls)}"
+        return f"whole arrays, {_count(self.calls)}{_asked_for(self.branches)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +118,13 @@ class OneStage(NumpySchedule):
 class Tiles(OneStage):
     """Every operator on one tile after another."""
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}{_asked_for(self.stage.branches)}"
+
     def with_gaps(self) -> Tiles:
         """The same where the result has gaps between its rows: it is no place to work in."""
         stage = self.stage
-        return replace(self, stage=Stage(stage.body, stage.panel, stage.cut, gaps=True))
+        return replace(self, stage=Stage(stage.body, stage.panel, stage.cut, gaps=True, branches=stage.branches))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -249,6 +255,10 @@ def in_tiles(body: Graph, tiles: int, tile: Shape, calls: int, threads: int) -> 
     """The schedule of a kind of one's own: `tiles` of extents `tile`, of `calls` NumPy calls each."""
     reads, writes = (tuple(n.type.nbytes for n in nodes) for nodes in (body.inputs, body.outputs))
     return NumpySchedule(reads, writes, calls * tiles, body, threads, tiles, tile, calls)
+
+
+def _asked_for(branches: Sequence[Branch]) -> str:
+    return f"; computed where a choice asks for it: {', '.join(map(str, branches))}" if branches else ""
 
 
 def _count(calls: int) -> str:

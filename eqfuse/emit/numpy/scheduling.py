@@ -13,6 +13,7 @@ from typing import Any
 from eqfuse.cost.device import Device
 from eqfuse.cost.work import LINE
 from eqfuse.dtypes import ADDED
+from eqfuse.emit.numpy.branches import branches_of
 from eqfuse.emit.numpy.cascades import Parts, in_parts, of_whole_rows
 from eqfuse.emit.numpy.cost.figures import MICRO
 from eqfuse.emit.numpy.cost.tiles import product_rows
@@ -76,11 +77,11 @@ def fused(body: Graph, device: Device) -> NumpySchedule:
             return _replaced(body, updates, device)
         pushed = push_views(body)
     except TooManyCopies:
-        return whole_arrays(body)
+        return whole_arrays(body, device)
     whole = _for_whole_arrays(body, pushed, device)
     tiled = worth_tiling(pushed, whole_seconds(whole, device), device)
     if not tiled or not all(o.type.size for o in body.outputs):
-        return whole_arrays(whole)
+        return whole_arrays(whole, device)
     if not body.computations:
         return _copies(pushed, device)
     return _tiled(pushed, device)
@@ -93,7 +94,7 @@ def single(body: Graph, device: Device) -> NumpySchedule:
         return fused(body, device)
     on_arrays = nodes[0].row.role in (Role.ELEMENTWISE, Role.REDUCTION) or nodes[0].op == "matmul"
     if len(nodes) == 1 and on_arrays:
-        return whole_arrays(body)
+        return whole_arrays(body, device)
     calls = library_calls(body)
     return LibraryCall(**_traffic(body, share_read(nodes[0])), calls=calls, body=body, calls_once=calls)
 
@@ -103,10 +104,12 @@ def _traffic(body: Graph, parts: Mapping[Node, float] | None = None) -> dict[str
     return {"reads": reads, "writes": tuple(o.type.nbytes for o in body.outputs), "gaps": sum(moved) - sum(reads)}
 
 
-def whole_arrays(body: Graph) -> WholeArrays:
-    """The schedule of any body of operators that NumPy applies to whole arrays."""
-    calls = _whole_calls(body, body, True)
-    return WholeArrays(**_traffic(body, shares(body)), calls=calls, body=body, calls_once=calls)
+def whole_arrays(body: Graph, device: Device | None = None) -> WholeArrays:
+    """The schedule of any body of operators that NumPy applies to whole arrays; without a device, all are computed."""
+    calls, traffic = _whole_calls(body, body, True), _traffic(body, shares(body))
+    elements = max((o.type.size for o in body.outputs), default=0)
+    branches = branches_of(body, elements, device) if device else ()
+    return WholeArrays(**traffic, calls=calls, body=body, calls_once=calls, branches=branches)
 
 
 def _whole_calls(body: Graph, rest: Graph, inline: bool, written: Iterable[Node] = ()) -> int:
@@ -144,7 +147,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     if totals is not None:
         return _with_totals(body, totals, device)
     if parts_last_axis(body):
-        return whole_arrays(body)
+        return whole_arrays(body, device)
     panel = panel_of(body)
     products = body.of_role(Role.CONTRACTION)
     besides = aside(body)
@@ -160,7 +163,7 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
     if reductions and not products and _cut_along_reduced(panel, target, device.threads, is_lone_reduction(body)):
         axis = panel.whole.index(True)
         if spans(body, panel, axis) is None or not may_cut(body, panel, [axis]):
-            return whole_arrays(body)
+            return whole_arrays(body, device)
         return _reduction(body, reductions, panel, target, device.threads)
     gathers = body.of_role(Role.GATHER)
     if panel.short_rows() and not products and not gathers and not seams(body, panel):
@@ -170,10 +173,11 @@ def _tiled(body: Graph, device: Device) -> NumpySchedule:
         fewest = MICRO[0] if is_of_pairs(body) else product_rows(row_elements, depth)
     chosen = tiling_for(panel, row_elements, target, device.threads, fewest, grain(body))
     if chosen is None or chosen.count == 1 or not may_cut(body, panel, [chosen.axis, *chosen.loops]):
-        return whole_arrays(body)
+        return whole_arrays(body, device)
     if spans(body, panel, chosen.axis, chosen.loops) is None:
-        return whole_arrays(body)
-    stage = Stage(body, panel, chosen)
+        return whole_arrays(body, device)
+    branches = branches_of(body, math.prod(chosen.tile(panel)), device)
+    stage = Stage(body, panel, chosen, branches=branches)
     tiles = Tiles(**_traffic(body, shares(body)), **_shared(body, stage, device.threads), stage=stage)
     results = None if panel.flipped or products else of_whole_rows(body)
     if results is None:
@@ -305,7 +309,7 @@ def _with_totals(body: Graph, totals: Totals, device: Device) -> NumpySchedule:
         more = _whole_calls(body, rest, False, written) - before
         once, calls = rows.calls_once + more, rows.calls + more
         return replace(rows, **_traffic(body, shares(body)), body=body, rest=rest, calls_once=once, calls=calls)
-    return whole_arrays(body)
+    return whole_arrays(body, device)
 
 
 def _followed(body: Graph, rest: Graph, totals: Totals) -> Graph:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from eqfuse.emit.evaluation_order import evaluation_order
+from eqfuse.emit.numpy.branches import Branch, NamesRead, branch_lines, grouped
 from eqfuse.emit.numpy.narrow import by_columns
 from eqfuse.emit.numpy.ops import (
     LAID_OVER,
@@ -170,21 +171,20 @@ class Source:
 
 
 def straight(
-    source: Source,
-    nodes: Sequence[Node],
-    operands: dict[Node, str],
-    places: dict[Node, str],
-    kept: Iterable[Node] = (),
-) -> None:
+    source: Source, nodes: Sequence[Node], operands: dict[Node, str], places: dict[Node, str],
+    kept: Iterable[Node] = (), branches: Sequence[Branch] = (),
+) -> None:  # fmt: skip
     """Write `nodes` one after another on whole arrays, as a NumPy user would, reusing the memory of dead results.
 
     `operands` names the values at hand and receives the new ones; `places` names the arrays that results must end in;
-    what is `kept` is read again later.
+    what is `kept` is read again later; the nodes of each of `branches` stand together.
     """
     kept = [*map(behind_views, source.body.outputs), *kept]
     workspaces: dict[str, TensorType] = {}
     numbers: set[Node] = set()
     free: list[str] = []  # workspaces; the one left last, which is still in cache, is taken first
+    begun: dict[Node, int] = {}  # the first line of each node
+    named: dict[Node, list[tuple[Node, str]]] = {}  # what it reads
 
     def workspace(t: TensorType) -> str:
         name = next((r for r in reversed(free) if workspaces[r] == t), None)
@@ -198,15 +198,11 @@ def straight(
     for n, statement in statements(nodes, list(places), kept, source.inline).items():
         read = statement.reads
         if statement.form == "number":
-            operands[n] = source.name("t")
-            numbers.add(n)
-            scalars = [operands[a] if a in numbers else source.number(a, operands) for a in read]
-            source.line(f"{operands[n]} = {scalar_expression(n, scalars)}")
-            if n in places:
-                source.line(f"{places[n]}[()] = {operands[n]}")
+            _write_number(source, n, read, numbers, operands, places.get(n))
             free += [operands[a] for a in statement.freed if operands[a] in workspaces]
             continue
         args = [operands.get(a) or source.view(a, operands) for a in read]
+        begun[n], named[n] = len(source.lines), [*zip(read, args, strict=True)]
         if statement.form == "part":
             operands[n] = f"{args[0]}.{n.op}"
             continue
@@ -231,6 +227,36 @@ def straight(
         free += [operands[a] for a in statement.freed if operands[a] in workspaces]
 
 
+    for branch in branches:
+        _write_branch(source, branch, begun, named, operands)
+
+
+def _write_number(
+    source: Source, n: Node, read: Sequence[Node], numbers: set[Node], operands: dict[Node, str], place: str | None
+) -> None:
+    """The lines of `n`, one number, which joins `numbers`, and goes to `place` if there is one."""
+    operands[n] = source.name("t")
+    numbers.add(n)
+    scalars = [operands[a] if a in numbers else source.number(a, operands) for a in read]
+    source.line(f"{operands[n]} = {scalar_expression(n, scalars)}")
+    if place is not None:
+        source.line(f"{place}[()] = {operands[n]}")
+
+
+def _write_branch(
+    source: Source, branch: Branch, begun: dict[Node, int], read: NamesRead, names: Mapping[Node, str]
+) -> None:
+    """Makes of the lines of a branch some that need not compute all. `begun`: the first line of each node; `names` of
+    all values."""
+    own = [begun[n] for n in branch.statements if n in begun]
+    first, behind = own[0], min([line for line in begun.values() if line > own[-1]], default=len(source.lines))
+    lines = [line.removeprefix("    ") for line in source.lines[first:behind]]
+    asks = {c: names.get(c) or source.view(c, names) for c, _ in branch.conditions}
+    texts = branch_lines(source, branch, branch.nodes[0].type.size, asks, lines, read, names)
+    source.lines[first:behind] = [f"    {text}" for text in texts]
+    begun.update({n: line + len(texts) - len(lines) for n, line in begun.items() if line >= behind})
+
+
 def _lines(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str]:
     """Lines that compute `n` of `read` into the whole array `out`."""
     if n.op == "where":
@@ -243,12 +269,12 @@ def _lines(n: Node, read: Sequence[Node], args: list[str], out: str) -> list[str
     return by_columns(n, read, args, out, axes) or [into(n, args, out, axes)]
 
 
-def straight_kernel(body: Graph) -> Source:
+def straight_kernel(body: Graph, branches: Sequence[Branch] = ()) -> Source:
     """A whole body on whole arrays."""
     source = Source(body)
     source.inline = True
     operands: dict[Node, str] = {}
-    nodes = [n for n in evaluation_order(body) if computes(n)]
+    nodes = grouped([n for n in evaluation_order(body) if computes(n)], branches)
     places: dict[Node, str] = {}
     for o, place in zip(body.outputs, source.writes, strict=True):
         if computes(o):
@@ -258,7 +284,7 @@ def straight_kernel(body: Graph) -> Source:
         for a in () if statement.form == "number" else statement.reads:
             if not computes(behind_views(a)) and a not in operands:
                 operands[a] = named(source, a)
-    straight(source, nodes, operands, places)
+    straight(source, nodes, operands, places, branches=branches)
     fill_outputs(source, body.outputs, operands, places)
     source.one_ufunc_writes = len(body.outputs) == 1 and body.outputs[0].op in UFUNCS.keys() - ONE_RUN
     source.writes_last = source.one_ufunc_writes

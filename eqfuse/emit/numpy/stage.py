@@ -8,7 +8,7 @@ from some point on into the output itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from eqfuse.cost.work import LINE
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.bounds import clipped, repeated
+from eqfuse.emit.numpy.branches import Branch, grouped
 from eqfuse.emit.numpy.concatenations import concatenations, pieces_in_place
 from eqfuse.emit.numpy.cost.calls import is_dot
 from eqfuse.emit.numpy.cost.figures import BLAS, DOT_TO
@@ -40,7 +41,7 @@ HELD_ROWS = 500  # up to which `vecdot` does not let go of Python's lock (measur
 class Stage:
     """What one stage does. `incoming`: values whose tiles an earlier stage has made; `written`: names of the tiles that
     outputs go into, where they are not simply slices of the arrays to write; `gaps`: the rows of the output are apart,
-    no place to work in.
+    no place to work in; `branches`: of its elementwise work.
 
     `shared` is computed before the first tile; `reads`: what the statement of each node reads, in order; `parts`: views
     of what is read; `place`: the memory that each result goes into, scratch or the tile of an output.
@@ -54,14 +55,16 @@ class Stage:
         incoming: Collection[Node] = (),
         written: Mapping[Node, str] | None = None,
         gaps: bool = False,
+        branches: Sequence[Branch] = (),
     ) -> None:
         self.body, self.panel, self.cut, self.incoming, self.gaps = body, panel, cut, incoming, gaps
-        self.placed = written is not None
+        self.placed, self.branches = written is not None, branches
         self.dims = cache(panel.dims)
         self._extents: dict[Node, Shape] = {}
         self.spans = spans(body, panel, cut.axis, cut.loops) or NONE
         self.shared = self._shared(written or {})
         computed = [n for n in evaluation_order(body) if computes(n) and n not in self.shared and n not in incoming]
+        computed = grouped(computed, branches)
         self.outputs = dict(written) if written is not None else self._outputs()
         self.reads = clipped(computed, {*body.outputs, *self.outputs})
         for n in self.reads:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from eqfuse.emit.numpy.branches import Branch, branch_lines
 from eqfuse.emit.numpy.concatenations import JoinedRange, rows_of_pieces
 from eqfuse.emit.numpy.erf import buffer_bytes
 from eqfuse.emit.numpy.gathers import places_in_panel, take_along
@@ -20,7 +21,6 @@ from eqfuse.emit.numpy.spans import Span
 from eqfuse.emit.numpy.stage import Stage
 from eqfuse.emit.numpy.statements import bits_dtype
 from eqfuse.emit.numpy.temporaries import for_blas, lies_apart, temporaries, view_copy_bytes
-from eqfuse.emit.numpy.tiling import Panel, Tiling
 from eqfuse.emit.numpy.transpose_copy import COPY_BUFFER
 from eqfuse.ir.graph import Node
 from eqfuse.ir.views import computes
@@ -54,11 +54,11 @@ class StageText:
         if not stage.placed:
             self._written()
         self.pieces = {n: [self._operand(n, i) for i in range(len(n.args))] for n in stage.concats.split}
-        operands = [
-            [] if n in stage.concats.rows else [self._operand(n, i) for i in range(len(stage.reads[n]))]
+        operands = {
+            n: [] if n in stage.concats.rows else [self._operand(n, i) for i in range(len(stage.reads[n]))]
             for n in stage.nodes
-        ]
-        self.statements = [text for n, args in zip(stage.nodes, operands, strict=True) for text in self._lines(n, args)]
+        }
+        self.statements = self._statements(operands)
         self.statements += [f"copyto({y}, {self.incoming[o]})" for o, y in stage.outputs.items() if o in self.incoming]
 
     @property
@@ -225,6 +225,24 @@ class StageText:
         slot.dtypes.add(dtype)
         return f"{self.letter}s{self.stage.slots.all.index(slot)}_{self.source.dtype(dtype)}"
 
+    def _statements(self, operands: Mapping[Node, Sequence[str]]) -> list[str]:
+        """Those of all nodes; `operands`: the names of what they read."""
+        branch_of = {n: branch for branch in self.stage.branches for n in branch.statements}
+        lines: list[str] = []
+        for n, args in operands.items():
+            if n not in branch_of:
+                lines += self._lines(n, args)
+            elif n is branch_of[n].statements[-1]:
+                lines += self._branch(branch_of[n], operands)
+        return lines
+
+    def _branch(self, branch: Branch, operands: Mapping[Node, Sequence[str]]) -> list[str]:
+        choices = {n.args[0]: args[0] for n, args in operands.items() if n.op == "where"}
+        read = {n: [*zip(self.stage.reads[n], operands[n], strict=True)] for n in branch.statements if n in operands}
+        lines = [line for n in read for line in self._lines(n, operands[n])]
+        places = {n: self.stage.outputs.get(n) or self._memory(n) for n in read}
+        return branch_lines(self.source, branch, self.stage.elements(branch.nodes[0]), choices, lines, read, places)
+
     def _lines(self, n: Node, args: Sequence[str]) -> list[str]:
         """The statements of `n`, and the copy of an output that is computed in scratch memory."""
         out = self._memory(n)
@@ -380,21 +398,3 @@ class StageText:
     def _columns(self, text: str, depth: int) -> None:
         self.source.line(f"for q in range({self.panel.extents[0]}):", depth)
         self.source.line(text, depth + 1)
-
-
-def tile_indices(panel: Panel, cut: Tiling) -> list[str]:
-    """Lines that find a tile's indices ``p…`` and ``i:j`` from its ``number``."""
-    lines = []
-    rest = "number"
-    if cut.loops:
-        if cut.blocks > 1:
-            lines.append(f"number, u = divmod(number, {cut.blocks})")
-            rest = "u"
-        else:
-            rest = "0"
-        lines += [f"number, p{a} = divmod(number, {panel.extents[a]})" for a in reversed(cut.loops[1:])]
-        lines.append(f"p{cut.loops[0]} = number")
-    extent = panel.extents[cut.axis]
-    lines.append(f"i = {rest} * {cut.block}")
-    lines.append(f"j = min(i + {cut.block}, {extent})" if cut.ragged(extent) else f"j = i + {cut.block}")
-    return lines

@@ -364,3 +364,21 @@ def node_work(n: Node, device: Device, steps: Jumps = NO_JUMPS) -> Work:
 
 
 _works: WeakKeyDictionary[Node, dict[tuple[Device, Jumps], Work]] = WeakKeyDictionary()  # many bodies share nodes
+
+
+def tile_indices(panel: Panel, cut: Tiling) -> list[str]:
+    """Lines that find a tile's indices ``p…`` and ``i:j`` from its ``number``."""
+    lines = []
+    rest = "number"
+    if cut.loops:
+        if cut.blocks > 1:
+            lines.append(f"number, u = divmod(number, {cut.blocks})")
+            rest = "u"
+        else:
+            rest = "0"
+        lines += [f"number, p{a} = divmod(number, {panel.extents[a]})" for a in reversed(cut.loops[1:])]
+        lines.append(f"p{cut.loops[0]} = number")
+    extent = panel.extents[cut.axis]
+    lines.append(f"i = {rest} * {cut.block}")
+    lines.append(f"j = min(i + {cut.block}, {extent})" if cut.ragged(extent) else f"j = i + {cut.block}")
+    return lines

@@ -10,7 +10,8 @@ from eqfuse.emit.numpy.schedule import BlockedWindows
 from eqfuse.emit.numpy.slide import Slide
 from eqfuse.emit.numpy.source import Source
 from eqfuse.emit.numpy.temporaries import NUMPY_BUFFER
-from eqfuse.emit.numpy.tile import StageText, tile_indices
+from eqfuse.emit.numpy.tile import StageText
+from eqfuse.emit.numpy.tiling import tile_indices
 from eqfuse.ir.graph import Node
 from eqfuse.ops.windows import lowest
 

@@ -144,7 +144,7 @@ class Selection(NDArrayOperatorsMixin):
             raise _depends_on_data(title(ufunc))
         align = partial(self._aligned, title(ufunc))
         operands = [align(i) for i in inputs]
-        if ufunc in _OF_NATURALS and isinstance(inputs[1], Selection):
+        if ufunc in _OF_NATURALS and isinstance(inputs[1], Selection) and inputs[1].dtype.kind == "i":
             operands[1] = inputs[1].filled(1)
         values = ufunc(*operands, **{key: align(value) for key, value in kwargs.items()})
         if out is None:
