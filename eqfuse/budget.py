@@ -42,10 +42,10 @@ class Budget:
     NumPy runs those for which a compiler gains least. The report says how much was done by which means.
 
     `nodes` and `rounds` limit the e-graph of each distinct segment of the program. Where no number of nodes is given
-    it is three times those of the segment, and 1,000 for a small one: later matches rarely change a plan. A search ends
-    with the round that comes near that number, which it may pass, never twice. Products that share an operand are
-    merged after that, in milliseconds. `optimum`: seconds of one core that the extractor "exact" may take for each
-    distinct segment, beside those of "flow" and beside `seconds`.
+    it is three times those of the segment, and 2,500 for a small one, or 1,000 where all its values take less than a
+    megabyte: later matches rarely change a plan. A search ends with the round that comes near that number, which it may
+    pass, never twice. Products that share an operand are merged after that, in milliseconds. `optimum`: seconds of one
+    core that the extractor "exact" may take for each distinct segment, beside those of "flow" and beside `seconds`.
     """
 
     seconds: float = 10.0

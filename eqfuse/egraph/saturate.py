@@ -33,6 +33,8 @@ from eqfuse.rewrites.procedures.shared_operands import PART_LAWS, shared_parts
 from eqfuse.rewrites.procedures.short_axes import in_slices
 from eqfuse.rewrites.simplifier import SIMPLIFIER
 
+_ROOM, _BRIEF_ROOM = 2500, 1000  # nodes, and those of a graph whose calls are brief: they pay for no more search
+_BRIEF_BYTES = 1 << 20  # of all values of such a graph
 _MANY_MATCHES = 1000  # of one law in one round, or as many as there are nodes
 _LITTLE_ROOM = 10  # a part of the nodes allowed for which no further round is begun
 _LITTLE_USE = 16  # a part of the room for nodes: a second round that was cut, and made fewer, is the last
@@ -82,7 +84,8 @@ def saturate_segment(
     nodes, rules = (*graph.inputs, *graph.nodes), reachable(graph, admitted)
     engine = Engine(nodes, rules)
     engine.add(nodes)
-    run = Saturation(engine, rules, budget, allowance)
+    is_brief = sum([n.type.nbytes for n in nodes]) < _BRIEF_BYTES
+    run = Saturation(engine, rules, budget, allowance, _BRIEF_ROOM if is_brief else _ROOM)
     for _ in run:
         pass
     _share_operands(run, engine, graph, admitted)
@@ -127,12 +130,12 @@ class Saturation:
     """
 
     def __init__(
-        self, engine: Engine, rules: Sequence[Rule], budget: Budget, allowance: Allowance = UNLIMITED
+        self, engine: Engine, rules: Sequence[Rule], budget: Budget, allowance: Allowance = UNLIMITED, room: int = _ROOM
     ) -> None:
         self._approximate = [rule for rule in rules if rule.law.exactness is APPROXIMATE]
         engine.load([rule for rule in rules if rule.law.exactness is not APPROXIMATE])
         self._engine, self._budget, self._allowance = engine, budget, allowance
-        self._most = max(1000, 3 * engine.size) if budget.nodes is None else budget.nodes
+        self._most = max(room, 3 * engine.size) if budget.nodes is None else budget.nodes
         self._law_of = {rule.name: rule.law.name for rule in rules}
         self.fired: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)

@@ -69,6 +69,8 @@ def branches_of(body: Graph, elements: int, device: Device) -> tuple[Branch, ...
     if apart or any(n.row.role is not Role.ELEMENTWISE for n in body.computations):
         return ()
     full = max((n.shape for n in body.computations if n.op == "where"), key=math.prod, default=())
+    if math.prod(full) <= 1:
+        return ()
     asked = asked_for(body, {n for n in body.nodes if n.shape == full})
     chosen: dict[Conditions, Branch] = {}
     for conditions in sorted(dict.fromkeys(asked.values()), key=len):
