@@ -226,7 +226,6 @@ def straight(
         operands[n] = out
         free += [operands[a] for a in statement.freed if operands[a] in workspaces]
 
-
     for branch in branches:
         _write_branch(source, branch, begun, named, operands)
 
