@@ -93,6 +93,7 @@ def test_far_rows_of_narrow_blocks_of_columns_are_fetched_ahead() -> None:
     assert "__builtin_prefetch" not in emitted("row", columns(512, 256)).text.source
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_that_fetch_rows_ahead_compute_their_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "FAR_BYTES", 0)

@@ -64,6 +64,7 @@ def test_all_that_is_tried_is_right_on_the_emulator() -> None:
     assert len(calibrate.calibrate(EmulatedGpu(), SMALL).wgmma_flops) == 2
 
 
+@pytest.mark.slow
 @emulated
 @pytest.mark.usefixtures("timed_only")
 def test_a_gpu_that_multiplies_rightly_has_rates_from_then_on() -> None:

@@ -70,6 +70,7 @@ def test_a_loop_runs_on_a_gpu(name):
         np.testing.assert_array_equal(array, kept)
 
 
+@pytest.mark.slow
 @emulated
 def test_loops_on_a_gpu_count_from_where_they_begin_and_go_backwards_where_they_are_told():
     def program(x, n):

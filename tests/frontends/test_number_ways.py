@@ -120,6 +120,7 @@ def test_numbers_beyond_an_arrays_dtype_are_numpys_however_the_program_is_made(w
     report(cases())
 
 
+@pytest.mark.slow
 def test_a_plan_that_computes_values_again_computes_with_the_numbers_of_each_call() -> None:
     x = np.random.default_rng(0).normal(size=(40, 25))
 

@@ -206,6 +206,7 @@ def test_a_strip_is_priced_as_what_is_computed_once(monkeypatch: pytest.MonkeyPa
     assert with_strips.reads == without.reads
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_threads_change_no_bit() -> None:
     u = np.random.default_rng(0).standard_normal((300, 700)).astype(np.float32)

@@ -138,6 +138,7 @@ def test_a_block_has_as_much_shared_memory_as_the_device_gives_it(device: str) -
     assert most / 2 < max(given) <= most - 512
 
 
+@pytest.mark.slow
 @compiled
 def test_threads_that_hold_a_long_row_as_it_was_read_keep_little_of_it_elsewhere() -> None:
     """Beside what it holds, a thread has 16 registers: two vectors may not find room in some pass."""

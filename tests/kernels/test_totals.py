@@ -182,6 +182,7 @@ def test_numpy_computes_totals_behind_each_way_to_cut_rows() -> None:
     assert schedules >= {ResultsOfRows, CascadeOfParts, TiledReduction, WholeArrays}
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_in_c() -> None:
     named = list(graphs().items())
@@ -204,6 +205,7 @@ def run_on_emulator(k: CudaKernel, code: str, graph: Graph, arrays: Sequence[np.
     return outs
 
 
+@pytest.mark.slow
 @emulated
 def test_in_cuda() -> None:
     kernels = cuda_kernels()

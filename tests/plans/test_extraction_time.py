@@ -41,7 +41,7 @@ def filled(x: Any) -> Any:
     [
         (DEVICES["cpu"], irregular_graph(np.random.default_rng(3), 30)),
         (DEVICES["a100"], irregular_graph(np.random.default_rng(3), 30)),
-        (C, ef.trace(filled, ef.spec((8, 8)))),
+        pytest.param(C, ef.trace(filled, ef.spec((8, 8))), marks=pytest.mark.slow),
     ],
     ids=["cpu", "a100", "many operands"],
 )

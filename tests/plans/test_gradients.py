@@ -73,7 +73,7 @@ def reports(name: str) -> tuple[Any, Any]:
     return forward, joint
 
 
-@pytest.mark.parametrize("name", some(PROGRAMS, 2))
+@pytest.mark.parametrize("name", some(PROGRAMS, 3))
 def test_value_and_gradient_cost_at_most_four_forward_passes_in_few_kernels(name: str) -> None:
     forward, both = reports(name)
     assert both.predicted_seconds <= CHEAP * forward.predicted_seconds

@@ -100,7 +100,7 @@ def test_under_a_limit_calls_hold_less_for_more_time_and_the_same_results() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, shares", [("perceptron", [0.8, 0.4]), ("attention block", [0.4])])
+@pytest.mark.parametrize("name, shares", [("perceptron", [0.4]), ("attention block", [0.4])])
 def test_the_same_under_other_limits(name: str, shares: list[float]) -> None:
     judge(name, shares)
 
@@ -228,9 +228,8 @@ def attention(length: int = 512, width: int = 16) -> TrainingStep:
 BLOCKS = {"cross-entropy": (cross_entropy, 128 * 4096 * 8), "attention": (attention, 512 * 512 * 8)}
 
 
-@pytest.mark.parametrize(
-    "name, target", [("cross-entropy", CPU), pytest.param("attention", "c", marks=pytest.mark.slow)], ids=str
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name, target", [("cross-entropy", CPU), ("attention", "c")], ids=["numpy", "c"])
 def test_scores_are_never_held_whole_where_the_limit_is_below_them(name: str, target: Any) -> None:
     network, nbytes = BLOCKS[name]
     function, arguments = network()

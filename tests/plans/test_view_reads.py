@@ -67,6 +67,7 @@ def copied(plan: Plan) -> list[int]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_alike_steps_read_slices_of_large_arrays_where_these_lie() -> None:
     graph = electromagnetic(400)
     assert len(segments(graph)[1]) > 1

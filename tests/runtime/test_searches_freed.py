@@ -54,6 +54,7 @@ def test_a_compile_leaves_nothing_of_its_search(function: Callable[..., Any], ta
     assert left() == before and plan.kernels
 
 
+@pytest.mark.slow
 def test_nor_does_one_under_a_limit_of_memory_whether_a_plan_keeps_it_or_none(no_collection: None) -> None:
     def twice(x: Any, w: Any) -> Any:
         return layers(np.tanh(x @ w @ w.T) + x, w)

@@ -235,7 +235,9 @@ BIG = 10**6
     ("function", "shapes", "target"),
     [
         (softmax, [(BIG, BIG)], "numpy"),
-        (lambda x, g, b: gelu(layer_norm(x, g, b)), [(BIG, BIG), (BIG,), (BIG,)], "cuda:h100"),
+        pytest.param(
+            lambda x, g, b: gelu(layer_norm(x, g, b)), [(BIG, BIG), (BIG,), (BIG,)], "cuda:h100", marks=pytest.mark.slow
+        ),
         (dense, [(BIG, BIG), (BIG, BIG), (BIG,)], "numpy"),
         (dense, [(BIG, BIG), (BIG, BIG), (BIG,)], "cuda:h100"),
         (lambda x: np.pad(np.concatenate([x, x.T]), 1)[::2] * 2, [(BIG, BIG)], "numpy"),
