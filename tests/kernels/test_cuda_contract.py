@@ -28,7 +28,6 @@ from eqfuse.plan.plan import Kernel
 from eqfuse.testing import cudasim
 from tests.support.drawing import many
 from tests.support.gpu import emulated_function
-from tests.support.some import some
 
 NO_PRICE = Price(0.0, 0, 0, 0, "memory")
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -233,7 +232,7 @@ def judge(kernel: Kernel, got: list[np.ndarray], arrays: list[np.ndarray]) -> No
 
 
 @emulated
-@pytest.mark.parametrize("case", some(CASES, 2))
+@ALL
 def test_the_emulated_product_equals_the_evaluator_bit_for_bit_under_every_schedule(case: str) -> None:
     kernel, cuda = emitted(case)
     arrays = inputs_of(kernel)

@@ -1,4 +1,5 @@
-"""Constants that all steps of a loop read stand in its step; the program means what it meant."""
+"""Constants that all steps of a loop read stand in its step, and transposes for products; the program means what it
+meant."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.frontends.rolling.loop_constants import constants_within
+from eqfuse.frontends.rolling.shared_operands import shared_within
 from eqfuse.ir.graph import Body, Graph, Node, const, constants, substitute
 from eqfuse.ir.loops import first_shared
 from eqfuse.ir.pytree import tree_leaves
@@ -50,7 +51,7 @@ def layers(x):
 @pytest.mark.parametrize("name", LOOPED)
 def test_constants_within_steps_change_no_value(name: str) -> None:
     graph, x = bound(LOOPED[name].fn, LOOPED[name].args)
-    within = constants_within(graph)
+    within = shared_within(graph)
     assert not handed(within)
     assert_same(ef.meaning(within, x), ef.meaning(graph, x), exact=True)
     assert ef.parse(str(within)) == within
@@ -62,7 +63,7 @@ def test_nor_in_random_loops_within_loops(part: int) -> None:
     for seed in range(40 * part, 40 * part + 40):
         text, fn, (*arrays, count) = random_loops(seed)
         graph, x = bound(partial(fn, n=count), arrays)
-        within = constants_within(graph)
+        within = shared_within(graph)
         moved += len(handed(graph))
         assert not handed(within), text
         assert np.array_equal(ef.meaning(within, x), ef.meaning(graph, x), equal_nan=True), text
@@ -71,7 +72,36 @@ def test_nor_in_random_loops_within_loops(part: int) -> None:
 
 def test_a_graph_without_such_constants_is_the_same():
     graph = ef.trace(lambda w, x: ef.fori_loop(0, 9, lambda i, v: np.tanh(v @ w), x), WEIGHTS[0], np.ones((4, 16)))
-    assert constants_within(graph) is graph
+    assert shared_within(graph) is graph
+
+
+def of_graph(graph: Graph) -> set[str]:
+    """Operators outside of its loops."""
+    return {n.op for n in graph.operators}
+
+
+def descent(a, v, b):
+    return ef.fori_loop(0, 20, lambda i, v: v - a.T @ (np.tanh(a @ v) - b) / 99, v)
+
+
+def within_a_loop(a, v, b):
+    return ef.scan(lambda v, row: (descent(a, v, b + row), v[0]), v, np.arange(3.0))
+
+
+@pytest.mark.parametrize("fn", [descent, within_a_loop])
+def test_a_transpose_that_products_alone_read_is_no_copy_before_the_loop(fn):
+    arrays = RNG.standard_normal((9, 4)), RNG.standard_normal(4), RNG.standard_normal(9)
+    graph = ef.trace(fn, *arrays)
+    within = shared_within(graph)
+    assert "transpose" in of_graph(graph) and "transpose" not in of_graph(within)
+    for one, other in zip(ef.meaning(within, *arrays), ef.meaning(graph, *arrays), strict=True):
+        assert np.array_equal(one, other)
+    assert ef.parse(str(within)) == within
+
+
+def test_but_one_that_is_read_element_by_element_is_made_once():
+    graph = ef.trace(lambda a, v: ef.fori_loop(0, 20, lambda i, v: np.tanh(a.T @ v + a.T), v), *np.ones((2, 9, 9)))
+    assert shared_within(graph) is graph and "transpose" in of_graph(graph)
 
 
 @pytest.mark.parametrize("target", ["numpy", "cpu"])
@@ -96,6 +126,6 @@ def test_such_a_program_is_saved_exported_and_carried_to_other_sizes(tmp_path):
 
 def test_the_line_that_wrote_a_loop_is_still_known():
     graph = ef.trace(layers, np.ones((20, 4, 16)))
-    within = constants_within(graph)
+    within = shared_within(graph)
     lines = [[g.places[n] for n in g.nodes if n.op in LOOPS] for g in (graph, within)]
     assert len(lines[0]) == 2 and lines[0] == lines[1]
