@@ -34,7 +34,7 @@ def operators(graph: ef.Graph) -> Counter[str]:
 def of_any_length(monkeypatch):
     monkeypatch.setattr(roll, "FEW_OPERATORS", 0)
     monkeypatch.setattr(roll, "FEW_ON_WINDOWS", 0)
-    monkeypatch.setattr(roll, "FEW_THAT_MOVE", 0)
+    monkeypatch.setattr(roll, "FEW_APART", 0)
     monkeypatch.setattr(roll, "MANY_OPERATORS", 0)
 
 
