@@ -30,6 +30,7 @@ from eqfuse.emit.numpy.cost.figures import (
     NARROW_SUM,
     NUMBER,
     OWN_OPERATIONS,
+    PYTHON_CALLS,
     SHORT_MATRICES,
     SHORT_MATRIX,
     SHORT_PRODUCT,
@@ -98,6 +99,8 @@ def call_work(
         if columns:  # each with gaps between its elements
             seconds += out.size * one_by_one
             whole += out.size * one_by_one * device.threads
+    elif role is Role.LIBRARY:
+        whole += PYTHON_CALLS.get(op, 0) * device.call_seconds
     return loops._replace(seconds=seconds, whole=whole)
 
 

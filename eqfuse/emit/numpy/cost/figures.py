@@ -47,6 +47,16 @@ SHORT_MATRIX = 15  # rows or columns of a matrix that takes twice what its opera
 SHORT_MATRICES = {"eigh": 24, "eigvalsh": 28, "svdvals": 21, "cond": 21, "qr": 12}  # on two cores of a Xeon
 FEWEST_ROWS = 3  # one and two rows are solved at once
 
+# Library functions written in Python: calls that take as long as what one does before and after its work (Zen 5)
+PYTHON_CALLS = {
+    "median": 25, "nanmedian": 45, "quantile": 60, "percentile": 60, "nanquantile": 80, "nanpercentile": 80,
+    "nanargmax": 18, "nanargmin": 18, "histogram": 60, "histogram_bin_edges": 30, "isin": 20, "digitize": 4,
+    "searchsorted": 3, "interp": 3, "convolve": 3,
+    "inv": 7, "solve": 7, "inv_triangular": 12, "inv_slogdet": 17, "det": 4, "slogdet": 10, "cholesky": 6, "eigh": 14,
+    "eigvalsh": 8, "eig": 20, "eigvals": 14, "svd": 18, "svdvals": 12, "cond": 20, "qr": 28, "lstsq": 45,
+    **dict.fromkeys(("fft", "ifft", "rfft", "ihfft"), 6), **dict.fromkeys(("irfft", "hfft"), 9),
+}  # fmt: skip
+
 # Tiles and threads
 CLEARLY = 1.3  # predicted gain from which on tiles and threads are used: estimates are no better than that
 PAIRS_OVER_TRAFFIC = 16  # times as large as all that a kernel reads and writes is an array of pairs
