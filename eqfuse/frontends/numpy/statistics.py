@@ -80,9 +80,15 @@ def _quantile(op: str, a: Any, q: Any, axis: AxisArg, method: str, keepdims: Any
     weak = number_kind(q) in (int, float) and x.dtype.kind == "f"
     if number_kind(q) is int and not weak and method != "linear":
         q = 1.0 * q  # NumPy interpolates between the values, by a weight of 0.0
+    if weak and isinstance(q, int) and op.endswith("percentile"):
+        q = float(q)  # as NumPy, which divides it
     share = wrap(with_dtype(q, np.dtype(number_kind(q)))) if weak else lift(q)
+    if op.endswith("percentile") and share.dtype.kind in "iu":
+        share = share.astype(np.float64)
     if share.ndim > 1 and op.startswith("nan"):
         raise UnsupportedOp(f"np.{op} with quantiles of shape {share.shape} cannot be traced; pass a vector of them")
+    if share.node.op == "const":
+        _check_share(op, share.node.literal.array)
     rows, axes = _rows(x, axis)
     args = [rows.node, (share if weak or share.ndim == 1 else share.reshape(-1)).node]
     if weights is not None:
@@ -94,6 +100,12 @@ def _quantile(op: str, a: Any, q: Any, axis: AxisArg, method: str, keepdims: Any
     if result.scalar and (_keeps(keepdims) or weights is not None):
         result.as_array()
     return result
+
+
+def _check_share(op: str, share: np.ndarray) -> None:
+    largest = 100 if op.endswith("percentile") else 1
+    if not ((share >= 0) & (share <= largest)).all():
+        raise ShapeError(f"np.{op} takes {op.removeprefix('nan')}s from 0 to {largest}, not {share.tolist()}")
 
 
 def _weights(w: Tracer, x: Tracer, axis: AxisArg, rows: Tracer) -> Tracer:
