@@ -19,6 +19,7 @@ from eqfuse.cost.work import LINE, NO_JUMPS, Jumps, Work, rows_apart, total_work
 from eqfuse.emit.evaluation_order import evaluation_order
 from eqfuse.emit.numpy.cost.calls import sums_rows, transposed_read, work_of_gaps
 from eqfuse.emit.numpy.cost.figures import COPIED_RUNS, PAIRS_OVER_TILES, PAIRS_OVER_TRAFFIC, SHORTER
+from eqfuse.emit.numpy.cost.gram import gram_work, is_gram
 from eqfuse.emit.numpy.cost.tiles import tiles_pay
 from eqfuse.emit.numpy.gathers import aside, places_in_panel, shares
 from eqfuse.emit.numpy.temporaries import unreshaped
@@ -359,7 +360,7 @@ def node_work(n: Node, device: Device, steps: Jumps = NO_JUMPS) -> Work:
     if cost is None:
         literal = n.args[-1].literal if n.args and n.args[-1].op == "const" else None
         cost = work(n.op, n.attrs, n.type, [a.type for a in n.args], device, steps, literal)
-        costs[device, steps] = cost
+        cost = costs[device, steps] = gram_work(cost, n, device) if is_gram(n) else cost
     return cost
 
 

@@ -152,7 +152,8 @@ def products_schedule(body: Graph, device: Device) -> Schedule:
     except UnsupportedOp:
         return tiles_schedule(body, device)
     seconds = ours.price(device).seconds
-    least = sum(call_work(n, numpy_side(device)).seconds for n in body.nodes if n.op == "matmul")
+    works = [call_work(n, numpy_side(device)) for n in body.nodes if n.op == "matmul"]
+    least = sum(min(work.seconds, work.whole - work.shared) for work in works)
     if seconds <= _dear(least):
         return ours
     by_numpy = tiles_schedule(body, device)

@@ -46,6 +46,8 @@ DOT_FROM, DOT_TO = 32, 8192  # elements of a row that a tile sums as a dot produ
 SHORT_MATRIX = 15  # rows or columns of a matrix that takes twice what its operations do; of n, (15 / n)**2 times more
 SHORT_MATRICES = {"eigh": 24, "eigvalsh": 28, "svdvals": 21, "cond": 21, "qr": 12}  # on two cores of a Xeon
 FEWEST_ROWS = 3  # one and two rows are solved at once
+# What BLAS takes for one triangle, of the time of a whole product, where that has so many rows
+GRAM, GRAM_ROWS = 0.55, 256
 
 # Library functions written in Python: calls that take as long as what one does before and after its work (Zen 5)
 PYTHON_CALLS = {
