@@ -9,7 +9,7 @@ from eqfuse.dtypes import NARROW_FLOATS
 from eqfuse.emit.numpy import orders
 
 DTYPES = [*map(np.dtype, ("float32", "float64", "int32", "int64", "uint32", "uint64", "int8", "bool", "complex64"))]
-SHAPES = [(1500,), (20_000,), (300, 7), (7, 300), (3, 9000), (40, 5, 60), (2, 1025), (1300, 1), (2, 3), (0, 5), (9, 0)]
+SHAPES = [(5000,), (20_000,), (600, 7), (17, 300), (3, 9000), (40, 5, 60), (4100, 1), (900, 20), (2, 3), (0, 5), (9, 0)]
 
 
 def values(shape: tuple[int, ...], dtype: np.dtype, kinds: int) -> np.ndarray:
@@ -18,6 +18,8 @@ def values(shape: tuple[int, ...], dtype: np.dtype, kinds: int) -> np.ndarray:
     x = np.asarray(rng.integers(-kinds, kinds, shape)).astype(dtype)
     if dtype.kind == "u":
         x[..., ::3] = np.iinfo(dtype).max - x[..., ::3]
+    if dtype == np.float64:
+        x[..., ::5] = np.nextafter(x[..., ::5], np.inf)  # differ in their last bit alone
     if dtype.kind == "f" or dtype in NARROW_FLOATS:
         special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan], dtype)
         where = rng.random(shape) < 0.05

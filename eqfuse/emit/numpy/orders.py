@@ -1,8 +1,8 @@
 """Stable orders, for which NumPy compares one by one what it sorts in vector registers where any order will do.
 
-In: an array and an axis. Out: the order of `np.argsort(kind="stable")`, written into an array. Of at most 32 bits,
-value and place are one key of 64: sorted keys hold the places. Of wider values equal ones are looked for, and their
-rows alone sorted as NumPy does.
+In: an array and an axis. Out: the order of `np.argsort(kind="stable")`, written into an array. Value and place are one
+key of 64 bits: sorted keys hold the places. Of doubles, whose last bits make room for the place, rows in which two keys
+differ in nothing else are sorted as NumPy does.
 """
 
 from __future__ import annotations
@@ -11,37 +11,44 @@ from collections.abc import Iterator
 
 import numpy as np
 
-ORDERED_ELEMENTS = 1024  # below, one call of NumPy's takes less than those here
+ORDERED_ELEMENTS = 4096  # below, one call of NumPy's takes less than those here
 PIECE = 8192  # elements whose keys are made at a time: 64 KiB stay near
-WIDE_EXTENT = 1024  # from there on NumPy's is as quick for wide values
+DOUBLES = 8192  # in a row: of more, some are likely to differ in their last bits alone
 
 
 def order(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
     """Fills `out` with the order of `x` along `axis`."""
     extent = x.shape[axis]
-    narrow = x.dtype.char in "efiI"
-    wide = x.dtype.char in "dlLqQ" and extent <= WIDE_EXTENT
-    if not stable or x.size < ORDERED_ELEMENTS or extent < 2 or not (narrow or wide):
+    has_keys = x.dtype.char in "efiI" or (x.dtype == np.float64 and extent <= DOUBLES)
+    if not stable or x.size < ORDERED_ELEMENTS or extent < 2 or not has_keys:
         np.copyto(out, np.argsort(x, axis, "stable" if stable else None))
         return
     rows = np.ascontiguousarray(np.moveaxis(x, axis, -1)).reshape(-1, extent)
     in_place = axis in (-1, x.ndim - 1) and out.flags.c_contiguous
     places = out.reshape(rows.shape) if in_place else np.empty(rows.shape, np.int64)
-    (_by_keys if narrow else _by_values)(rows, places)
+    _fill_by_keys(places, rows)
     if not in_place:
         moved = np.moveaxis(out, axis, -1)
         moved[...] = places.reshape(moved.shape)
 
 
-def _by_keys(rows: np.ndarray, places: np.ndarray) -> None:
+def _fill_by_keys(places: np.ndarray, rows: np.ndarray) -> None:
     numbers = np.arange(rows.shape[1])
+    is_double = rows.dtype == np.float64
+    width = (rows.shape[1] - 1).bit_length() if is_double else 32  # bits of the place
     for piece in _pieces(rows.shape):
         keys = places[piece]
         keys[...] = _as_integers(rows[piece])
-        keys <<= 32
+        if is_double:
+            keys &= -1 << width
+        else:
+            keys <<= width
         keys |= numbers[piece[1]]
     places.sort(-1)
-    places &= (1 << 32) - 1
+    tied = ((places[:, 1:] ^ places[:, :-1]) >> width == 0).any(-1) if is_double else np.zeros(len(rows), bool)
+    places &= (1 << width) - 1
+    if tied.any():
+        places[tied] = np.argsort(rows[tied], -1, "stable")
 
 
 def _pieces(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
@@ -64,14 +71,3 @@ def _as_integers(x: np.ndarray) -> np.ndarray:
     if is_nan.any():
         bits[is_nan] = top
     return bits
-
-
-def _by_values(rows: np.ndarray, places: np.ndarray) -> None:
-    ordered = np.sort(rows, -1)
-    tied = (ordered[:, 1:] == ordered[:, :-1]).any(-1)
-    tied |= ordered[:, -1] != ordered[:, -1]  # NaN, of which there may be several
-    if np.count_nonzero(tied) < len(rows) / 2:
-        places[...] = np.argsort(rows, -1)
-        places[tied] = np.argsort(rows[tied], -1, "stable")
-    else:
-        places[...] = np.argsort(rows, -1, "stable")

@@ -196,7 +196,7 @@ def _inv_slogdet(n: Node) -> int:
 
 
 def _argsort(n: Node) -> int:
-    """NumPy's result; of another axis than the last also the rows; of wide values also these sorted."""
+    """NumPy's result, or what tells equal keys; of another axis than the last also the rows and their order."""
     return n.type.nbytes + _operand(n) * ((n.attr("axis") != -1) + 1) if n.attr("stable") else n.type.nbytes
 
 
