@@ -134,11 +134,12 @@ def touched(op: str, attrs: tuple, out: TensorType, types: Sequence[TensorType],
 def _priced_as(op: str, attrs: tuple, types: Sequence[TensorType], literal: Literal | None) -> str:
     """The row of the profile for `op` with this last operand. A whole power of a negative number leaves the vector code
     of a CPU's library; NumPy has other loops for a few. Short rows are sorted in vector registers, a stable sort is
-    none of vectors."""
+    none of vectors, but a stable order is."""
     described = row(op)
     if "stable" in described.attrs:
         short = op == "sort" and types[0].extent(described.attr(attrs, "axis")) <= SHORT_ROW
-        return "stable_sort" if described.attr(attrs, "stable") else "short_sort" if short else op
+        is_stable_sort = op == "sort" and described.attr(attrs, "stable")
+        return "stable_sort" if is_stable_sort else "short_sort" if short else op
     if op == "power" and literal is not None and literal.array.size == 1 and kind(literal.array.dtype) == "f":
         exponent = float(literal.array.item())
         return "whole_power" if exponent.is_integer() and exponent not in SHORT_CUTS else op

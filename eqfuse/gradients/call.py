@@ -7,7 +7,6 @@ read what is traced outside, which then is a constant, and what it writes into i
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,20 +16,19 @@ import numpy as np
 from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, OptionError, ShapeError, TraceError, UnsupportedOp
 from eqfuse.frontends.numpy.carries import tree_text
+from eqfuse.frontends.numpy.leaves import leaf_of, leaf_tracer
 from eqfuse.frontends.numpy.number import Number, is_number
 from eqfuse.frontends.numpy.origins import note_instead, note_places
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
-from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import current, differentiated
 from eqfuse.gradients.linearise import changes, line_below
 from eqfuse.gradients.overflow import exponentials_bounded
 from eqfuse.gradients.rules import calls_inlined
 from eqfuse.gradients.transpose import NoTranspose, cotangents
-from eqfuse.ir.graph import CallArguments, Graph, Node, input_node, substitute
+from eqfuse.ir.graph import Graph, Node, input_node, substitute
 from eqfuse.ir.parameters import parameters_of
 from eqfuse.ir.pytree import Structure, paths, tree_leaves, unflatten
-from eqfuse.ir.signature import CallSignature
 from eqfuse.ir.strides import MemoryLayout, strides_of
 from eqfuse.ops.types import TensorType
 
@@ -48,47 +46,11 @@ def name_of(fn: Any) -> str:
     return str(getattr(fn, "__name__", "the graph" if isinstance(fn, Graph) else "the function"))
 
 
-def parameters(fn: Any) -> inspect.Signature | None:
-    """The signature of `fn`; of a graph that of its function, or its inputs by name, where these are Python's."""
-    if not isinstance(fn, Graph):
-        return parameters_of(fn)
-    if isinstance(fn.signature, CallSignature):
-        return fn.signature.parameters
-    names = [str(n.attr("name")) for n in fn.inputs]
-    if not all(map(str.isidentifier, names)):
-        return None
-    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names])
-
-
 def callable_of(fn: Any) -> Callable[..., Any]:
-    """`fn`; a graph as the function that applies it to traced arrays."""
-    if isinstance(fn, Graph):
-        return lambda *args, **kwargs: _inlined(fn, args, kwargs)
+    """`fn`, which is differentiated."""
     if not callable(fn):
         raise TraceError(f"a function or a graph is differentiated, not {fn!r}")
     return fn
-
-
-def _inlined(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    signature = graph.signature
-    if signature is not None and not signature.pure:
-        raise TraceError(
-            "the graph's function changes its arguments, draws random numbers, or computes with Python numbers at each "
-            "call: give the function itself, and not its graph"
-        )
-    if isinstance(signature, CallSignature) and signature.rules:
-        raise TraceError(
-            f"the graph's function has a gradient of its own ({', '.join(signature.rules)}), of which the graph, that "
-            "says what is computed, tells nothing: give the function itself, and not its graph"
-        )
-    leaves = [lift(leaf) for leaf in (args if signature is None else signature.flatten(args, kwargs))]
-    for n, leaf in zip(graph.inputs, leaves, strict=True):
-        if leaf.node.type != n.type:
-            raise DtypeError(f"the graph's input {n.attr('name')!r} is {n.type}, {leaf.node.type} was given")
-    values = dict(zip(graph.inputs, [leaf.node for leaf in leaves], strict=True))
-    made_of = graph.outputs if differentiated() is None else exponentials_bounded(graph.outputs)
-    outputs = [wrap(n, Rights.WRITABLE) for n in substitute(made_of, values)]
-    return tuple(outputs) if signature is None else signature.rebuild(signature.select(CallArguments(leaves), outputs))
 
 
 class DifferentiatedCall:
@@ -112,11 +74,11 @@ class DifferentiatedCall:
                 raise TraceError(f"{what}: the argument {name} holds no arrays to differentiate in")
         arrays = [self._array(leaf, path) for leaf, path in zip(leaves, self.paths, strict=True)]
         self.arguments = [a.node for a in arrays]
-        self.scalars = [a.scalar for a in arrays]
+        self.leaves = [*map(leaf_of, arrays)]
         self._layouts = [lying_as(a) for a in arrays]
         self.stand_ins = own_inputs(self.paths, [n.type for n in self.arguments])
         with outer.within(f"{name_of(fn)}, which {what} differentiates,") as self.trace:
-            self.trace.places, self.trace.differentiated = {}, True
+            self.trace.places, self.trace.differentiated = {}, exponentials_bounded
             passed = list(map(own_arrays, args))
             stands = self.argument_trees(self.stand_ins, self._layouts)
             for i, stand in zip(chosen, stands, strict=True):
@@ -142,7 +104,7 @@ class DifferentiatedCall:
         return result
 
     def _names(self, args: tuple[Any, ...], chosen: Sequence[int]) -> list[str]:
-        signature = parameters(self.fn)
+        signature = parameters_of(self.fn)
         declared = list(signature.parameters.values()) if signature is not None else []
         is_positional = [p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in declared]
         return [declared[i].name if i < len(declared) and is_positional[i] else f"args[{i}]" for i in chosen]
@@ -213,8 +175,8 @@ class DifferentiatedCall:
 
     def argument_trees(self, nodes: Sequence[Node], layouts: Sequence[MemoryLayout | None] = ()) -> tuple[Any, ...]:
         """`nodes`, one per leaf of the chosen arguments, nested as these are; in memory of the `layouts`."""
-        each = itertools.zip_longest(nodes, self.scalars, layouts)
-        tree: tuple[Any, ...] = unflatten(self.structure, [tracer(*one) for one in each])
+        each = itertools.zip_longest(nodes, self.leaves, layouts)
+        tree: tuple[Any, ...] = unflatten(self.structure, [leaf_tracer(*one) for one in each])
         return tree
 
 
@@ -227,7 +189,7 @@ class ResultTree:
         self.paths = paths(self.structure, "result")
         arrays = {i: lift(leaf) for i, leaf in enumerate(leaves) if _is_array(leaf) or (numbers and is_number(leaf))}
         self.nodes = [a.node for a in arrays.values()]
-        self.scalars = [a.scalar for a in arrays.values()]
+        self.leaves = [*map(leaf_of, arrays.values())]
         self._others = [None if i in arrays else leaf for i, leaf in enumerate(leaves)]
         self._places = list(arrays)
 
@@ -237,7 +199,7 @@ class ResultTree:
 
     def tree(self, nodes: Sequence[Node]) -> Any:
         """The tree with `nodes` in place of its own."""
-        return self.nested([tracer(n, scalar) for n, scalar in zip(nodes, self.scalars, strict=True)])
+        return self.nested([leaf_tracer(n, leaf) for n, leaf in zip(nodes, self.leaves, strict=True)])
 
     def nested(self, values: Sequence[Any]) -> Any:
         """The tree with `values` in place of its arrays."""
@@ -249,10 +211,6 @@ class ResultTree:
 
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (Tracer, Number, np.ndarray, np.generic))
-
-
-def tracer(value: Node, scalar: bool, layout: MemoryLayout | None = None) -> Tracer:
-    return wrap(value, None if scalar else Rights.WRITABLE, layout)
 
 
 def lying_as(array: Tracer) -> MemoryLayout | None:
@@ -269,7 +227,7 @@ def own_arrays(value: Any) -> Any:
     leaves, structure = tree_leaves(value)
     if not any(isinstance(leaf, Tracer) for leaf in leaves):
         return value
-    own = [tracer(x.node, x.scalar, lying_as(x)) if isinstance(x, Tracer) else x for x in leaves]
+    own = [leaf_tracer(x.node, leaf_of(x), lying_as(x)) if isinstance(x, Tracer) else x for x in leaves]
     return unflatten(structure, own)
 
 

@@ -82,7 +82,7 @@ def _marked(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     arrays = [leaf for leaf in tree_leaves((args, kwargs))[0] if isinstance(leaf, Tracer)]
     argument_nodes = [x.node for x in arrays]
     with trace.within("a function that ef.checkpoint marks") as inner:
-        inner.differentiated, inner.places = True, trace.places
+        inner.differentiated, inner.places = trace.differentiated, trace.places
         own_args, own_kwargs = own_arrays((args, kwargs))
         returned = ResultTree(fun(*own_args, **own_kwargs))
         after = [leaf.node for leaf in tree_leaves((own_args, own_kwargs))[0] if isinstance(leaf, Tracer)]

@@ -18,13 +18,15 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import DtypeError, OptionError, ShapeError, TraceError
 from eqfuse.frontends.numpy.bodies import closed, stands_for
 from eqfuse.frontends.numpy.carries import tree_text
+from eqfuse.frontends.numpy.leaves import leaf_of, leaf_tracer
 from eqfuse.frontends.numpy.number import is_number
 from eqfuse.frontends.numpy.promotion import lift, with_dtype
 from eqfuse.frontends.numpy.storage import Rights
 from eqfuse.frontends.numpy.tracer import Tracer, wrap
 from eqfuse.frontends.numpy.tracing import Trace, current, differentiated
-from eqfuse.gradients.call import ResultTree, name_of, tracer
+from eqfuse.gradients.call import ResultTree, name_of
 from eqfuse.gradients.expr import filled
+from eqfuse.gradients.overflow import exponentials_bounded
 from eqfuse.gradients.row import NoDerivative
 from eqfuse.ir.graph import Body, Graph, Node, node
 from eqfuse.ir.loops import loop_results
@@ -105,7 +107,7 @@ class _RuleCall:
         values = [lift(leaf) for leaves, _ in trees for leaf in leaves if _is_array(leaf)]
         self.leaves = [[_ARRAY if _is_array(leaf) else leaf for leaf in leaves] for leaves, _ in trees]
         self.types = [v.node.type for v in values]
-        self.scalars = [v.scalar for v in values]
+        self.kinds = [*map(leaf_of, values)]
         self.own = len(values)
         inputs = stands_for(self.types)
         result_trees: list[ResultTree] = []
@@ -121,9 +123,9 @@ class _RuleCall:
 
     def arguments(self, nodes: Sequence[Node]) -> list[Any]:
         """The arguments of the call, with `nodes` in place of their arrays."""
-        passed, rest = dict(self.apart), iter(zip(nodes, self.scalars, strict=True))
+        passed, rest = dict(self.apart), iter(zip(nodes, self.kinds, strict=True))
         for place, leaves, structure in zip(self.places, self.leaves, self.structures, strict=True):
-            passed[place] = unflatten(structure, [tracer(*next(rest)) if x is _ARRAY else x for x in leaves])
+            passed[place] = unflatten(structure, [leaf_tracer(*next(rest)) if x is _ARRAY else x for x in leaves])
         return [passed[i] for i in range(self.count)]
 
     def forward(self) -> tuple[list[Node], list[Node], list[Node]]:
@@ -202,7 +204,7 @@ class _RuleCall:
         outer = current()
         assert outer is not None
         with outer.within(f"{self.name}, which has a rule for its gradient,") as trace:
-            trace.differentiated = True
+            trace.differentiated = exponentials_bounded
             result_trees.append(ResultTree(call()))
         return [n for each in result_trees for n in each.nodes], trace
 

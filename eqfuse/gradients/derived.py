@@ -16,7 +16,7 @@ import numpy as np
 
 from eqfuse.frontends.numpy.trace import trace
 from eqfuse.frontends.numpy.tracing import current
-from eqfuse.gradients.call import callable_of, name_of, parameters
+from eqfuse.gradients.call import callable_of, name_of
 from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.evaluate import meaning
@@ -43,7 +43,7 @@ class DerivedFunction:
             named = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in takes]
             self.__signature__: inspect.Signature | None = inspect.Signature(named)
         elif isinstance(fn, Graph):
-            self.__signature__ = parameters(fn)
+            self.__signature__ = parameters_of(fn)
         self._what, self._compute, self._chosen = what, compute, chosen
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

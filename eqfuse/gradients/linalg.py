@@ -33,7 +33,6 @@ from eqfuse.gradients.expr import (
 from eqfuse.gradients.row import Changes, DerivativeRow, NoDerivative, joint, refused
 from eqfuse.ir.graph import Node, const, node
 from eqfuse.ops.linalg import PART_SHAPES, lower_half
-from eqfuse.ops.types import TensorType
 
 
 def h(x: Expr) -> Expr:
@@ -118,7 +117,8 @@ def _inverse_triangle_tangent(n: Node, d: Changes) -> Node | None:
 
 
 def _inverse(a: Expr) -> Expr:
-    return Expr(node("inv", (a.node,)))
+    """NaN of singular matrices, which `inv` refuses."""
+    return _parts(node("inv_slogdet", (a.node,)))[0]
 
 
 def _inverse_triangle(lower: Expr) -> Expr:
@@ -149,11 +149,45 @@ def _inv_slogdet_tangent(n: Node, d: Changes) -> Node | None:
     return _packed([-(inverse @ Expr(d[0]) @ inverse), *_changes_of_slogdet(inverse, sign, d[0])], n)
 
 
+def _cofactors(n: Node) -> Node:
+    """Of regular matrices: only these have second derivatives where the order is above 3."""
+    _, inverse, det = map(Expr, n.args)
+    return (_column(_row(det)) * swapped(inverse)).node
+
+
+def _turned(a: Expr, rows: int, columns: int) -> Expr:
+    """`a` from so many rows and columns on; those before come last."""
+    for axis, start in ((-2, rows), (-1, columns)):
+        whole = [(0, extent, 1) for extent in a.shape]
+        parts = []
+        for ends in ((start, a.shape[axis]), (0, start)):
+            ranges = list(whole)
+            ranges[axis] = (*ends, 1)
+            parts.append(tidy.slice_(a.node, ranges))
+        a = Expr(tidy.concat(parts, axis))
+    return a
+
+
+def _small_cofactors(a: Expr) -> Expr:
+    """Of matrices of three rows or fewer, by products of their elements."""
+    order = a.shape[-1]
+    if order < 3:
+        signs = 2 * np.eye(order) - 1
+        return filled(1, a.node.type) if order == 1 else _turned(a, 1, 1) * _matrix(signs, a)
+    return _turned(a, 1, 1) * _turned(a, 2, 2) - _turned(a, 1, 2) * _turned(a, 2, 1)
+
+
 def _det_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
-    """The value is that of the factors of which the inverse, which the derivative needs, is made."""
+    """Of larger matrices the value is that of the factors of which the inverse, which the derivative needs, is made."""
     assert d[0] is not None
-    inverse, sign, log = _parts(node("inv_slogdet", n.args))
-    return [(Expr(n) * _change_of_log(inverse, d[0])).node], {n: (sign * f("exp", log)).node}
+    instead: dict[Node, Node] = {}
+    if 0 < n.args[0].shape[-1] <= 3:
+        cofactors = _small_cofactors(Expr(n.args[0]))
+    else:
+        inverse, sign, log = _parts(node("inv_slogdet", n.args))
+        instead[n] = (sign * f("exp", log)).node
+        cofactors = Expr(node("cofactors", (n.args[0], inverse.node, instead[n])))
+    return [reshape(sum_over(cofactors * Expr(d[0]), [-2, -1]), n.shape).node], instead
 
 
 def _slogdet_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | None], dict[Node, Node]]:
@@ -196,10 +230,12 @@ def _of_factor(op: str) -> Callable[[Node, int, Expr], Expr]:
 
 
 def _gaps(values: Expr) -> Expr:
-    """One over the differences of `values`, j less i; zero where they are the same."""
+    """One over the differences of `values`, j less i; NaN where two of them are the same, whose vectors are any of a
+    plane."""
     gap = _row(values) - _column(values)
     none = gap.equals(0)
-    return where(none, 0, 1 / where(none, 1, gap))
+    of_same = _matrix(np.where(np.eye(values.shape[-1], dtype=bool), 0, np.nan), values)
+    return where(none, of_same, 1 / where(none, 1, gap))
 
 
 def _eigh_tangent(n: Node, d: Changes) -> Node | None:
@@ -222,7 +258,7 @@ def _eigvals_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | No
     if n.dtype.kind != "c":
         raise NoDerivative("of real matrices whose eigenvalues are real: pass a complex matrix")
     values, vectors = _parts(node("eig", n.args))
-    return [_diagonal(_solve(vectors, Expr(d[0]) @ vectors)).node], {n: values.node}
+    return [_diagonal_of_product(h(_inverse(vectors)), Expr(d[0]) @ vectors).node], {n: values.node}
 
 
 def _svd_tangent(n: Node, d: Changes) -> Node | None:
@@ -256,20 +292,61 @@ def _svdvals_changes(n: Node, d: Changes, _changes: Any) -> tuple[list[Node | No
     return [real(_diagonal_of_product(u, Expr(d[0]) @ h(vh))).node], {n: real(values).node}
 
 
+def _first_columns(x: Expr, count: int) -> Expr:
+    return Expr(tidy.slice_(x.node, [*((0, extent, 1) for extent in x.shape[:-1]), (0, count, 1)]))
+
+
 def _qr_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     rows, columns = n.args[0].shape[-2:]
-    if n.attr("mode") == "raw" or rows < columns or (n.attr("mode") == "complete" and rows != columns):
-        raise NoDerivative("it has one where no more columns than rows are factored by mode='reduced'")
+    if n.attr("mode") == "raw" or (n.attr("mode") == "complete" and rows > columns):
+        raise NoDerivative("it has one by mode='reduced'")
     q, r = _parts(n)
-    scaled = Expr(d[0]) @ swapped(_inverse_triangle(swapped(r)))
+    order = min(rows, columns)
+    scaled = _first_columns(Expr(d[0]), order) @ swapped(_inverse_triangle(swapped(_first_columns(r, order))))
     turned = h(q) @ scaled
-    lower = turned * _matrix(np.tri(columns, k=-1), turned)
+    lower = turned * _matrix(np.tri(order, k=-1), turned)
     rotation = lower - h(lower)
     if n.dtype.kind == "c":
         rotation = rotation + _unit(turned) * (turned - h(turned)) * 0.5
-    return _packed([q @ (rotation - turned) + scaled, (turned - rotation) @ r], n)
+    dq = q @ (rotation - turned) + scaled
+    dr = (turned - rotation) @ r if rows >= columns else h(dq) @ Expr(n.args[0]) + h(q) @ Expr(d[0])
+    return _packed([dq, dr], n)
+
+
+# ---- what small singular values count as 0 in, whose rank is taken to stay
+
+
+def _pinv_tangent(n: Node, d: Changes) -> Node | None:
+    """Golub and Pereyra, 1973: free of singular vectors, which are not determined where values are equal."""
+    if d[0] is None:
+        return None
+    a, p, da = Expr(n.args[0]), Expr(n), Expr(d[0])
+    in_range = p @ h(p) @ (h(da) - h(da) @ a @ p)
+    in_kernel = (h(da) - p @ a @ h(da)) @ h(p) @ p
+    return (in_range + in_kernel - p @ da @ p).node
+
+
+def _least_squares_tangent(n: Node, d: Changes) -> Node | None:
+    """The solution is the pseudo-inverse times `b`: what it changes by has few columns where `b` has few."""
+    if d[0] is None and d[1] is None:
+        return None
+    a, b, rcond = map(Expr, n.args)
+    p, (x, residuals, rank, values) = Expr(node("pinv", (a.node, rcond.node))), _parts(n)
+    of_right = zeros_like(b.node) if d[1] is None else Expr(d[1])
+    of_values = zeros_like(values.node)
+    dx = p @ of_right
+    if d[0] is not None:
+        da, rest, dual = Expr(d[0]), b - a @ x, h(p) @ x
+        of_right = of_right - da @ x
+        bent = h(da) @ dual
+        dx = p @ (of_right + h(p) @ (h(da) @ rest) - a @ bent) + bent
+        u, _, vh = _parts(node("svd", (a.node,), (False,)))
+        of_values = real(_diagonal_of_product(u, da @ h(vh)))
+    squares = sum_over(real(conj(b - a @ x) * of_right), [-2]) * 2
+    of_residuals = squares if residuals.node.type.size else residuals
+    return _packed([dx, of_residuals, zeros_like(rank.node), of_values], n)
 
 
 # ---- what is a formula of others
@@ -296,16 +373,6 @@ def _condition(n: Node) -> Node:
     return reshape(_norm(a, order) * _norm(_inverse(a), order), n.shape).node
 
 
-def _least_squares(n: Node) -> Node:
-    """By the normal equations, where the rank is full."""
-    a, b = map(Expr, n.args[:2])
-    rows, columns = a.shape
-    x = _solve(h(a) @ a, h(a) @ b) if rows >= columns else h(a) @ _solve(a @ h(a), b)
-    residuals = [sum_over(f("square", _absolute(b - a @ x)), [-2])] if rows > columns else []
-    rank = filled(min(rows, columns), TensorType(a.dtype, ()))
-    return _packed([x, *residuals, rank, Expr(node("svdvals", (a.node,)))], n)
-
-
 ROWS: dict[str, DerivativeRow] = {
     "solve": DerivativeRow(_solve_tangent, transpose=_solve_transpose, linear=(1,)),
     "inv": DerivativeRow(_inverse_tangent),
@@ -316,6 +383,7 @@ ROWS: dict[str, DerivativeRow] = {
     ),
     "inv_triangular": DerivativeRow(_inverse_triangle_tangent),
     "inv_slogdet": DerivativeRow(_inv_slogdet_tangent),
+    "cofactors": DerivativeRow(formula=_cofactors),
     "det": DerivativeRow(several=_det_changes),
     "slogdet": DerivativeRow(several=_slogdet_changes),
     "eigh": DerivativeRow(_eigh_tangent),
@@ -325,7 +393,8 @@ ROWS: dict[str, DerivativeRow] = {
     "svd": DerivativeRow(_svd_tangent),
     "svdvals": DerivativeRow(several=_svdvals_changes),
     "qr": DerivativeRow(_qr_tangent),
+    "pinv": DerivativeRow(_pinv_tangent),
     "cond": DerivativeRow(formula=_condition),
-    "lstsq": DerivativeRow(formula=_least_squares),
+    "lstsq": DerivativeRow(_least_squares_tangent),
     "full_rank": joint({0: lambda n, ct: ct}, (0,)),
 }

@@ -17,8 +17,8 @@ from eqfuse.dtypes import kind
 from eqfuse.errors import NanError, line_of
 from eqfuse.frontends.numpy.origins import Origin, Origins, noting
 from eqfuse.frontends.numpy.trace import trace
-from eqfuse.ir.evaluate import every_value
-from eqfuse.ir.graph import Body, Graph, Node, values_of
+from eqfuse.ir.evaluate import every_value, values_of
+from eqfuse.ir.graph import Body, Graph, Node
 from eqfuse.ir.loops import result_number
 from eqfuse.ir.pytree import tree_leaves, unflatten
 from eqfuse.ops.loops import LOOPS

@@ -32,29 +32,37 @@ def _product_tangent(n: Node, d: Changes) -> Node | None:
     if d[0] is None:
         return None
     axes = n.attr("axes")
-    x, change = rows_along(Expr(n.args[0]), axes), rows_along(Expr(d[0]), axes)
-    if 1 < x.shape[-1] <= _PARTS or x.shape[-1] >= _PARTS**2:
-        parts = _parts(x, 1)
-        terms = [other * c for other, c in zip(_others(parts), _parts(change, 0), strict=True)]
+    x, change = Expr(n.args[0]), Expr(d[0])
+    if len(axes) != 1:
+        axes, x, change = (-1,), rows_along(x, axes), rows_along(change, axes)
+    (axis,) = axes
+    extent = x.shape[axis]
+    if 1 < extent <= _PARTS or extent >= _PARTS**2:
+        parts = _parts(x, axis, 1)
+        terms = [other * c for other, c in zip(_others(parts), _parts(change, axis, 0), strict=True)]
         x, change = functools.reduce(operator.mul, parts), sum_of(terms)
-    if x.shape[-1] == 1:
+    if x.shape[axis] == 1:
         return reshape(change, n.shape).node
-    before = _running_product(later(x, -1, 1, 1))
-    behind = flipped(_running_product(later(flipped(x, -1), -1, 1, 1)), -1)
-    return reshape(sum_over(before * behind * change, [-1]), n.shape).node
+    before = _running_product(later(x, axis, 1, 1), axis)
+    behind = flipped(_running_product(later(flipped(x, axis), axis, 1, 1), axis), axis)
+    return reshape(sum_over(before * behind * change, [axis]), n.shape).node
 
 
-def _running_product(x: Expr) -> Expr:
-    return Expr(node("cumprod", (x.node,), (-1,)))
+def _running_product(x: Expr, axis: int) -> Expr:
+    return Expr(node("cumprod", (x.node,), (axis,)))
 
 
-def _parts(x: Expr, fill: float) -> list[Expr]:
-    """Pieces of the last axis, of one extent: the last one with `fill` behind."""
-    extent, size = x.shape[-1], -(-x.shape[-1] // _PARTS)
-    whole = [(0, m, 1) for m in x.shape[:-1]]
-    pieces = [tidy.slice_(x.node, [*whole, (start, min(start + size, extent), 1)]) for start in range(0, extent, size)]
-    widths = [(0, 0)] * (x.rank - 1)
-    return [Expr(tidy.pad(part, const(fill, x.dtype), [*widths, (0, size - part.shape[-1])])) for part in pieces]
+def _parts(x: Expr, axis: int, fill: float) -> list[Expr]:
+    """Pieces along `axis`, of one extent: the last one with `fill` behind."""
+    extent, size = x.shape[axis], -(-x.shape[axis] // _PARTS)
+    pieces = []
+    for start in range(0, extent, size):
+        ranges, widths = [(0, m, 1) for m in x.shape], [(0, 0)] * x.rank
+        ranges[axis] = (start, min(start + size, extent), 1)
+        part = tidy.slice_(x.node, ranges)
+        widths[axis] = (0, size - part.shape[axis])
+        pieces.append(Expr(tidy.pad(part, const(fill, x.dtype), widths)))
+    return pieces
 
 
 def _others(parts: Sequence[Expr]) -> list[Expr]:

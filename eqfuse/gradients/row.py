@@ -17,9 +17,9 @@ from eqfuse.ops.types import TensorType
 
 Changes = Sequence[Node | None]  # of the arguments; None where one does not change
 Tangent = Callable[[Node, Changes], Node | None]
-Transpose = Callable[[Node, int, Expr], Expr]
+Transpose = Callable[[Node, int, Expr], Expr | None]  # None: the argument has no part in it
 Partial = Callable[..., Expr | float]
-Transposes = Mapping[int, Callable[[Node, Expr], Expr]]  # by argument
+Transposes = Mapping[int, Callable[[Node, Expr], Expr | None]]  # by argument
 
 
 Several = Callable[[Node, Changes, Callable[..., list[Node | None]]], tuple[Sequence[Node | None], Mapping[Node, Node]]]
@@ -122,7 +122,7 @@ def _transpose(transposes: Transposes | Transpose) -> Transpose:
         return transposes
     table = transposes
 
-    def transpose(n: Node, position: int, ct: Expr) -> Expr:
+    def transpose(n: Node, position: int, ct: Expr) -> Expr | None:
         return table[position](n, ct)
 
     return transpose

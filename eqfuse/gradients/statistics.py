@@ -25,14 +25,14 @@ _NEAR: dict[str, Callable[[Expr], Expr]] = {  # how far from the element below t
 }
 
 
-def _sorted_rows(x: Node, axes: tuple[int, ...]) -> Expr:
-    """The elements along `axes` sorted, as the last axis."""
-    return Expr(node("sort", (rows_along(Expr(x), axes).node,), (-1, True)))
+def _chosen(rows: Expr, places: Expr) -> Expr:
+    return Expr(node("take_along_axis", (rows.node, cast(places, INDEX_DTYPE).node), (-1,)))
 
 
 def _quantiles(n: Node, q: Expr, method: str, among_nan: bool) -> Node:
-    """By the places of the elements below and above in each sorted row, whose NaN come last."""
-    rows = cast(_sorted_rows(n.args[0], n.attr("axes")), n.dtype)
+    """By the places of the elements below and above in the order of each row, whose NaN come last."""
+    rows = cast(rows_along(Expr(n.args[0]), n.attr("axes")), n.dtype)
+    order = Expr(node("argsort", (rows.node,), (-1, True)))
     wide = np.dtype(np.float64)
     count = filled(rows.shape[-1], TensorType(wide, (1,) * rows.rank))
     if among_nan:
@@ -44,8 +44,7 @@ def _quantiles(n: Node, q: Expr, method: str, among_nan: bool) -> Node:
     place = spread_to(place, (*rows.shape[:-1], q.shape[0]))
     below = f("floor", place)
     share = _NEAR[method](place - below) if method in _NEAR else place - below
-    places = below, f("minimum", below + 1, last)
-    low, high = (Expr(node("take_along_axis", (rows.node, cast(i, INDEX_DTYPE).node), (-1,))) for i in places)
+    low, high = (_chosen(rows, _chosen(order, place)) for place in (below, f("minimum", below + 1, last)))
     quantiles = low + (high - low) * cast(share, n.dtype)
     rank = quantiles.rank
     return reshape(transpose(quantiles, (rank - 1, *range(rank - 1))), n.shape).node

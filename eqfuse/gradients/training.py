@@ -15,8 +15,8 @@ import numpy as np
 from eqfuse.dtypes import FLOAT32, NARROW_FLOATS
 from eqfuse.errors import OptionError, TraceError
 from eqfuse.frontends.numpy.carries import tree_text
-from eqfuse.gradients.call import parameters
 from eqfuse.gradients.grad import value_and_grad
+from eqfuse.ir.parameters import parameters_of
 from eqfuse.ir.pytree import tree_leaves, unflatten
 
 
@@ -50,7 +50,7 @@ def train_step(loss: Callable[..., Any], optimiser: Optimiser, has_aux: bool = F
 
 def _signature(loss: Callable[..., Any]) -> inspect.Signature | None:
     """Of a step: the parameters and the state, by position, and what `loss` takes behind the parameters."""
-    of_loss = parameters(loss)
+    of_loss = parameters_of(loss)
     if of_loss is None:
         return None
     batch = [p for i, p in enumerate(of_loss.parameters.values()) if i or p.kind is p.VAR_POSITIONAL]

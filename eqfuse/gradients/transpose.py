@@ -71,4 +71,5 @@ def _of_arguments(n: Node, row: DerivativeRow, whole: dict[int, Expr], linear: s
         except NoTranspose as error:
             raise NoTranspose(n, error.op) from None
     assert row.transpose is not None, f"{n.op} stands in a tangent and has no transpose"
-    return {position: row.transpose(n, position, whole[0]) for position in linear}
+    parts = {position: row.transpose(n, position, whole[0]) for position in linear}
+    return {position: part for position, part in parts.items() if part is not None}

@@ -10,6 +10,7 @@ from eqfuse.frontends.numpy import tidy
 from eqfuse.gradients.expr import (
     Expr,
     cast,
+    constant_number,
     filled,
     for_sums,
     reshape,
@@ -35,6 +36,17 @@ def scattered(ct: Expr, shape: Shape, ranges: tuple) -> Expr:
 
 def slice_node(ct: Expr, ranges: tuple) -> Expr:
     return Expr(tidy.slice_(ct.node, ranges))
+
+
+def _slice_of_parts(ct: Expr, ranges: tuple) -> Expr | None:
+    """As `slice_node`; of cotangents of parts, which are padded and added up, the part's own. None where it has none:
+    what is zero wherever it goes is not computed, though it may meet infinity there."""
+    terms = [Expr(a) for a in ct.node.args] if ct.node.op == "add" else []
+    if any(t.node.op in ("pad", "add") and t.shape == ct.shape for t in terms):
+        slices = [part for t in terms if (part := _slice_of_parts(t, ranges)) is not None]
+        return sum_of(slices) if slices else None
+    part = slice_node(ct, ranges)
+    return None if ct.node.op == "pad" and constant_number(part) == 0 else part
 
 
 def _untransposed(n: Node, ct: Expr) -> Expr:
@@ -68,12 +80,12 @@ def _from_windows(n: Node, ct: Expr) -> Expr:
 # ---- several pieces
 
 
-def _piece(n: Node, position: int, ct: Expr) -> Expr:
+def _piece(n: Node, position: int, ct: Expr) -> Expr | None:
     axis = n.attr("axis")
     ends = list(accumulate(a.shape[axis] for a in n.args))
     ranges = [(0, m, 1) for m in n.shape]
     ranges[axis] = (ends[position] - n.args[position].shape[axis], ends[position], 1)
-    return slice_node(ct, tuple(ranges))
+    return _slice_of_parts(ct, tuple(ranges))
 
 
 def _inside(n: Node, ct: Expr) -> Expr:

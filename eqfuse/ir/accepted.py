@@ -23,7 +23,7 @@ def ndarray(value: Any, what: str) -> np.ndarray:
         if hasattr(value, "constant_value"):
             raise TraceError(
                 f"{what} is a traced value, which a compiled program cannot take: in a traced function call the "
-                "function that it was compiled from, or one of ef.jit"
+                "function that it was compiled from, one of ef.jit, or the program's graph (program.plan.graph)"
             )
         name = f"{type(value).__module__}.{type(value).__qualname__}"
         raise TraceError(f"{what} is a {name}: its own rules cannot be traced. Pass a plain array: np.asarray(...)")

@@ -6,13 +6,16 @@ In: a `Graph` and NumPy arrays. Out: NumPy arrays. One NumPy call per node, neve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import asarray  # itself: while a function is traced, np.asarray is what stands in for it
 
 from eqfuse.errors import DtypeError, ShapeError
 from eqfuse.ir.accepted import ndarray
-from eqfuse.ir.graph import Graph, Node, values_of
+
+if TYPE_CHECKING:
+    from eqfuse.ir.graph import Graph, Node
 
 
 def meaning(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
@@ -50,4 +53,12 @@ def bind(graph: Graph, args: Sequence[Any]) -> dict[Node, np.ndarray]:
             misfit = ShapeError if array.dtype == n.dtype else DtypeError
             raise misfit(f"input {n.attr('name')!r} is {n.type}, an array of {got} was given")
         values[n] = array
+    return values
+
+
+def values_of(graph: Graph, values: dict[Node, np.ndarray]) -> dict[Node, np.ndarray]:
+    """`values`, those of the inputs, and those of all other nodes of `graph`: one NumPy call per node."""
+    for n in graph.nodes:
+        if n not in values:
+            values[n] = asarray(n.row.meaning(*(values[a] for a in n.args), *n.attrs))
     return values

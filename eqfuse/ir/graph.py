@@ -7,6 +7,7 @@ Next stop: `egraph.saturate`. A node carries only `op, args, attrs`; its type fo
 from __future__ import annotations
 
 import hashlib
+import inspect
 import threading
 import weakref
 from collections import Counter
@@ -22,6 +23,8 @@ from numpy import asarray  # itself: while a function is traced, np.asarray is w
 
 from eqfuse.dtypes import supported
 from eqfuse.errors import ShapeError
+from eqfuse.ir.evaluate import meaning, values_of
+from eqfuse.ir.pytree import Structure, tree_leaves
 from eqfuse.ops import Op, Role, row
 from eqfuse.ops.host_function import HostFunction
 from eqfuse.ops.index_map import IndexMap, Piece
@@ -173,8 +176,20 @@ class Signature(Protocol):
     """How a traced function's arguments and results nest around the flat arrays of its graph."""
 
     @property
+    def parameters(self) -> inspect.Signature | None:
+        """Those of a call, as far as they are known."""
+
+    @property
     def pure(self) -> bool:
         """Are the leaves of the arguments the graph's inputs, and its outputs the results?"""
+
+    @property
+    def result_leaves(self) -> Sequence[Structure]:
+        """What each result is: an array, or a scalar."""
+
+    @property
+    def rules(self) -> Sequence[str]:
+        """What the function calls that has a gradient of its own."""
 
     @property
     def written(self) -> tuple[int, ...]:
@@ -209,6 +224,15 @@ class Graph(SummarisedValue):
     signature: Signature | None = field(default=None, compare=False, repr=False)
     rolled: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
     places: Mapping[Node, CodePlace] | None = field(default=None, compare=False, repr=False)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """What the traced function returns for `args`: of arrays by the evaluator, as `ef.meaning`; of traced arrays as
+        part of their trace, as if the function were called there."""
+        for leaf in tree_leaves((args, kwargs))[0]:
+            hook = getattr(type(leaf), "__eqfuse_inlined__", None)
+            if hook is not None:
+                return hook(self, args, kwargs)
+        return meaning(self, *args, **kwargs)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -327,14 +351,6 @@ def attr_text(value: object) -> str:
     if isinstance(value, HostFunction):
         return f"host_function({value.key!r}, {value.name!r})"
     return f'dtype("{value.name}")' if isinstance(value, np.dtype) else repr(value)
-
-
-def values_of(graph: Graph, values: dict[Node, np.ndarray]) -> dict[Node, np.ndarray]:
-    """`values`, those of the inputs, and those of all other nodes of `graph`: one NumPy call per node."""
-    for n in graph.nodes:
-        if n not in values:
-            values[n] = asarray(n.row.meaning(*(values[a] for a in n.args), *n.attrs))
-    return values
 
 
 def checked_graph(graph: Graph) -> Graph:

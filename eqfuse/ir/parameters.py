@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 from eqfuse.errors import ArgumentError, OptionError, TraceError
+from eqfuse.ir.graph import Graph
 
 
 def parameters_of(fn: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of `fn`, or None for a builtin that does not tell."""
+    """The signature of `fn`, of a graph that of a call of it, or None for a builtin that does not tell."""
+    if isinstance(fn, Graph):
+        names = [str(n.attr("name")) for n in fn.inputs]
+        return positional_parameters(names) if fn.signature is None else fn.signature.parameters
     try:
         return inspect.signature(fn)
     except (ValueError, TypeError):
         return None
+
+
+def positional_parameters(names: Sequence[str]) -> inspect.Signature | None:
+    """Parameters of these `names`, or None where Python has no such parameters."""
+    if len({*names}) < len(names) or any(not name.isidentifier() or iskeyword(name) for name in names):
+        return None
+    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names])
 
 
 def bound_arguments(parameters: inspect.Signature, args: tuple, kwargs: dict[str, Any]) -> inspect.BoundArguments:

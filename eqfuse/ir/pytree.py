@@ -118,6 +118,13 @@ def _hashable(value: Any) -> Hashable:
     return ("slice", value.start, value.stop, value.step) if isinstance(value, slice) else value
 
 
+def leaf_structures(structure: Structure) -> list[Structure]:
+    """The structure of each leaf, left to right."""
+    if structure.kind is None:
+        return [structure]
+    return [leaf for child in structure.children for leaf in leaf_structures(child)]
+
+
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
     """The tree with `structure` around `leaves`."""
     return _unflatten(structure, iter(leaves))

@@ -18,8 +18,8 @@ from numpy.lib.array_utils import byte_bounds
 from eqfuse.errors import ShapeError, TraceError
 from eqfuse.ir.arithmetic import Arithmetic
 from eqfuse.ir.graph import CallArguments
-from eqfuse.ir.parameters import CallForms
-from eqfuse.ir.pytree import LEAF, LEAVES, Structure, paths, tree_leaves, unflatten
+from eqfuse.ir.parameters import CallForms, positional_parameters
+from eqfuse.ir.pytree import LEAF, LEAVES, Structure, leaf_structures, paths, tree_leaves, unflatten
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.machine.device_arrays import bounds, dlpack_device
 
@@ -133,6 +133,11 @@ class CallSignature:
         return tuple(results) if self._is_tuple else unflatten(self.results, results)
 
     @cached_property
+    def result_leaves(self) -> Sequence[Structure]:
+        """What each result is: an array, or a scalar."""
+        return leaf_structures(self.results)
+
+    @cached_property
     def _is_one(self) -> bool:
         """Is one array all that the function returns?"""
         return self.results == LEAF
@@ -151,6 +156,17 @@ class NamedSignature:
     outputs: tuple[str, ...]
     pure = True
     written: ClassVar[tuple[int, ...]] = ()
+    rules: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def parameters(self) -> inspect.Signature | None:
+        """The inputs by name, where all names are Python's."""
+        return positional_parameters(self.inputs)
+
+    @property
+    def result_leaves(self) -> Sequence[Structure]:
+        """Each result is an array."""
+        return (LEAF,) * len(self.outputs)
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         positional = dict(zip(self.inputs, args, strict=False))

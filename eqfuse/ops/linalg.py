@@ -172,13 +172,64 @@ def _do_slogdet(a: np.ndarray) -> np.ndarray:
     return packed(*np.linalg.slogdet(a))
 
 
-def _do_inv_triangular(a: np.ndarray) -> np.ndarray:
-    """Of the lower triangle. Pivots would leave rounding errors in the other one."""
-    return np.tril(np.linalg.inv(np.tril(a)))
+def inverse_of_triangle(a: np.ndarray) -> np.ndarray:
+    """Of the lower one, NaN where that is singular. Pivots would leave rounding errors in the other one."""
+    singular = (np.diagonal(a, axis1=-2, axis2=-1) == 0).any(-1)[..., None, None]
+    regular = np.where(singular, np.eye(a.shape[-1], dtype=a.dtype), a) if singular.any() else a
+    inverse: np.ndarray = np.tril(np.linalg.inv(np.tril(regular)))
+    return np.where(singular, np.nan, inverse).astype(a.dtype, copy=False) if singular.any() else inverse
+
+
+def inverse_and_slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of matrices that have no inverse, NaN in its place."""
+    sign, log = np.linalg.slogdet(a)
+    singular = (sign == 0)[..., None, None]
+    if not singular.any():
+        return np.linalg.inv(a), sign, log
+    regular = np.linalg.inv(np.where(singular, np.eye(a.shape[-1], dtype=a.dtype), a))
+    return np.where(singular, np.nan, regular).astype(a.dtype, copy=False), sign, log
 
 
 def _do_inv_slogdet(a: np.ndarray) -> np.ndarray:
-    return packed(np.linalg.inv(a), *np.linalg.slogdet(a))
+    return packed(*inverse_and_slogdet(a))
+
+
+def _do_cofactors(a: np.ndarray, inverse: np.ndarray, det: np.ndarray) -> np.ndarray:
+    """What the determinants `det` change by with each element. Where there is no inverse, which is NaN, singular
+    vectors tell it: it is 0 but where one singular value alone is 0."""
+    cofactors: np.ndarray = det[..., None, None] * inverse.mT
+    singular = (det == 0) & np.isnan(inverse).any((-2, -1))
+    if not singular.any():
+        return cofactors
+    u, s, vh = np.linalg.svd(a[singular])
+    order = a.shape[-1]
+    others = np.where(s[:, :-1] > order * np.finfo(s.dtype).eps * s[:, :1], s[:, :-1], 0).prod(-1)
+    scale = np.linalg.det(u) * np.linalg.det(vh) * others
+    cofactors[singular] = scale[:, None, None] * u[:, :, -1:].conj() * vh[:, -1:, :].conj()
+    return cofactors
+
+
+def _cofactors(types: Types, _attrs: tuple) -> TensorType:
+    batch, _, _ = _matrices("cofactors", types)
+    need(types[1] == types[0] and types[2].shape == batch, "cofactors", types, "of matrices, inverses and determinants")
+    return types[0]
+
+
+def _pinv(types: Types, _attrs: tuple) -> TensorType:
+    a, rcond = types
+    batch, m, n = _matrices("pinv", (a,), square=False)
+    need(rcond.dtype == np.float64, "pinv", types, "rcond must be of float64")
+    try:
+        shape = np.broadcast_shapes(batch, rcond.shape)
+    except ValueError:
+        need(False, "pinv", types, "the leading axes do not broadcast")
+        raise
+    need(shape == batch, "pinv", types, "one limit, or one of each matrix")
+    return TensorType(a.dtype, (*batch, n, m))
+
+
+def _do_pinv(a: np.ndarray, rcond: np.ndarray) -> np.ndarray:
+    return np.linalg.pinv(a, rcond)
 
 
 def _do_cholesky(a: np.ndarray, upper: bool) -> np.ndarray:
@@ -197,13 +248,13 @@ def _hermitian(a: np.ndarray) -> np.ndarray:
 
 def _do_cholesky_change(factor: np.ndarray, change: np.ndarray) -> np.ndarray:
     """What the lower `factor` of a matrix changes by where the matrix changes by the Hermitian part of `change`."""
-    inverse = _do_inv_triangular(factor)
+    inverse = inverse_of_triangle(factor)
     return factor @ (lower_half(factor) * (inverse @ _hermitian(change) @ inverse.mT.conj()))
 
 
 def _do_cholesky_cotangent(factor: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
     """The transpose of that, in `change`."""
-    inverse = _do_inv_triangular(factor)
+    inverse = inverse_of_triangle(factor)
     return _hermitian(inverse.mT @ (lower_half(factor) * (factor.mT @ cotangent)) @ inverse.conj())
 
 
@@ -240,8 +291,10 @@ _PRICE = PriceClass.LINEAR_ALGEBRA
 ROWS = [
     Op("solve", _L, 2, (), _like_solve, np.linalg.solve, _solve_flops, _PRICE),
     Op("inv", _L, 1, (), _square("inv"), np.linalg.inv, _cubic(2), _PRICE),
-    Op("inv_triangular", _L, 1, (), _square("inv_triangular"), _do_inv_triangular, _cubic(1 / 3), _PRICE),
+    Op("inv_triangular", _L, 1, (), _square("inv_triangular"), inverse_of_triangle, _cubic(1 / 3), _PRICE),
     Op("inv_slogdet", _L, 1, (), _packed_rule("inv_slogdet"), _do_inv_slogdet, _cubic(2), _PRICE),
+    Op("cofactors", _L, 3, (), _cofactors, _do_cofactors, _copied, _PRICE),
+    Op("pinv", _L, 2, (), _pinv, _do_pinv, _cubic(13), _PRICE),
     Op("cholesky", _L, 1, ("upper",), _square("cholesky"), _do_cholesky, _cubic(1 / 3), _PRICE),
     Op("cholesky_change", _L, 2, (), _with_factor("cholesky_change"), _do_cholesky_change, _cubic(19 / 3), _PRICE),
     Op("cholesky_cotangent", _L, 2, (), _with_factor("cholesky_cotangent"), _do_cholesky_cotangent, _cubic(1), _PRICE),
@@ -256,6 +309,6 @@ ROWS = [
     Op("svdvals", _L, 1, (), _per_matrix("svdvals", True, False, True), _do_svdvals, _cubic(4), _PRICE),
     Op("qr", _L, 1, ("mode",), _packed_rule("qr"), _do_qr, _cubic(4), _PRICE),
     Op("cond", _L, 1, ("order",), _per_matrix("cond", True, True, False), _do_cond, _cubic(4), _PRICE),
-    Op("lstsq", _L, 3, (), _packed_rule("lstsq"), _do_lstsq, _cubic(8), _PRICE),
+    Op("lstsq", _L, 3, (), _packed_rule("lstsq"), _do_lstsq, _cubic(10), _PRICE),
     Op("full_rank", _L, 2, ("rank",), _full_rank, _do_full_rank, _copied, _PRICE),
 ]  # fmt: skip

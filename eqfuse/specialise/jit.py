@@ -21,6 +21,7 @@ from eqfuse.frontends.numpy.trace import Spec, is_apart, layout_of
 from eqfuse.frontends.numpy.tracing import current
 from eqfuse.gradients.nans import debugging, nan_checked
 from eqfuse.ir.arithmetic import NUMBER_KINDS
+from eqfuse.ir.graph import Graph
 from eqfuse.ir.parameters import CallForms, are_parameters, parameters_of, static_names
 from eqfuse.ir.pytree import LEAF, told_apart, tree_leaves, unflatten
 from eqfuse.ir.signature import input_names
@@ -48,7 +49,7 @@ class JitFunction(SummarisedValue, Generic[P, R]):
     def __init__(
         self, fn: Callable[P, R], static_argnames: str | Iterable[str], dynamic: Dynamic, options: dict[str, Any]
     ) -> None:
-        functools.update_wrapper(self, fn)
+        functools.update_wrapper(self, fn, updated=() if isinstance(fn, Graph) else functools.WRAPPER_UPDATES)
         self.fn = fn
         self.options = {name: value for name, value in options.items() if name != "autotune"}
         self._autotune = bool(options.get("autotune"))

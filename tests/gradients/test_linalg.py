@@ -44,7 +44,7 @@ def of_svd(a: Any) -> Any:
 def of_qr(a: Any) -> Any:
     q, r = np.linalg.qr(a)
     phases = np.sign(np.diagonal(r, axis1=-2, axis2=-1).real)
-    return np.concatenate([q * phases[..., None, :], np.swapaxes(r, -1, -2)[..., : r.shape[-1]]], -2)
+    return np.concatenate([q * phases[..., None, :], np.swapaxes(r, -1, -2)], -2)
 
 
 def of_lstsq(a: Any) -> Any:
@@ -66,16 +66,18 @@ CASES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "svdvals": (lambda a: np.linalg.svd(a, compute_uv=False), [SQUARE, WIDE]),
     "cond": (lambda a: sum(np.linalg.cond(a, order) for order in (None, "fro", "nuc", 1)), [SQUARE]),
     "lstsq": (of_lstsq, [(5, 3), (3, 4)]),
-    "qr": (of_qr, [SQUARE, TALL]),
+    "qr": (of_qr, [SQUARE, TALL, WIDE, (2, 3, 5)]),
+    "pinv": (np.linalg.pinv, [SQUARE, TALL, WIDE]),
 }
 
 
 # operators that gradients alone are made of, and how many arguments they take
 INNER = {"inv_triangular": 1, "inv_slogdet": 1, "cholesky_change": 2, "cholesky_cotangent": 2}
+ELSEWHERE = {"full_rank", "cofactors"}  # test_singular_matrices.py has the latter
 
 
 def test_every_operator_of_linear_algebra_has_a_case() -> None:
-    assert {op for op, row in ROWS.items() if not row.refuses} == CASES.keys() | INNER.keys() | {"full_rank"}
+    assert {op for op, row in ROWS.items() if not row.refuses} == CASES.keys() | INNER.keys() | ELSEWHERE
 
 
 # the eigenvalues of real matrices have no one dtype
@@ -151,6 +153,12 @@ def test_values_whose_derivative_needs_vectors_are_computed_with_them_once(op: s
     value, pullback = ef.vjp(loss, a)
     np.testing.assert_allclose([value, ef.value_and_grad(loss)(a)[0]], [loss(a)] * 2, rtol=1e-12)
     assert not {n.op for n in ef.trace(pullback, 1.0).operators} & {"eig", "eigh", "svd"}
+
+
+@pytest.mark.parametrize("values", [lambda a: np.linalg.eigh(a)[0], lambda a: np.linalg.svd(a)[1]])
+def test_a_part_that_nobody_reads_has_no_part_in_the_gradient(values: Any) -> None:
+    graph = ef.trace(ef.grad(lambda a: np.sin(values(a)).sum()), np.eye(4))
+    assert sum(n.op == "matmul" for n in graph.operators) <= 2, "those of the values: vectors times vectors"
 
 
 def test_the_triangular_factor_has_the_derivative_of_its_lower_and_upper_form() -> None:

@@ -50,3 +50,23 @@ def test_what_runs_along_an_axis_of_one_or_no_element_has_its_derivative(shape: 
     x = np.random.default_rng(0).normal(size=shape)
     for function in ALONG:
         checked(function, x)
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (1,), (2,), (-2,), (0, 2), (0, 1), (2, 1), None])
+@pytest.mark.parametrize("extent", [2, 8, 9, 63, 64, 70])
+def test_a_product_has_its_derivative_along_any_axes_of_any_extents(extent: int, axes: tuple[int, ...] | None) -> None:
+    for place in range(3):
+        shape = [2, 3]
+        shape.insert(place, extent)
+        x = np.random.default_rng(0).uniform(0.9, 1.1, shape)
+        x.flat[::11] = 0
+        weights = np.cos(np.arange(np.prod(x, axes).size)).reshape(np.shape(np.prod(x, axes)))
+        gradient = ef.grad(lambda x, w=weights: np.sum(np.prod(x, axes) * w))(x)
+        others = np.empty_like(x)
+        for i in np.ndindex(x.shape):
+            changed = x.copy()
+            changed[i] = 1
+            others[i] = np.sum(np.prod(changed, axes) * weights)
+            changed[i] = 0
+            others[i] -= np.sum(np.prod(changed, axes) * weights)
+        np.testing.assert_allclose(gradient, others, rtol=1e-9, atol=1e-12)

@@ -14,8 +14,8 @@ from eqfuse.cost.profiles import profile
 from eqfuse.emit.c import schedule as scheduling
 from eqfuse.emit.cuda.kernels import CudaKernel, emit_kernel, module_source
 from eqfuse.emit.cuda.scheduling.row import rows_schedule
-from eqfuse.ir.evaluate import evaluate
-from eqfuse.ir.graph import Graph, Node, node, values_of
+from eqfuse.ir.evaluate import evaluate, values_of
+from eqfuse.ir.graph import Graph, Node, node
 from eqfuse.ir.running_errors import running_errors
 from eqfuse.kinds.cascade import CARRIED, Cascade, cascade_of
 from eqfuse.plan.plan import Kernel

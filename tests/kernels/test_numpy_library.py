@@ -46,6 +46,7 @@ CASES = {
     "convolve": [((V, const([1.0, 2.0])), ("same",))], "correlate": [((V, const([1.0, 2.0])), ("full",))],
     "interp": [((V, const(np.arange(-2.0, 3)), const(np.arange(5.0))), (None,)), ((V, W, I), (1.5,))],
     **{name: [((A,), ())] for name in ("inv", "det", "slogdet", "svdvals", "inv_slogdet")}, "solve": [((A, B), ())],
+    "cofactors": [((A, A, const([2.0, 0.0])), ())], "pinv": [((T, const(1e-9)), ())],
     "inv_triangular": [((A,), ())],
     **{op: [((A, read(1, A.shape, A.dtype)), ())] for op in ("cholesky_change", "cholesky_cotangent")},
     "cholesky": [((const(np.eye(3) + 1.0),), (False,)), ((const(np.eye(3) + 1.0),), (True,))],

@@ -49,7 +49,7 @@ CASES: list[tuple[str, tuple[Node, ...], tuple]] = [
     *((op, (A,), ()) for op in ("inv", "det", "slogdet", "svdvals", "inv_slogdet", "inv_triangular")),
     *((op, (D,), ()) for op in ("inv_slogdet", "inv_triangular")),
     *((op, (a, read(1, a.shape, a.dtype)), ()) for op in ("cholesky_change", "cholesky_cotangent") for a in (A, D)),
-    ("solve", (A, B), ()),
+    ("solve", (A, B), ()), ("cofactors", (A, read(1, A.shape, A.dtype), const(2.0)), ()), ("pinv", (T, const(0.1)), ()),
     ("cholesky", (SPD,), (False,)), ("eigh", (A,), ("L",)), ("eigvalsh", (A,), ("U",)), ("svd", (T,), (True,)),
     ("svd", (A,), (False,)), ("eig", (C,), ()), ("eigvals", (C,), ()), ("cond", (A,), ("1",)),
     *(("qr", (T,), (mode,)) for mode in ("reduced", "complete", "raw")),

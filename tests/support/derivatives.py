@@ -10,7 +10,8 @@ import numpy as np
 from eqfuse.gradients.expr import Expr
 from eqfuse.gradients.linearise import changes
 from eqfuse.gradients.table import DERIVATIVES
-from eqfuse.ir.graph import Graph, Node, const, input_node, node, values_of
+from eqfuse.ir.evaluate import values_of
+from eqfuse.ir.graph import Graph, Node, const, input_node, node
 from eqfuse.ops.types import TensorType
 
 STEPS = ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60))  # central differences of the sixth order

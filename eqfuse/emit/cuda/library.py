@@ -29,6 +29,7 @@ LIBRARY_CALLS = {
     "solve": "solve({0}, {1})", "inv": "cupy.linalg.inv({0})", "det": "cupy.linalg.det({0})",
     "inv_triangular": "inv_triangular({0})",
     "inv_slogdet": "packed(cupy.linalg.inv({0}), *cupy.linalg.slogdet({0}))",
+    "pinv": "pinv({0}, {1})",
     "slogdet": "packed(*cupy.linalg.slogdet({0}))", "eigh": "packed(*cupy.linalg.eigh({0}, {triangle!r}))",
     "eigvalsh": "cupy.linalg.eigvalsh({0}, {triangle!r})", "svd": "packed(*cupy.linalg.svd({0}, {full_matrices}))",
     "svdvals": "cupy.linalg.svd({0}, compute_uv=False)", "qr": "packed(*cupy.linalg.qr({0}, {mode!r}))",
@@ -96,8 +97,18 @@ def helpers(cupy: ModuleType) -> dict[str, Any]:
     return {
         "product": product, "packed": packed, "sliding_window": sliding_window, "alike": alike, "solve": solve,
         "inv_triangular": inv_triangular, "median": median, "convolve": convolve, "correlate": correlate,
-        "on_host": _on_host(cupy), "scatter": _scatter(cupy), "host_function": host_function,
+        "on_host": _on_host(cupy), "pinv": _pinv(cupy), "scatter": _scatter(cupy), "host_function": host_function,
     }  # fmt: skip
+
+
+def _pinv(cupy: ModuleType) -> Callable[..., Any]:
+    def pinv(a: Any, rcond: Any) -> Any:
+        u, s, vh = cupy.linalg.svd(a, False)
+        large = s > rcond[..., None] * s[..., :1]
+        inverse = cupy.where(large, 1 / cupy.where(large, s, 1), 0).astype(a.dtype)
+        return cupy.matmul(vh.conj().swapaxes(-1, -2) * inverse[..., None, :], u.conj().swapaxes(-1, -2))
+
+    return pinv
 
 
 def _slid(cupy: ModuleType, long: Any, short: Any, mode: str, later: int) -> Any:

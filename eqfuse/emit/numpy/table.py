@@ -15,6 +15,7 @@ import numpy as np
 
 from eqfuse.emit.numpy.cholesky import cholesky_change, cholesky_cotangent
 from eqfuse.emit.numpy.inverses import inv_slogdet, inv_triangular
+from eqfuse.emit.numpy.orders import order
 from eqfuse.ops import TABLE, Op, Role
 from eqfuse.ops.elementwise import UFUNCS, complex_array
 from eqfuse.ops.fft import TRANSFORMS
@@ -140,6 +141,7 @@ CALLS: dict[str, NumpyRow] = {
     "reduceat": NumpyRow("np.{ufunc}.reduceat({0}, {1}, {axis}, None, {out})", names={"np": np}),
     "fold": NumpyRow("np.{ufunc}.reduce({0}, {axes}, None, {out}, True)", names={"np": np}),
     "sort": NumpyRow("sort({out}, {0}, {axis}, {stable})", names={"sort": _fill_sorted}),
+    "argsort": NumpyRow("order({out}, {0}, {axis}, {stable})", names={"order": order}),
     "partition": NumpyRow("partition({out}, {0}, {axis}, {kth})", names={"partition": _fill_parted}),
     **{name: _of_transform(name) for name in TRANSFORMS},
     "inv_triangular": NumpyRow("inv_triangular({0}, {out})", names={"inv_triangular": inv_triangular}),

@@ -195,17 +195,32 @@ def _inv_slogdet(n: Node) -> int:
     return n.type.nbytes if order <= FACTORED_ORDER else n.dtype.itemsize * order**2 * 9 // 4
 
 
+def _argsort(n: Node) -> int:
+    """NumPy's result, or what tells equal keys; of another axis than the last also the rows and their order."""
+    return n.type.nbytes + _operand(n) * ((n.attr("axis") != -1) + 1) if n.attr("stable") else n.type.nbytes
+
+
+def _pinv(n: Node) -> int:
+    """Singular vectors of both sides, those of the left divided by the values, the conjugate of complex numbers, and
+    the result."""
+    a = n.args[0]
+    k = min(a.shape[-2:])
+    vectors = a.type.nbytes // math.prod(a.shape[-2:]) * k * (2 * a.shape[-2] + a.shape[-1])
+    return vectors + n.type.nbytes * (1 + (n.dtype.kind == "c"))
+
+
 _CALLS: dict[str, Callable[[Node], int]] = {
     "fmod": _fmod, "matmul": _product, "take": _take, "argmax": _argmax, "argmin": _argmax,
     "conv": _conv, "window_max": _window, "window_sum": _window,
     **dict.fromkeys((
-        "argsort", "argpartition", "lexsort", "searchsorted", "digitize", "bincount", "inv", "solve", "cholesky", "det",
-        "pure_callback",
+        "argpartition", "lexsort", "searchsorted", "digitize", "bincount", "inv", "solve", "cholesky", "det",
+        "pure_callback", "cofactors",
         "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "convolve", "correlate",
     ), _result),
-    "inv_triangular": _inv_triangular, "inv_slogdet": _inv_slogdet,
+    "argsort": _argsort, "inv_triangular": _inv_triangular, "inv_slogdet": _inv_slogdet,
     "cholesky_change": lambda n: 3 * n.type.nbytes + 16 * n.shape[-1] ** 2,
     "cholesky_cotangent": _cholesky_cotangent,
+    "pinv": _pinv,
     **dict.fromkeys(("eigh", "svd", "eig", "eigvals"), lambda n: 2 * n.type.nbytes),
     "qr": lambda n: (3 if n.attr("mode") == "raw" else 2) * n.type.nbytes,
     "cond": lambda n: 2 * _operand(n),

@@ -11,6 +11,7 @@ from eqfuse.frontends.numpy import (  # noqa: F401  (each fills its rows)
     gufuncs,
     histograms,
     indexing,
+    inlining,
     linalg,
     manipulation,
     norms,

@@ -129,9 +129,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
         rcond = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     if 0 in x.shape[-2:]:
         return lift(np.empty((*x.shape[:-2], x.shape[-1], x.shape[-2]), lift(a).dtype))
-    u, s, vt = svd(x.conj(), False, hermitian=hermitian)
-    limit = lift(rcond)[..., None] * reductions.max(s, -1, keepdims=True)
-    large = s > limit
+    limit = lift(rcond).astype(np.float64)
+    if not hermitian:
+        batch = np.broadcast_shapes(x.shape[:-2], limit.shape)
+        whole = lazy.broadcast_to(x, (*batch, *x.shape[-2:]))
+        return wrap(node("pinv", (_matrices("pinv", whole, square=False).node, limit.node)))
+    u, s, vt = svd(x.conj(), False, hermitian=True)
+    large = s > limit[..., None] * reductions.max(s, -1, keepdims=True)
     inverse = elementwise("where", large, 1 / elementwise("where", large, s, 1), 0).astype(s.dtype)
     product = lazy.matmul(lazy.matrix_transpose(vt), inverse[..., None] * lazy.matrix_transpose(u))
     return product.astype(x.dtype) if product.dtype != x.dtype else product

@@ -158,6 +158,11 @@ class Operators:
         """The operator `op` of the table, with its arguments cast as NumPy would."""
         return ARRAY_FUNCTIONS["apply"](op, args, attrs)
 
+    @staticmethod
+    def __eqfuse_inlined__(graph: Any, args: Any, kwargs: Any) -> Any:
+        """A call of `graph`, some of whose arguments are traced."""
+        return ARRAY_FUNCTIONS["inlined"](graph, args, kwargs)
+
     # operators
 
     __add__, __radd__, __iadd__ = _binary("add", "+")

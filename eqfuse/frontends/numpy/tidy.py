@@ -77,9 +77,18 @@ def broadcast_to(x: Node, shape: Shape) -> Node:
 
 
 def slice_(x: Node, ranges: Sequence[tuple[int, int, int]]) -> Node:
-    """`x[start:stop:step]` per axis, ranges canonical; a slice of a slice is one slice of the original."""
+    """`x[start:stop:step]` per axis, ranges canonical; a slice of a slice is one slice of the original, and of what is
+    padded one of what lies inside, or the border alone."""
     if x.op == "broadcast_to" and x.args[0].shape == ():
         return broadcast_to(x, extents_of(ranges))
+    if x.op == "pad":
+        inner, border = x.args
+        starts = [before for before, _ in x.attr("widths")]
+        each = list(zip(ranges, starts, inner.shape, strict=True))
+        if all(begin <= start and stop <= begin + n for (start, stop, _), begin, n in each):
+            return slice_(inner, [(start - begin, stop - begin, step) for (start, stop, step), begin, _ in each])
+        if any(stop <= begin or start >= begin + n for (start, stop, _), begin, n in each):
+            return broadcast_to(border, extents_of(ranges))
     if x.op == "slice":
         ranges = [canonical_range(range(*i)[slice(*r)]) for i, r in zip(x.attr("ranges"), ranges, strict=True)]
         (x,) = x.args

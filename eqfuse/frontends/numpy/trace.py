@@ -18,6 +18,7 @@ import numpy as np
 from eqfuse.dtypes import tensor_dtype
 from eqfuse.errors import EqfuseError, ShapeError, TraceError, users_line_of
 from eqfuse.frontends.numpy import families as families
+from eqfuse.frontends.numpy.leaves import leaf_of
 from eqfuse.frontends.numpy.number import Number
 from eqfuse.frontends.numpy.origins import note_places
 from eqfuse.frontends.numpy.outside import OutsideState, leaving_alone
@@ -26,7 +27,6 @@ from eqfuse.frontends.numpy.random import GENERATORS, TracedGenerator
 from eqfuse.frontends.numpy.scipy_fft import traced_transforms
 from eqfuse.frontends.numpy.selection import Selection
 from eqfuse.frontends.numpy.stand_ins import stand_in_for
-from eqfuse.frontends.numpy.traced_bool import TracedBool
 from eqfuse.frontends.numpy.tracer import Tracer, argument
 from eqfuse.frontends.numpy.tracing import Trace
 from eqfuse.ir.accepted import supported_array
@@ -34,7 +34,7 @@ from eqfuse.ir.arithmetic import NUMBER_KINDS
 from eqfuse.ir.graph import Graph, Node, const, input_node, topological
 from eqfuse.ir.parameters import CallForms, are_parameters, bound_arguments, parameters_of, static_names
 from eqfuse.ir.places import spread
-from eqfuse.ir.pytree import BOOL_LEAF, LEAF, SCALAR, Static, Structure, tree_leaves, unflatten
+from eqfuse.ir.pytree import LEAF, SCALAR, Static, Structure, tree_leaves, unflatten
 from eqfuse.ir.signature import CallSignature, input_names
 from eqfuse.ir.strides import Strides, strides_of
 from eqfuse.ir.symbolic import SymbolicSpec, symbolic_shape
@@ -340,7 +340,7 @@ def _placed(
     sources.append((0, len(nodes)))
     if isinstance(leaf, Tracer):
         nodes.append(leaf.node)
-        return BOOL_LEAF if isinstance(leaf, TracedBool) else SCALAR if leaf.scalar else LEAF
+        return leaf_of(leaf)
     if isinstance(leaf, (np.ndarray, np.generic)):
         nodes.append(const(supported_array(leaf, "a result")))
         return SCALAR if isinstance(leaf, np.generic) else LEAF

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,8 @@ class Trace:
     around: Trace | None = None  # of a function within the traced one: the trace that it is part of
     what = "a function that is traced"
     places: dict[Node, Any] | None = None  # where values were made first, for those who ask for it
-    differentiated = False  # is it of a function that is differentiated?
+    # of a function that is differentiated: what makes of the outputs of a graph that is called there such as are too
+    differentiated: Callable[[Sequence[Node]], Sequence[Node]] | None = None
 
     def __init__(self) -> None:
         self.values: list[weakref.ref[Operators]] = []  # all traced arrays and numbers
@@ -120,7 +121,7 @@ class Trace:
 def differentiated() -> Trace | None:
     """The innermost trace of this thread that is of a function that is differentiated."""
     trace = current()
-    while trace is not None and not trace.differentiated:
+    while trace is not None and trace.differentiated is None:
         trace = trace.around
     return trace
 

@@ -24,7 +24,7 @@ UFUNC_NAMES = {op: f"special.{op}" if op in ("erf", "erfc", *SPECIAL_UFUNCS) els
 HOST = (
     "accumulate", "reduceat", "fold", "lexsort", "quantile", "percentile", "nanquantile", "nanpercentile", "nanargmax",
     "nanargmin", "histogram", "histogram_bin_edges", "bincount", "interp", "cholesky", "cholesky_change",
-    "cholesky_cotangent", "cond", "lstsq", "full_rank", "eig", "eigvals", "pure_callback",
+    "cholesky_cotangent", "cofactors", "cond", "lstsq", "full_rank", "eig", "eigvals", "pure_callback",
 )  # fmt: skip
 # Of `ufunc.at`: what CuPy computes by atomic operations, exactly. Its maximum of float64 rounds to float32.
 _SUMMED = ("int32", "int64", "uint32", "uint64", "float16", "float32", "float64")
