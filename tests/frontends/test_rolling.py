@@ -9,47 +9,22 @@ import pytest
 
 import eqfuse as ef
 from eqfuse.frontends.rolling import roll
-from eqfuse.frontends.rolling.roll import Costs, rolled
-from eqfuse.ir.pytree import tree_leaves
 from tests.support.random_unrolled import random_unrolled
+from tests.support.rolling import is_rolled, of_any_length, rolled_graph
+
+__all__ = ["of_any_length"]
 
 RNG = np.random.default_rng(5)
-
-
-def rolled_graph(fn, *args, turn: float = 0.0, exactly: bool = False) -> ef.Graph:
-    """The graph of `fn` with its loops, after a look at what it computes. `turn`: of a step, what it takes to the
-    next."""
-    graph = ef.trace(fn, *args)
-    looped = rolled(graph, Costs(lambda _: 1.0, lambda _, __: turn, 1 << 20), exactly)
-    for got, wanted in zip(*(tree_leaves(ef.meaning(g, *args))[0] for g in (looped, graph)), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-11)
-    return looped
 
 
 def operators(graph: ef.Graph) -> Counter[str]:
     return Counter(n.op for n in graph.operators)
 
 
-@pytest.fixture(autouse=True)
-def of_any_length(monkeypatch):
-    monkeypatch.setattr(roll, "FEW_OPERATORS", 0)
-    monkeypatch.setattr(roll, "FEW_ON_WINDOWS", 0)
-    monkeypatch.setattr(roll, "FEW_APART", 0)
-    monkeypatch.setattr(roll, "MANY_OPERATORS", 0)
-
-
-def is_rolled(seed: int) -> bool:
-    text, fn, args = random_unrolled(seed)
-    try:
-        return bool(rolled_graph(fn, *args, turn=0.1 * (seed % 3)).rolled)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{text}") from None
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_many_random_loops_compute_the_same_when_rolled(part: int) -> None:
-    assert sum(is_rolled(seed) for seed in range(1000 + 120 * part, 1120 + 120 * part)) > 60
+    assert sum(is_rolled(random_unrolled, seed) for seed in range(1000 + 120 * part, 1120 + 120 * part)) > 60
 
 
 def fibonacci(x, w):

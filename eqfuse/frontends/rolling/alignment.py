@@ -98,7 +98,7 @@ class Alignment:
             return first
         if all(n.type == first.type and is_small(n) for n in values):
             return self._row(stacked(values))
-        taken = [n.args[0] if n.op == "reshape" else n for n in values]
+        taken = [without_reshapes(n) for n in values]
         if len({(n.op, n.type) for n in taken}) == 1 and taken[0].op == "slice":
             (bases, often), *_ = Counter(n.args for n in taken).most_common()
             if often == len(taken):
@@ -154,6 +154,13 @@ class Alignment:
         if distance == step or distance > FARTHEST:
             return "given", 0, n
         return ("carried", distance, n.type) if distance else ("computed", 0, likeness(n), len(n.args))
+
+
+def without_reshapes(n: Node) -> Node:
+    """What `n` is, but for its shape."""
+    while n.op == "reshape":
+        (n,) = n.args
+    return n
 
 
 def begins(n: Node, t: TensorType) -> bool:

@@ -6,12 +6,16 @@ computed for all pieces at once.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from eqfuse.frontends.numpy import tidy
 from eqfuse.frontends.numpy.rows import Batch, Rows, depending
-from eqfuse.frontends.rolling.alignment import Alignment, Misalignment
+from eqfuse.frontends.rolling.alignment import Alignment, Misalignment, without_reshapes
 from eqfuse.frontends.rolling.chains import FEWEST_STEPS
 from eqfuse.frontends.rolling.loops import ATTEMPTS, Steps
 from eqfuse.frontends.rolling.rows import Range, even, evenly, joined_rows, moving
@@ -62,7 +66,9 @@ def _joined(n: Node, stand_ins: StandIns) -> tuple[Node, list[StepRun]] | None:
 
 
 def _written(n: Node, stand_ins: StandIns) -> tuple[Node, list[StepRun]] | None:
-    ranges: Sequence[tuple[Range, ...]] = n.attr("slices")
+    written: Sequence[tuple[Range, ...]] = n.attr("slices")
+    order = _by_source(substitute(n.args[1:], stand_ins), written)
+    values, ranges = [n.args[1 + i] for i in order], [written[i] for i in order]
 
     def in_order(run: range) -> range:
         """Those of the run that are written side by side."""
@@ -73,10 +79,10 @@ def _written(n: Node, stand_ins: StandIns) -> tuple[Node, list[StepRun]] | None:
         fits = width == 1 or (abs(distance) == width and ranges[run.start][axis][2] == 1)
         return good if fits else range(0)
 
-    runs = _runs_of(n.args[1:], evenly(ranges), stand_ins, in_order)
+    runs = _runs_of(values, evenly(ranges), stand_ins, in_order)
     if not runs:
         return None
-    base, *pieces = substitute(n.args, stand_ins)
+    base, *pieces = substitute([n.args[0], *values], stand_ins)
     parts: list[Node] = []
     places: list[tuple[Range, ...]] = []
     start = 0
@@ -89,6 +95,39 @@ def _written(n: Node, stand_ins: StandIns) -> tuple[Node, list[StepRun]] | None:
         places += [*ranges[start : run.start], whole]
         start = run.stop
     return tidy.slice_scatter(base, [*parts, *pieces[start:]], [*places, *ranges[start:]]), runs
+
+
+def _by_source(pieces: Sequence[Node], ranges: Sequence[tuple[Range, ...]]) -> list[int]:
+    """The places of `pieces` in the order in which they are written: those that are slices of one array one after
+    another, as what loops give of their steps is, where none lies over another."""
+    order: list[int] = []
+    start = 0
+    for _, alike in itertools.groupby(ranges, key=_extents):
+        stretch = range(start, start + len([*alike]))
+        start = stretch.stop
+        if not _are_apart(ranges[stretch.start : stretch.stop]):
+            order += stretch
+            continue
+        by_source: dict[Any, list[int]] = {}
+        for i in stretch:
+            taken = without_reshapes(pieces[i])
+            by_source.setdefault(taken.args if taken.op == "slice" else None, []).append(i)
+        by_source.pop(None, None)
+        many = {i for members in by_source.values() if len(members) >= FEWEST_STEPS for i in members}
+        order += [i for i in stretch if i not in many]
+        order += [i for members in by_source.values() for i in members if i in many]
+    return order
+
+
+def _extents(ranges: tuple[Range, ...]) -> tuple[tuple[int, int], ...]:
+    return tuple([(len(range(*r)), r[2]) for r in ranges])
+
+
+def _are_apart(ranges: Sequence[tuple[Range, ...]]) -> bool:
+    """Do slices of the same extents surely share no place? They do not where they are tiles of one grid."""
+    widths = np.array([stop - start for start, stop, _ in ranges[0]])
+    starts = np.array([[start for start, _, _ in r] for r in ranges])
+    return len({*map(tuple, starts)}) == len(starts) and not ((starts - starts[0]) % widths).any()
 
 
 _REWRITES = {"concat": _joined, "slice_scatter": _written}

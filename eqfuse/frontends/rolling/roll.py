@@ -62,8 +62,9 @@ def _once(graph: Graph, costs: Costs, exactly: bool) -> tuple[Graph, str] | None
     """`graph` with one loop more, and what it is made of, in words."""
     if len(graph.operators) < FEWEST_STEPS:
         return None
-    for chain in chains(graph.nodes):
-        steps = steps_of(chain)
+    for paths in chains(graph.nodes):
+        choices = [steps for steps in map(steps_of, paths) if steps is not None]
+        steps = max(choices, key=lambda steps: steps.count * steps.operators, default=None)
         replacement = None if steps is None else _in_place_of(steps, graph, costs, exactly)
         if replacement is not None:
             values, text = replacement
