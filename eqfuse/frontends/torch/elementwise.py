@@ -120,21 +120,30 @@ def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
     return row
 
 
-def _fmod(x: Any, y: Any) -> Any:
-    return lazy.fmod(x, y)
-
-
 _SAME_DTYPE: dict[str, Callable[..., Any]] = {
     "mul.Tensor": lazy.multiply, "mul.Scalar": lazy.multiply, "div.Tensor": lazy.true_divide,
     "div.Scalar": lazy.true_divide, "maximum": lazy.maximum, "minimum": lazy.minimum, "fmax": lazy.fmax,
     "fmin": lazy.fmin, "atan2": lazy.arctan2, "hypot": lazy.hypot, "copysign.Tensor": lazy.copysign,
-    "remainder.Tensor": lazy.remainder, "remainder.Scalar": lazy.remainder, "fmod.Tensor": _fmod, "fmod.Scalar": _fmod,
+    "remainder.Tensor": lazy.remainder, "fmod.Tensor": lazy.fmod,
     "bitwise_and.Tensor": lazy.bitwise_and, "bitwise_or.Tensor": lazy.bitwise_or,
     "bitwise_xor.Tensor": lazy.bitwise_xor, "bitwise_and.Scalar": lazy.bitwise_and,
     "bitwise_or.Scalar": lazy.bitwise_or, "bitwise_xor.Scalar": lazy.bitwise_xor,
 }  # fmt: skip
 for _name, _function in _SAME_DTYPE.items():
     operator(_name, computes_in=RESULT)(_binary(_function))
+
+
+def _of_rounded_number(function: Callable[..., Any]) -> Callable[..., Any]:
+    """torch rounds the number to the dtype of the result before."""
+
+    def row(x: Any, y: Any, *, result: np.dtype) -> Any:
+        return function(x, lift(np.asarray(y).astype(result).astype(wide(result))))
+
+    return row
+
+
+operator("remainder.Scalar", computes_in=RESULT)(_of_rounded_number(lazy.remainder))
+operator("fmod.Scalar", computes_in=RESULT)(_of_rounded_number(lazy.fmod))
 
 _COMPARISONS = {
     "eq": lazy.equal, "ne": lazy.not_equal, "lt": lazy.less, "le": lazy.less_equal, "gt": lazy.greater,
@@ -147,11 +156,12 @@ for _name in ("logical_and", "logical_or", "logical_xor"):
 
 
 @operator("div.Tensor_mode", "div.Scalar_mode", computes_in=RESULT)
-def div_rounded(x: Any, y: Any, *, rounding_mode: str | None) -> Any:
+def div_rounded(x: Any, y: Any, *, rounding_mode: str | None, result: np.dtype) -> Any:
     if rounding_mode is None:
         return lazy.true_divide(x, y)
     if kind(x.dtype) == "f":
-        return lazy.trunc(x / y) if rounding_mode == "trunc" else _floor_quotient(x, y)
+        quotient = (x / y).astype(result)  # which torch rounds before it cuts the fraction off
+        return lazy.trunc(quotient) if rounding_mode == "trunc" else _floor_quotient(x, y)
     quotient = lazy.floor_divide(x, y)
     if rounding_mode == "floor" or kind(x.dtype) == "u":
         return quotient
