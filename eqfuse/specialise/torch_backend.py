@@ -17,12 +17,12 @@ from typing import Any
 from eqfuse.errors import EqfuseError, UnsupportedOp
 from eqfuse.frontends.torch.nodes import NodeError, graph_of, place_of
 from eqfuse.frontends.torch.partition import partition
-from eqfuse.frontends.torch.tensors import array_of, laid_out, strides_in_order, tensor_of
+from eqfuse.frontends.torch.tensors import array_of_tensor, strides_in_order, tensor_of, tensor_with_strides
 from eqfuse.runtime.program import Program
 from eqfuse.specialise.compile import compile
 
 KEPT = 32  # programs of one part, for sizes that change
-MODES: dict[str | None, dict[str, Any]] = {
+COMPILE_MODES: dict[str | None, dict[str, Any]] = {
     None: {}, "default": {}, "reduce-overhead": {"graphs": True}, "max-autotune": {"autotune": True},
     "max-autotune-no-cudagraphs": {"autotune": True},
 }  # fmt: skip
@@ -68,9 +68,9 @@ class TorchBackend:
     def _with(self, settings: dict[str, Any]) -> TorchBackend:
         """This backend, or one with the options that torch.compile was given: programs of both are listed here."""
         mode, options = settings.get("mode"), dict(settings.get("options") or {})
-        if mode not in MODES:
-            raise EqfuseError(f"mode={mode!r} is none of {', '.join(map(repr, MODES))}")
-        options = MODES[mode] | options
+        if mode not in COMPILE_MODES:
+            raise EqfuseError(f"mode={mode!r} is none of {', '.join(map(repr, COMPILE_MODES))}")
+        options = COMPILE_MODES[mode] | options
         if not options:
             return self
         backend = TorchBackend(options.pop("fallback", self.fallback), self.options | options)
@@ -81,7 +81,7 @@ class TorchBackend:
         """What computes a graph of core operators: compiled when it is first called."""
         from torch._functorch.aot_autograd import make_boxed_func
 
-        return make_boxed_func(_Joined(self, module, {}))
+        return make_boxed_func(_Division(self, module, {}))
 
     def leave(self, node: Any, reason: str) -> None:
         """Note, and log for the first time, that torch computes a node; UnsupportedOp where it must not."""
@@ -102,7 +102,7 @@ class TorchBackend:
         return "\n".join([*lines, *(f"  in torch: {name} ×{n}: {reasons[name]}" for name, n in counts.items())])
 
 
-class _Joined:
+class _Division:
     """Parts that are compiled, and what torch computes between them."""
 
     def __init__(self, backend: TorchBackend, module: Any, refused: dict[str, str]) -> None:
@@ -131,7 +131,7 @@ class _Part:
     def __init__(self, backend: TorchBackend, module: Any) -> None:
         self._backend, self._module = backend, module
         self._programs: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
-        self._divided: _Joined | None = None
+        self._divided: _Division | None = None
 
     def __call__(self, *inputs: Any) -> Any:
         if self._divided is not None:
@@ -139,10 +139,10 @@ class _Part:
         key = tuple(x if isinstance(x, int | float | complex) else x.shape for x in inputs)
         program = self._programs.get(key)
         if program is None:
-            program = self._compiled(inputs)
-            self._programs[key] = program
+            program = self._programs[key] = self._compiled(inputs)
             if len(self._programs) > KEPT:
                 self._programs.popitem(last=False)
+        self._programs.move_to_end(key)
         return program(*inputs)
 
     def _compiled(self, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -150,7 +150,7 @@ class _Part:
             graph = graph_of(self._module, inputs)
         except NodeError as refused:
             reason = str(refused.error).splitlines()[0]
-            self._divided = _Joined(self._backend, self._module, {refused.node.name: reason})
+            self._divided = _Division(self._backend, self._module, {refused.node.name: reason})
             return self._divided
         program = compile(graph, **self._backend.options)
         self._backend.programs.append(program)
@@ -170,7 +170,7 @@ def _caller(program: Program, inputs: Sequence[Any], noted: Any) -> Callable[...
     layouts = [_layout(value) for value in (noted if several else [noted])]
 
     def call(*tensors: Any) -> Any:
-        arrays = program.run([array_of(tensors[i]) for i in places])
+        arrays = program.run([array_of_tensor(tensors[i]) for i in places])
         results = [layout(tensor_of(a)) for a, layout in zip(arrays, layouts, strict=True)]
         return results if several else results[0]
 
@@ -181,10 +181,10 @@ def _layout(noted: Any) -> Callable[[Any], Any]:
     """What lays a tensor out with the strides noted; where these are symbols, in the order of these."""
     strides = noted.stride()
     if all(isinstance(stride, int) for stride in strides):
-        return lambda tensor: laid_out(tensor, strides)
+        return lambda tensor: tensor_with_strides(tensor, strides)
     hints = [stride if isinstance(stride, int) else stride.node.hint for stride in strides]
     order = sorted(range(len(hints)), key=lambda axis: (-hints[axis], axis))
-    return lambda tensor: laid_out(tensor, strides_in_order(tensor.shape, order))
+    return lambda tensor: tensor_with_strides(tensor, strides_in_order(tensor.shape, order))
 
 
 @cache

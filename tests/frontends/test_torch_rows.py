@@ -17,9 +17,9 @@ torch = pytest.importorskip("torch", reason="what is tested are torch's operator
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils import _pytree  # noqa: E402
 
-from eqfuse.frontends.torch.nodes import NodeError, graph_of, refusal  # noqa: E402
+from eqfuse.frontends.torch.nodes import NodeError, graph_of, obstacle  # noqa: E402
 from eqfuse.frontends.torch.table import TORCH_OPERATORS  # noqa: E402
-from eqfuse.frontends.torch.tensors import array_of, tensor_of  # noqa: E402
+from eqfuse.frontends.torch.tensors import array_of_tensor, tensor_of  # noqa: E402
 from eqfuse.specialise.torch_backend import _decompositions  # noqa: E402
 from tests.frontends.torch_cases import CASES, NAMES, UNWRITTEN  # noqa: E402
 
@@ -58,7 +58,7 @@ def of_tensors(function: Any, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
 def means_the_same(graph: ef.Graph, tensors: list[Any], wanted: list[Any]) -> None:
     """The graph's results have torch's dtypes and shapes, and its numbers up to rounding."""
     with np.errstate(all="ignore"):
-        results = ef.meaning(graph, *map(array_of, tensors))
+        results = ef.meaning(graph, *map(array_of_tensor, tensors))
     results = results if isinstance(results, tuple) else (results,)
     for result, want in zip(results, wanted, strict=True):
         torch.testing.assert_close(tensor_of(np.array(result)), want.resolve_conj(), equal_nan=True, check_stride=False)
@@ -113,7 +113,7 @@ def test_samples_of_opinfo_give_what_torch_gives_or_are_refused(opinfo: list[Any
             graph = captured(torch.func.functionalize(call), tensors, decomposed=True)
         except Exception:  # torch itself cannot capture it
             continue
-        if any(refusal(n) for n in graph.graph.nodes if n.op not in ("placeholder", "output")):
+        if any(obstacle(n) for n in graph.graph.nodes if n.op not in ("placeholder", "output")):
             continue
         try:
             means_the_same(graph_of(graph, tensors), tensors, wanted)

@@ -14,7 +14,7 @@ from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import Tracer, lazy
-from eqfuse.frontends.torch.table import OPERANDS, RESULT, need, operator, wide
+from eqfuse.frontends.torch.table import OPERANDS, RESULT, aten, insist, wide
 
 # ---- one argument
 
@@ -47,51 +47,51 @@ _UNARY: dict[str, Callable[..., Any]] = {
     "_conj": np.conjugate, "_conj_physical": np.conjugate,
 }  # fmt: skip
 for _name, _function in _UNARY.items():
-    operator(_name, computes_in=RESULT)(_of_one(_function))
+    aten(_name, computes_in=RESULT)(_of_one(_function))
 
 _QUESTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "isnan": np.isnan, "isinf": np.isinf, "logical_not": np.logical_not,
     "signbit": np.signbit,
 }  # fmt: skip
 for _name, _function in _QUESTIONS.items():
-    operator(_name, computes_in=OPERANDS)(_of_one(_function))
+    aten(_name, computes_in=OPERANDS)(_of_one(_function))
 
 
-@operator("bitwise_not", computes_in=RESULT)
+@aten("bitwise_not", computes_in=RESULT)
 def bitwise_not(x: Any) -> Any:
     return np.invert(x)
 
 
-@operator("gelu", computes_in=RESULT)
+@aten("gelu", computes_in=RESULT)
 def gelu(x: Any, *, approximate: str = "none") -> Any:
     return f.gelu(x, approximate)
 
 
-@operator("elu", computes_in=RESULT)
+@aten("elu", computes_in=RESULT)
 def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
     low = np.expm1(lazy.minimum(x, 0) * input_scale) * alpha
     y = f.where(x > 0, x, low)
     return y if scale == 1 else y * scale
 
 
-@operator("leaky_relu", computes_in=RESULT)
+@aten("leaky_relu", computes_in=RESULT)
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     return f.where(x > 0, x, x * negative_slope)
 
 
-@operator("hardtanh", computes_in=RESULT)
+@aten("hardtanh", computes_in=RESULT)
 def hardtanh(x: Any, min_val: float = -1, max_val: float = 1) -> Any:
     return lazy.minimum(lazy.maximum(x, min_val), max_val)
 
 
-@operator("clamp", computes_in=RESULT)
+@aten("clamp", computes_in=RESULT)
 def clamp(x: Any, min: float | None = None, max: float | None = None) -> Any:
     if min is not None:
         x = lazy.maximum(x, min)
     return x if max is None else lazy.minimum(x, max)
 
 
-operator("clamp.Tensor", computes_in=RESULT)(clamp)
+aten("clamp.Tensor", computes_in=RESULT)(clamp)
 
 # ---- two and more arguments
 
@@ -108,9 +108,9 @@ def _scaled(function: Callable[..., Any], logical: Callable[..., Any] | None) ->
 
 
 for _name in ("add.Tensor", "add.Scalar"):
-    operator(_name, computes_in=RESULT)(_scaled(lazy.add, lazy.logical_or))
+    aten(_name, computes_in=RESULT)(_scaled(lazy.add, lazy.logical_or))
 for _name in ("sub.Tensor", "sub.Scalar"):
-    operator(_name, computes_in=RESULT)(_scaled(lazy.subtract, None))
+    aten(_name, computes_in=RESULT)(_scaled(lazy.subtract, None))
 
 
 def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,7 +130,7 @@ _SAME_DTYPE: dict[str, Callable[..., Any]] = {
     "bitwise_or.Scalar": lazy.bitwise_or, "bitwise_xor.Scalar": lazy.bitwise_xor,
 }  # fmt: skip
 for _name, _function in _SAME_DTYPE.items():
-    operator(_name, computes_in=RESULT)(_binary(_function))
+    aten(_name, computes_in=RESULT)(_binary(_function))
 
 
 def _of_rounded_number(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,20 +142,20 @@ def _of_rounded_number(function: Callable[..., Any]) -> Callable[..., Any]:
     return row
 
 
-operator("remainder.Scalar", computes_in=RESULT)(_of_rounded_number(lazy.remainder))
-operator("fmod.Scalar", computes_in=RESULT)(_of_rounded_number(lazy.fmod))
+aten("remainder.Scalar", computes_in=RESULT)(_of_rounded_number(lazy.remainder))
+aten("fmod.Scalar", computes_in=RESULT)(_of_rounded_number(lazy.fmod))
 
 _COMPARISONS = {
     "eq": lazy.equal, "ne": lazy.not_equal, "lt": lazy.less, "le": lazy.less_equal, "gt": lazy.greater,
     "ge": lazy.greater_equal,
 }  # fmt: skip
 for _name, _function in _COMPARISONS.items():
-    operator(f"{_name}.Tensor", f"{_name}.Scalar", computes_in=OPERANDS)(_binary(_function))
+    aten(f"{_name}.Tensor", f"{_name}.Scalar", computes_in=OPERANDS)(_binary(_function))
 for _name in ("logical_and", "logical_or", "logical_xor"):
-    operator(_name, computes_in=OPERANDS)(_binary(getattr(lazy, _name)))
+    aten(_name, computes_in=OPERANDS)(_binary(getattr(lazy, _name)))
 
 
-@operator("div.Tensor_mode", "div.Scalar_mode", computes_in=RESULT)
+@aten("div.Tensor_mode", "div.Scalar_mode", computes_in=RESULT)
 def div_rounded(x: Any, y: Any, *, rounding_mode: str | None, result: np.dtype) -> Any:
     if rounding_mode is None:
         return lazy.true_divide(x, y)
@@ -174,15 +174,15 @@ def _floor_quotient(x: Any, y: Any) -> Any:
     return f.where(lazy.equal(y, 0), x / y, lazy.floor_divide(x, y))
 
 
-@operator("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar", computes_in=RESULT)
+@aten("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar", computes_in=RESULT)
 def power(x: Any, y: Any, *, result: np.dtype) -> Any:
     if kind(result) in "iu":
-        need(isinstance(y, int) and y >= 0, "integers to a power that is an array, or negative")
+        insist(isinstance(y, int) and y >= 0, "integers to a power that is an array, or negative")
     x, y = (v if isinstance(v, Tracer) else lift(np.asarray(v, wide(result))) for v in (x, y))
     return lazy.power(x, y)
 
 
-@operator("where.self")
+@aten("where.self")
 def where(condition: Any, x: Any, y: Any, *, result: np.dtype) -> Any:
     return f.where(condition.astype(np.bool_), x.astype(result), y.astype(result))
 
@@ -190,18 +190,18 @@ def where(condition: Any, x: Any, y: Any, *, result: np.dtype) -> Any:
 # ---- dtypes
 
 
-@operator("_to_copy", "prims.convert_element_type")
+@aten("_to_copy", "prims.convert_element_type")
 def to_copy(x: Any, dtype: np.dtype | None = None) -> Any:
     if dtype is None:
         return x
     return (x != 0) if dtype == np.bool_ and kind(x.dtype) != "b" else x.astype(dtype)
 
 
-@operator("clone", "lift_fresh_copy")
+@aten("clone", "lift_fresh_copy")
 def clone(x: Any) -> Any:
     return x
 
 
-@operator("alias", is_view=True)
+@aten("alias", is_view=True)
 def alias(x: Any) -> Any:
     return x

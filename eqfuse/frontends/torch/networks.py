@@ -11,39 +11,39 @@ from typing import Any
 from eqfuse import functions as f
 from eqfuse.frontends.numpy.tracer import lazy
 from eqfuse.frontends.onnx.windows import conv_transpose
-from eqfuse.frontends.torch.table import need, operator, pair, wide
+from eqfuse.frontends.torch.table import aten, insist, per_spatial_axis, wide
 
 Ints = Sequence[int]
 
 
-@operator("convolution")
-def convolution(
+@aten("convolution")
+def convolution_either_way(
     input: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
     output_padding: Ints, groups: int,
 ) -> Any:  # fmt: skip
     x, w = input.astype(wide(input.dtype)), weight.astype(wide(weight.dtype))
     bias = None if bias is None else bias.astype(x.dtype)
     spatial = w.ndim - 2
-    need(spatial > 0 and x.ndim == w.ndim, "a convolution without a batch")
-    steps, gaps, edges = pair(stride, spatial), pair(dilation, spatial), pair(padding, spatial)
+    insist(spatial > 0 and x.ndim == w.ndim, "a convolution without a batch")
+    steps, gaps, edges = (per_spatial_axis(numbers, spatial) for numbers in (stride, dilation, padding))
     if not transposed:
         return f.conv(x, w, bias, stride=steps, padding=edges, dilation=gaps, groups=groups)
     return conv_transpose(
         x, w, bias, group=groups, strides=steps, dilations=gaps, pads=edges * 2,
-        output_padding=pair(output_padding, spatial),
+        output_padding=per_spatial_axis(output_padding, spatial),
     )  # fmt: skip
 
 
-@operator("convolution_backward")
+@aten("convolution_backward")
 def convolution_backward(
     grad_output: Any, input: Any, weight: Any, bias_sizes: Ints | None, stride: Ints, padding: Ints, dilation: Ints,
     transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
 ) -> Any:  # fmt: skip
-    need(not transposed, "the gradient of a transposed convolution")
+    insist(not transposed, "the gradient of a transposed convolution")
     dtype = wide(grad_output.dtype)
     grad, x, w = (v.astype(dtype) for v in (grad_output, input, weight))
     spatial = w.ndim - 2
-    steps, gaps, edges = pair(stride, spatial), pair(dilation, spatial), pair(padding, spatial)
+    steps, gaps, edges = (per_spatial_axis(numbers, spatial) for numbers in (stride, dilation, padding))
     of_input = _of_input(grad, x, w, steps, edges, gaps, groups) if output_mask[0] else None
     of_weight = _of_weight(grad, x, w, steps, edges, gaps, groups) if output_mask[1] else None
     of_bias = lazy.sum(grad, (0, *range(2, grad.ndim))) if output_mask[2] else None

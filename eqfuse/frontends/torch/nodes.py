@@ -15,17 +15,15 @@ import numpy as np
 
 from eqfuse.dtypes import kind
 from eqfuse.errors import EqfuseError, UnsupportedOp
-from eqfuse.frontends.numpy import families as numpy_families
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import Tracer, argument, wrap
 from eqfuse.frontends.numpy.tracing import Trace
-from eqfuse.frontends.torch import families as torch_families
+from eqfuse.frontends.torch import families as families
 from eqfuse.frontends.torch.dtypes import is_supported, numpy_dtype
 from eqfuse.frontends.torch.table import AS_IT_IS, OPERANDS, TORCH_OPERATORS, TorchRow, wide
 from eqfuse.ir.graph import Graph, Node, input_node
 from eqfuse.ops.types import TensorType
 
-FAMILIES = (numpy_families, torch_families)  # importing them fills the tables
 _SAYS_NOTHING = ("memory_format", "layout", "device", "pin_memory", "non_blocking", "requires_grad")
 
 
@@ -44,7 +42,7 @@ def place_of(node: Any) -> str:
     return "; ".join(lines[frames[-1] :]) if frames else ""
 
 
-def refusal(node: Any) -> str | None:
+def obstacle(node: Any) -> str | None:
     """Why a node cannot be computed by a row, as far as that is known without running it; None where nothing is."""
     if node.op != "call_function":
         return f"{node.op} is no operator"

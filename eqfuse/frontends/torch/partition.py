@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eqfuse.frontends.torch.nodes import refusal
+from eqfuse.frontends.torch.nodes import obstacle
 from eqfuse.frontends.torch.table import TORCH_OPERATORS
 
 PREFIX = "eqfuse_part_"
@@ -22,7 +22,7 @@ def partition(module: Any, refused: Mapping[str, str]) -> tuple[list[str], dict[
 
     _copy_views_of_results(module.graph)
     views = _last_views(module.graph)
-    reasons = {n: refused.get(n.name) or refusal(n) for n in module.graph.nodes if n not in views}
+    reasons = {n: refused.get(n.name) or obstacle(n) for n in module.graph.nodes if n not in views}
     support = create_op_support(lambda _, n: n in reasons and reasons[n] is None)
     partitioner = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True)
     parts = [part for part in partitioner.propose_partitions() if any(map(_computes, part.nodes))]

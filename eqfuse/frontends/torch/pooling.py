@@ -16,7 +16,7 @@ from eqfuse import functions as f
 from eqfuse.dtypes import kind
 from eqfuse.frontends.numpy.promotion import lift
 from eqfuse.frontends.numpy.tracer import lazy
-from eqfuse.frontends.torch.table import need, operator, pair, wide
+from eqfuse.frontends.torch.table import aten, insist, per_spatial_axis, wide
 
 Ints = Sequence[int]
 
@@ -38,15 +38,15 @@ def _covered(x: Any, window: Ints, steps: Ints, edges: Ints, ceil_mode: bool) ->
     return widths
 
 
-@operator("max_pool2d_with_indices")
+@aten("max_pool2d_with_indices")
 def max_pool2d(
     x: Any, kernel_size: Ints, stride: Ints = (), padding: Ints | int = 0, dilation: Ints | int = 1,
     ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
-    need(set(pair(dilation, 2)) == {1}, "pooling with gaps in its windows")
-    need(kind(x.dtype) == "f", "pooling of integers")
-    window, edges = pair(kernel_size, 2), pair(padding, 2)
-    steps = pair(stride, 2) if stride else window
+    insist(set(per_spatial_axis(dilation, 2)) == {1}, "pooling with gaps in its windows")
+    insist(kind(x.dtype) == "f", "pooling of integers")
+    window, edges = per_spatial_axis(kernel_size, 2), per_spatial_axis(padding, 2)
+    steps = per_spatial_axis(stride, 2) if stride else window
     images = _last_axes_as_batch(x)
     widths = _covered(images, window, steps, edges, ceil_mode)
     largest = f.max_pool(images, window, stride=steps, padding=widths)
@@ -65,7 +65,7 @@ def _largest_places(x: Any, window: Ints, steps: Ints, widths: Sequence[tuple[in
     return rows * x.shape[3] + columns
 
 
-@operator("max_pool2d_with_indices_backward")
+@aten("max_pool2d_with_indices_backward")
 def max_pool2d_backward(
     grad_output: Any, x: Any, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool,
     indices: Any,
@@ -78,29 +78,29 @@ def max_pool2d_backward(
     return y.reshape(x.shape)
 
 
-@operator("avg_pool2d")
+@aten("avg_pool2d")
 def avg_pool2d(
     x: Any, kernel_size: Ints, stride: Ints = (), padding: Ints | int = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    need(not ceil_mode, "average pooling with ceil_mode")
-    window, edges = pair(kernel_size, 2), pair(padding, 2)
-    need(count_include_pad or not any(edges), "average pooling that does not count the padding")
+    insist(not ceil_mode, "average pooling with ceil_mode")
+    window, edges = per_spatial_axis(kernel_size, 2), per_spatial_axis(padding, 2)
+    insist(count_include_pad or not any(edges), "average pooling that does not count the padding")
     images = _last_axes_as_batch(x.astype(wide(x.dtype)))
-    y = f.avg_pool(images, window, stride=pair(stride, 2) if stride else window, padding=edges)
+    y = f.avg_pool(images, window, stride=per_spatial_axis(stride, 2) if stride else window, padding=edges)
     y = y if divisor_override is None else y * (math.prod(window) / divisor_override)
     return y if x.ndim == 4 else y[0]
 
 
-@operator("avg_pool2d_backward")
+@aten("avg_pool2d_backward")
 def avg_pool2d_backward(
     grad_output: Any, x: Any, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Any:  # fmt: skip
-    need(not ceil_mode, "average pooling with ceil_mode")
-    window, edges = pair(kernel_size, 2), pair(padding, 2)
-    need(count_include_pad or not any(edges), "average pooling that does not count the padding")
-    steps = pair(stride, 2) if stride else window
+    insist(not ceil_mode, "average pooling with ceil_mode")
+    window, edges = per_spatial_axis(kernel_size, 2), per_spatial_axis(padding, 2)
+    insist(count_include_pad or not any(edges), "average pooling that does not count the padding")
+    steps = per_spatial_axis(stride, 2) if stride else window
     grad = grad_output.astype(wide(grad_output.dtype)) / (divisor_override or math.prod(window))
     padded = (*x.shape[:-2], *(n + 2 * p for n, p in zip(x.shape[-2:], edges, strict=True)))
     y = lazy.zeros_like(grad, shape=padded)
@@ -112,9 +112,9 @@ def avg_pool2d_backward(
     return y[(..., *inside)]
 
 
-@operator("_adaptive_avg_pool2d")
+@aten("_adaptive_avg_pool2d")
 def adaptive_avg_pool2d(x: Any, output_size: Ints) -> Any:
-    need(all(n % m == 0 for n, m in zip(x.shape[-2:], output_size, strict=True)), "windows of several sizes")
+    insist(all(n % m == 0 for n, m in zip(x.shape[-2:], output_size, strict=True)), "windows of several sizes")
     rows, columns = output_size
     parts = x.astype(wide(x.dtype)).reshape(
         *x.shape[:-2], rows, x.shape[-2] // rows, columns, x.shape[-1] // columns
@@ -122,10 +122,10 @@ def adaptive_avg_pool2d(x: Any, output_size: Ints) -> Any:
     return lazy.mean(parts, (-3, -1))
 
 
-@operator("_adaptive_avg_pool2d_backward")
+@aten("_adaptive_avg_pool2d_backward")
 def adaptive_avg_pool2d_backward(grad_output: Any, x: Any) -> Any:
     rows, columns = grad_output.shape[-2:]
-    need(x.shape[-2] % rows == 0 and x.shape[-1] % columns == 0, "windows of several sizes")
+    insist(x.shape[-2] % rows == 0 and x.shape[-1] % columns == 0, "windows of several sizes")
     high, broad = x.shape[-2] // rows, x.shape[-1] // columns
     grad = grad_output.astype(wide(grad_output.dtype)) / (high * broad)
     return lazy.broadcast_to(grad[..., :, None, :, None], (*grad.shape[:-1], high, columns, broad)).reshape(x.shape)

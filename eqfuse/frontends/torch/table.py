@@ -42,7 +42,7 @@ class TorchRow:
 TORCH_OPERATORS: dict[str, TorchRow] = {}
 
 
-def operator(*names: str, computes_in: str = AS_IT_IS, is_view: bool = False) -> Callable[[F], F]:
+def aten(*names: str, computes_in: str = AS_IT_IS, is_view: bool = False) -> Callable[[F], F]:
     """Make the decorated function what the operators `names` do: aten's, where they name no other namespace."""
 
     def register(function: F) -> F:
@@ -62,7 +62,7 @@ def wide(dtype: Any) -> np.dtype:
     return np.dtype(np.float32) if kind(dtype) == "f" and dtype.itemsize < 4 else dtype
 
 
-def axis_of(axis: int, rank: int) -> int:
+def axis_from_front(axis: int, rank: int) -> int:
     """`axis` counted from the front; a number has one axis, as torch has it."""
     return axis % max(rank, 1)
 
@@ -72,21 +72,21 @@ def axes_of(axes: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
     if axes is None or (not isinstance(axes, int) and not axes):
         return tuple(range(rank))
     listed = (axes,) if isinstance(axes, int) else axes
-    return tuple(sorted(axis_of(a, rank) for a in listed)) if rank else ()
+    return tuple(sorted(axis_from_front(a, rank) for a in listed)) if rank else ()
 
 
-def pair(numbers: Sequence[int] | int, count: int) -> tuple[int, ...]:
+def per_spatial_axis(numbers: Sequence[int] | int, count: int) -> tuple[int, ...]:
     """One number for each of `count` axes."""
     listed = (numbers,) if isinstance(numbers, int) else tuple(numbers)
     return listed * count if len(listed) == 1 else listed
 
 
-def product(a: Any, b: Any) -> Any:
+def wide_product(a: Any, b: Any) -> Any:
     """``a @ b``; of 16-bit floats, summed in float32. The caller rounds the result."""
     return lazy.matmul(a.astype(wide(a.dtype)), b.astype(wide(b.dtype)))
 
 
-def need(condition: bool, what: str) -> None:
+def insist(condition: bool, what: str) -> None:
     """UnsupportedOp that says `what` unless the condition holds."""
     if not condition:
         raise UnsupportedOp(what)

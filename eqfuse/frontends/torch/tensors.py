@@ -12,7 +12,7 @@ from eqfuse.frontends.torch.dtypes import numpy_dtype, torch_dtype
 _BITS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 
 
-def array_of(tensor: Any) -> np.ndarray:
+def array_of_tensor(tensor: Any) -> np.ndarray:
     """The tensor's memory as an array."""
     import torch
 
@@ -39,7 +39,7 @@ def tensor_of(array: Any) -> Any:
     return torch.from_numpy(array)
 
 
-def laid_out(tensor: Any, strides: Sequence[int]) -> Any:
+def tensor_with_strides(tensor: Any, strides: Sequence[int]) -> Any:
     """`tensor`, or a copy, with these strides: 0 where its elements repeat along an axis."""
     import torch
 
