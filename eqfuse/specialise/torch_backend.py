@@ -30,7 +30,7 @@ COMPILE_MODES: dict[str | None, dict[str, Any]] = {
 ALSO_DECOMPOSED = (
     "native_layer_norm", "native_group_norm", "native_batch_norm", "_native_batch_norm_legit",
     "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training", "linalg_vector_norm",
-    "upsample_bilinear2d", "upsample_nearest2d", "_unsafe_index_put", "lift_fresh",
+    "upsample_bilinear2d", "upsample_nearest2d", "_unsafe_index_put",
 )  # fmt: skip
 NOT_DECOMPOSED = ("_scaled_dot_product_flash_attention_for_cpu", "embedding_dense_backward")
 _log = logging.getLogger("eqfuse")

@@ -213,3 +213,8 @@ def test_the_name_is_registered_with_torch() -> None:
     ((name, home),) = project["entry-points"][group].items()
     torch._dynamo.register_backend(EntryPoint(name, home, group).load(), name=name)
     torch.testing.assert_close(torch.compile(torch.sin, backend="eqfuse")(torch.ones(3)), torch.ones(3).sin())
+
+
+def test_a_tensor_made_within_the_function_is_a_constant_of_it() -> None:
+    compiled = torch.compile(lambda x: x + torch.tensor([1.0, 2.0, 3.0]), backend=ef.torch_backend())
+    torch.testing.assert_close(compiled(torch.ones(3)), torch.tensor([2.0, 3.0, 4.0]))
