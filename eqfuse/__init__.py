@@ -44,6 +44,7 @@ _MODULES = {  # and the public names that each holds
     "specialise.disabled": "disable",
     "specialise.jit": "jit",
     "specialise.split": "split_vjp",
+    "specialise.torch_backend": "torch_backend",
 }
 _HOMES = {name: f"eqfuse.{module}" for module, names in _MODULES.items() for name in names.split()}
 __all__ = sorted([*_HOMES, "xp"])

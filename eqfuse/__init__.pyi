@@ -69,6 +69,7 @@ from eqfuse.specialise.compile import compile
 from eqfuse.specialise.disabled import disable
 from eqfuse.specialise.jit import jit
 from eqfuse.specialise.split import split_vjp
+from eqfuse.specialise.torch_backend import torch_backend
 
 __version__: str
 
@@ -80,6 +81,6 @@ __all__ = [
     "jacrev", "jit", "jvp", "layer_norm", "leaky_relu", "load", "load_space", "log", "log_softmax", "logsumexp",
     "max_pool", "maximum", "meaning", "minimum", "parse", "pure_callback", "relu", "relu6", "remat", "rms_norm",
     "saturate", "scan", "set_num_threads", "sgd", "sigmoid", "silu", "softmax", "softplus", "spec", "split_vjp",
-    "sqrt", "stop_gradient", "tanh", "to_onnx", "trace", "train_step", "value_and_grad", "vjp", "where", "while_loop",
-    "xp",
+    "sqrt", "stop_gradient", "tanh", "to_onnx", "torch_backend", "trace", "train_step", "value_and_grad", "vjp",
+    "where", "while_loop", "xp",
 ]  # fmt: skip

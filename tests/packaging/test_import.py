@@ -19,7 +19,7 @@ from tests.packaging.test_layers import MODULES
 
 STUB = ast.parse(Path(ef.__file__).with_suffix(".pyi").read_text())
 NAMED = ("emit", "extract")  # functions and packages
-HEAVY = {"egglog", "scipy", "opt_einsum", "rich", "onnx", "cupy", "eqfuse.rewrites", "eqfuse.frontends"}
+HEAVY = {"torch", "egglog", "scipy", "opt_einsum", "rich", "onnx", "cupy", "eqfuse.rewrites", "eqfuse.frontends"}
 
 
 def _typed() -> dict[str, str]:
@@ -110,6 +110,13 @@ FIRST = {  # in a child each
     "a space": "ef.emit(ef.extract(ef.load_space('space.json')))",
     "a program": "ef.load('program')",
 } | ({"a model": "ef.compile(ef.from_onnx('model.onnx'))"} if find_spec("onnx") else {})
+TORCH = """
+import torch
+import eqfuse as ef
+
+compiled = torch.compile(lambda x: torch.relu(x * 2) + 1, backend=ef.torch_backend())
+print(compiled(torch.tensor([-1.0, 0.5, 2.0])).numpy())
+"""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -135,6 +142,12 @@ for name, program in {FIRST!r}.items():
 ran("itself", "ef.jit(lambda x: ef.relu(x * 2) + 1)")
 """
     assert _run(code).splitlines() == [f"{name} [1. 2. 5.]" for name in (*FIRST, "itself")]
+
+
+@pytest.mark.outside
+@pytest.mark.skipif(not find_spec("torch"), reason="torch is not installed")
+def test_a_process_may_begin_with_a_graph_of_torch() -> None:
+    assert _run(TORCH) == "[1. 2. 5.]\n"
 
 
 def test_threads_may_use_eqfuse_first_at_the_same_time() -> None:

@@ -37,7 +37,8 @@ PROTOCOLS = {  # which modules share a name: patterns of their paths, each with 
 }
 OPERATORS = re.compile(r"eqfuse/(demo|emit|frontends|xp)/.*|eqfuse/(functions|gradients/expr)\.py|rewrites/.*")
 OPERATOR_NAMES = {*TABLE, *ef.__all__, *dir(np), *dir(np.linalg)}
-REGISTERS = {"implements", "operator", "of_arrays", "writer_of"}  # decorators that enter a function into a table
+# Decorators that enter a function into a table:
+REGISTERS = {"aten", "implements", "operator", "of_arrays", "writer_of"}
 CONSTANT = re.compile(r"[A-Z][A-Z\d_]+")
 
 

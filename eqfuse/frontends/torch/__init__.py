@@ -1,0 +1,1 @@
+"""Graphs of torch's operators: each node by its row, on traced arrays."""
