@@ -200,7 +200,7 @@ def test_a_rotary_embedding_of_pairs_is_one_kernel_on_numpy(joined):
     assert [k.kind for k in kernels(graph, "cpu")] == ["map"]
 
 
-@pytest.mark.parametrize("extent", some([40, 48, 100], 2))
+@pytest.mark.parametrize("extent", some([40, 48, 100], 3))
 def test_borders_in_space_that_are_written_one_after_another_are_no_library_calls(extent):
     graph = ef.trace(lambda u: diffused(u, "copied"), ef.spec((extent,) * 3, F))
     assert len(kernels(graph, "h200")) == 1

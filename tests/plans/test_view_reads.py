@@ -75,7 +75,7 @@ def test_alike_steps_read_slices_of_large_arrays_where_these_lie() -> None:
 
 
 @pytest.mark.parametrize("make", [electromagnetic, recursive])
-@pytest.mark.parametrize("n", [9, 400])
+@pytest.mark.parametrize("n", [9, pytest.param(400, marks=pytest.mark.slow)])
 def test_kernels_with_views_inside_compute_what_the_program_means(make: Any, n: int) -> None:
     graph = make(n)
     rng = np.random.default_rng(0)
