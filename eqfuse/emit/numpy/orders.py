@@ -11,16 +11,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from eqfuse.ops.types import TensorType
+
 ORDERED_ELEMENTS = 4096  # below, one call of NumPy's takes less than those here
 PIECE = 8192  # elements whose keys are made at a time: 64 KiB stay near
-DOUBLES = 8192  # in a row: of more, some are likely to differ in their last bits alone
+DOUBLES = PIECE  # in a row: of more, some are likely to differ in their last bits alone
 
 
 def order(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
     """Fills `out` with the order of `x` along `axis`."""
     extent = x.shape[axis]
-    has_keys = x.dtype.char in "efiI" or (x.dtype == np.float64 and extent <= DOUBLES)
-    if not stable or x.size < ORDERED_ELEMENTS or extent < 2 or not has_keys:
+    if not stable or not _has_keys(x.dtype, x.size, extent):
         np.copyto(out, np.argsort(x, axis, "stable" if stable else None))
         return
     rows = np.ascontiguousarray(np.moveaxis(x, axis, -1)).reshape(-1, extent)
@@ -30,6 +31,12 @@ def order(out: np.ndarray, x: np.ndarray, axis: int, stable: bool) -> None:
     if not in_place:
         moved = np.moveaxis(out, axis, -1)
         moved[...] = places.reshape(moved.shape)
+
+
+def _has_keys(dtype: np.dtype, size: int, extent: int) -> bool:
+    if size < ORDERED_ELEMENTS or extent < 2:
+        return False
+    return dtype.char in "efiI" or (dtype == np.float64 and extent <= DOUBLES)
 
 
 def _fill_by_keys(places: np.ndarray, rows: np.ndarray) -> None:
@@ -45,10 +52,24 @@ def _fill_by_keys(places: np.ndarray, rows: np.ndarray) -> None:
             keys <<= width
         keys |= numbers[piece[1]]
     places.sort(-1)
-    tied = ((places[:, 1:] ^ places[:, :-1]) >> width == 0).any(-1) if is_double else np.zeros(len(rows), bool)
-    places &= (1 << width) - 1
-    if tied.any():
-        places[tied] = np.argsort(rows[tied], -1, "stable")
+    if not is_double:
+        places &= (1 << width) - 1
+        return
+    for some_rows, _ in _pieces(rows.shape):
+        keys = places[some_rows]
+        tied = ((keys[:, 1:] ^ keys[:, :-1]) >> width == 0).any(-1)
+        keys &= (1 << width) - 1
+        if tied.any():
+            keys[tied] = np.argsort(rows[some_rows][tied], -1, "stable")
+
+
+def order_bytes(x: TensorType, axis: int, stable: bool) -> int:
+    """What `order` of an array like `x` allocates at most."""
+    places = 8 * x.size
+    if not stable or not _has_keys(x.dtype, x.size, x.extent(axis)):
+        return places
+    pieces = 3 * 8 * min(x.size, PIECE)
+    return pieces if axis == -1 else x.nbytes + places + pieces
 
 
 def _pieces(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:

@@ -14,6 +14,7 @@ from eqfuse.cost.work import rows_apart
 from eqfuse.emit.numpy.cholesky import FACTOR_ROWS
 from eqfuse.emit.numpy.inverses import FACTORED_ORDER, LAPACK_ORDER, NUMPY_ORDER
 from eqfuse.emit.numpy.ops import folded, is_by_dot, right_is_copied
+from eqfuse.emit.numpy.orders import order_bytes
 from eqfuse.ir.graph import Node, node
 from eqfuse.ir.view_strides import contiguous
 from eqfuse.ir.views import leaf_chain, strides_after
@@ -196,8 +197,12 @@ def _inv_slogdet(n: Node) -> int:
 
 
 def _argsort(n: Node) -> int:
-    """NumPy's result, or what tells equal keys; of another axis than the last also the rows and their order."""
-    return n.type.nbytes + _operand(n) * ((n.attr("axis") != -1) + 1) if n.attr("stable") else n.type.nbytes
+    return order_bytes(n.args[0].type, n.attr("axis"), n.attr("stable"))
+
+
+def _cofactors(n: Node) -> int:
+    """The result, and what NumPy copies of the transposed inverse at a time."""
+    return n.type.nbytes + n.dtype.itemsize * min(n.type.size, NUMPY_BUFFER)
 
 
 def _pinv(n: Node) -> int:
@@ -214,10 +219,10 @@ _CALLS: dict[str, Callable[[Node], int]] = {
     "conv": _conv, "window_max": _window, "window_sum": _window,
     **dict.fromkeys((
         "argpartition", "lexsort", "searchsorted", "digitize", "bincount", "inv", "solve", "cholesky", "det",
-        "pure_callback", "cofactors",
+        "pure_callback",
         "slogdet", "svdvals", "eigvalsh", "histogram_bin_edges", "convolve", "correlate",
     ), _result),
-    "argsort": _argsort, "inv_triangular": _inv_triangular, "inv_slogdet": _inv_slogdet,
+    "argsort": _argsort, "cofactors": _cofactors, "inv_triangular": _inv_triangular, "inv_slogdet": _inv_slogdet,
     "cholesky_change": lambda n: 3 * n.type.nbytes + 16 * n.shape[-1] ** 2,
     "cholesky_cotangent": _cholesky_cotangent,
     "pinv": _pinv,
