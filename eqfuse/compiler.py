@@ -24,8 +24,8 @@ from eqfuse.extract.programs.constant_chains import constants_met
 from eqfuse.extract.unfused import unfused_plan
 from eqfuse.frontends.chunking.chunks import chunked, in_blocks
 from eqfuse.frontends.rolling.empty_reductions import empty_reductions_known
+from eqfuse.frontends.rolling.loop_operands import shared_within
 from eqfuse.frontends.rolling.roll import Costs, rolled
-from eqfuse.frontends.rolling.shared_operands import shared_within
 from eqfuse.frontends.rolling.view_chains import views_met
 from eqfuse.ir.graph import Graph, checked_graph
 from eqfuse.ir.places import carried_over

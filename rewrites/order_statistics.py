@@ -89,11 +89,11 @@ def or_nan(value: Any, last: Any) -> Term:
     return where(isnan(last), last, value)
 
 
-def _by_sorting(op: str, per: float) -> Law:
-    """Linear interpolation, as NumPy writes it, between the two elements next to each quantile. One that is out of
-    range is beyond the last place, which is an error when it is taken."""
+def _by_sorting(op: str, share: Any) -> Law:
+    """Linear interpolation, as NumPy writes it, between the two elements next to each quantile, a `share` of all. One
+    that is out of range is beyond the last place, which is an error when it is taken."""
     last = computed(_last_place, x, p)
-    place: Any = q.reshape(computed(_vector, q)) / per * last
+    place: Any = share.reshape(computed(_vector, q)) * last
     below = where(logical_or(less(place, 0.0), less(last, place)), computed(_extent, x, p), floor(place))
     weight: Any = (place - below).reshape(computed(_weights, q, x))
 
@@ -116,6 +116,6 @@ def _by_sorting(op: str, per: float) -> Law:
 LAWS = [
     Law("median_by_sorting", apply("median", x, attrs=(p,)),
         or_nan(MIDDLE / 2.0, LAST), (a_float,), REASSOCIATES),
-    _by_sorting("quantile", 1.0),
-    _by_sorting("percentile", 100.0),
+    _by_sorting("quantile", q),
+    _by_sorting("percentile", q / 100.0),
 ]  # fmt: skip

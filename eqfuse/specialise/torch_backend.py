@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from eqfuse.errors import EqfuseError, UnsupportedOp
+from eqfuse.errors import OptionError, UnsupportedOp
 from eqfuse.frontends.torch.nodes import NodeError, graph_of, place_of
 from eqfuse.frontends.torch.partition import partition
 from eqfuse.frontends.torch.tensors import array_of_tensor, strides_in_order, tensor_of, tensor_with_strides
@@ -69,7 +69,7 @@ class TorchBackend:
         """This backend, or one with the options that torch.compile was given: programs of both are listed here."""
         mode, options = settings.get("mode"), dict(settings.get("options") or {})
         if mode not in COMPILE_MODES:
-            raise EqfuseError(f"mode={mode!r} is none of {', '.join(map(repr, COMPILE_MODES))}")
+            raise OptionError(f"mode={mode!r} is none of {', '.join(map(repr, COMPILE_MODES))}")
         options = COMPILE_MODES[mode] | options
         if not options:
             return self

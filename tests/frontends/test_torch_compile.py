@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import eqfuse as ef
+from eqfuse.errors import OptionError
 
 torch = pytest.importorskip("torch", reason="what is tested is a backend of torch.compile")
 
@@ -218,3 +219,8 @@ def test_the_name_is_registered_with_torch() -> None:
 def test_a_tensor_made_within_the_function_is_a_constant_of_it() -> None:
     compiled = torch.compile(lambda x: x + torch.tensor([1.0, 2.0, 3.0]), backend=ef.torch_backend())
     torch.testing.assert_close(compiled(torch.ones(3)), torch.tensor([2.0, 3.0, 4.0]))
+
+
+def test_a_mode_that_torch_does_not_have_is_refused_by_name() -> None:
+    with pytest.raises(OptionError, match="mode='fastest' is none of"):
+        ef.torch_backend()(None, [], mode="fastest")

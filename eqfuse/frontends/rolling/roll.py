@@ -27,7 +27,7 @@ from eqfuse.summary import count
 FEW_OPERATORS = 200  # of a chain that is left as it is
 MANY_OPERATORS = 400  # of one that is always a loop
 FEW_ON_WINDOWS = 1000  # of one whose steps read or write windows that overlap: a kernel for all steps reads these once
-FEW_APART = 60  # of one whose steps hardly fuse with one another: see `_are_apart`
+FEW_APART = 60  # of one whose steps hardly fuse with one another: see `_steps_are_apart`
 FEW_POINTWISE = 5000  # of one whose steps are pointwise work on more than lies near a core
 STEP_OPERATORS = 64  # at most in one step that is made of several
 FEWEST_TURNS = 4  # of a loop whose steps are made of several
@@ -80,7 +80,7 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
         return total, f"{said} were rolled into one reduction"
     operators = steps.count * steps.operators
     on_windows = steps.on_windows or steps.aligned.slides
-    apart = _are_apart(steps)
+    apart = _steps_are_apart(steps)
     few = FEW_ON_WINDOWS if on_windows else FEW_APART if apart else FEW_OPERATORS
     if operators < few:
         return None
@@ -101,7 +101,7 @@ def _in_place_of(steps: Steps, graph: Graph, costs: Costs, exactly: bool) -> tup
     return None
 
 
-def _are_apart(steps: Steps) -> bool:
+def _steps_are_apart(steps: Steps) -> bool:
     """Does a step take or write places of a carry that move, or compute a product?"""
     return steps.aligned.moves or any(n.row.role is Role.CONTRACTION for n in steps.body().nodes)
 

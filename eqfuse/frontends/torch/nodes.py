@@ -115,7 +115,7 @@ def _result(node: Any, values: dict[Any, Any]) -> Any:
             args = [_cast(a, dtype) for a in args]
             kwargs = {name: _cast(a, dtype) for name, a in kwargs.items()}
         return _called(row, args, kwargs, noted)
-    except (EqfuseError, TypeError, ValueError, IndexError, OverflowError, NotImplementedError) as error:
+    except (EqfuseError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise NodeError(node, error) from error
 
 

@@ -56,7 +56,8 @@ PYTHON_CALLS = {
     "searchsorted": 3, "interp": 3, "convolve": 3,
     "inv": 7, "solve": 7, "inv_triangular": 12, "inv_slogdet": 17, "det": 4, "slogdet": 10, "cholesky": 6, "eigh": 14,
     "eigvalsh": 8, "eig": 20, "eigvals": 14, "svd": 18, "svdvals": 12, "cond": 20, "qr": 28, "lstsq": 45,
-    **dict.fromkeys(("fft", "ifft", "rfft", "ihfft"), 6), **dict.fromkeys(("irfft", "hfft"), 9),
+    "pinv": 35, "cofactors": 15,
+    "fft": 6, "ifft": 6, "rfft": 6, "irfft": 9,
 }  # fmt: skip
 
 # Tiles and threads

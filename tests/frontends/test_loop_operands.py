@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eqfuse as ef
-from eqfuse.frontends.rolling.shared_operands import shared_within
+from eqfuse.frontends.rolling.loop_operands import shared_within
 from eqfuse.ir.graph import Body, Graph, Node, const, constants, substitute
 from eqfuse.ir.loops import first_shared
 from eqfuse.ir.pytree import tree_leaves
